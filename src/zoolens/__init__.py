@@ -1,0 +1,34 @@
+"""zoolens: the truth about neural-network models, and the means to act on it.
+
+The public names are imported on first use, so that `import zoolens` costs nothing and an isolated runtime
+process, which has numpy and one framework only, can import `zoolens.runtimes`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "evaluate": "zoolens.measure.evaluate",
+    "EvaluationPlan": "zoolens.measure.evaluate",
+    "compare": "zoolens.compare.paired",
+    "reproduce": "zoolens.compare.reproduce",
+    "Store": "zoolens.store.store",
+    "open_store": "zoolens.store.store",
+    "models": "zoolens.zoos.catalog",
+    "find_model": "zoolens.zoos.catalog",
+    "open_dataset": "zoolens.datasets.opening",
+    "Manifest": "zoolens.manifests.schema",
+    "ZoolensError": "zoolens.errors",
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'zoolens' has no attribute {name!r}")

@@ -1,0 +1,47 @@
+"""The contract every dataset keeps: a fixed length, a fixed order, and one sample at a time.
+
+A dataset never holds more than its index in memory: `read` fetches one sample, and may be called from several
+threads at once. Its fingerprint depends on content (bytes, labels, order), never on paths or times. A plug-in
+registers a function `open(location: str, **options) -> Dataset` under `zoolens.datasets`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`value`: uint8 height × width × channels (1 or 3, RGB) for images, any array otherwise."""
+
+    id: str
+    value: NDArray[Any]
+    label: int
+
+
+class Dataset(ABC):
+    name: str
+    classes: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def read(self, index: int) -> Sample:
+        """One sample; unreadable data is a DatasetError that names the file."""
+
+    @abstractmethod
+    def labels(self) -> NDArray[np.int64]:
+        """All labels in order, without reading the inputs."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of content and order."""
+
+    def close(self) -> None:
+        """Release open files. Calling it twice is fine."""

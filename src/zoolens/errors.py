@@ -1,0 +1,95 @@
+"""What can go wrong, in words a user understands.
+
+Every error a user may cause or meet derives from `ZoolensError`. Its message is one sentence that says
+what is wrong and one that says what to do; the command line prints it and exits with `exit_code`.
+Raise these where the facts are known; let programming mistakes surface as ordinary exceptions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ZoolensError(Exception):
+    """Base of everything that is explained to the user instead of shown as a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class UnknownName(ZoolensError):
+    """A zoo, model, runtime, dataset, metric or run that does not exist."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str | None = None) -> None:
+        names = sorted(known)
+        close = difflib.get_close_matches(name, names, n=3)
+        if hint is None and close:
+            hint = f"Did you mean {' or '.join(close)}?"
+        elif hint is None and names:
+            hint = f"Known: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}."
+        super().__init__(f"There is no {kind} named {name!r}.", hint=hint)
+
+
+class MissingDependency(ZoolensError):
+    """A framework that is not installed; says which extra brings it."""
+
+    def __init__(self, needed_by: str, package: str, extra: str | None = None) -> None:
+        how = f"pip install 'zoolens[{extra}]'" if extra else f"pip install {package}"
+        super().__init__(f"{needed_by} needs {package}, which is not installed.", hint=f"Run: {how}")
+
+
+class ManifestError(ZoolensError):
+    """A manifest that does not describe a model; `problems` carry line numbers."""
+
+
+class AssetError(ZoolensError):
+    """A model file that is absent, unreachable, altered or outside its folder."""
+
+
+class ModelError(ZoolensError):
+    """A model that a runtime cannot open or run, or whose answers make no sense."""
+
+
+class DatasetError(ZoolensError):
+    """Data that cannot be read, is empty, or does not fit the model."""
+
+
+class UnsupportedAbility(ZoolensError):
+    """Something a runtime declares it cannot do; the reason comes from that declaration."""
+
+    def __init__(self, runtime: str, ability: str, reason: str) -> None:
+        super().__init__(f"Runtime {runtime} cannot {ability.replace('_', ' ')}: {reason}")
+
+
+class ConstraintError(ZoolensError):
+    """No runtime or environment satisfies what the user or the manifest requires; says why."""
+
+
+class EnvironmentBuildError(ZoolensError):
+    """A virtual environment for an isolated runtime that could not be made."""
+
+
+class WorkerError(ZoolensError):
+    """An isolated runtime process that died or answered nonsense."""
+
+
+class StoreError(ZoolensError):
+    """The store cannot be opened, is of another version, or lost its server."""
+
+
+class CodeNotAllowed(ZoolensError):
+    """A manifest carries code and the user has not opted in."""
+
+
+class GateFailed(ZoolensError):
+    """A `--fail-on` condition held: the comparison is a failure by the user's own rule."""
+
+    exit_code = 3

@@ -1,0 +1,310 @@
+"""The manifest: everything needed to run a model correctly and to judge its answers, as data.
+
+`Manifest.model_json_schema()` is the schema editors use (`zoolens manifest schema`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+SCHEMA_VERSION = 1
+MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
+MAX_ELEMENTS = 1 << 28
+
+FORMATS = (
+    "onnx",
+    "tflite",
+    "openvino-ir",
+    "caffe",
+    "torchscript",
+    "torch-export",
+    "torch-state-dict",
+    "keras",
+    "keras-h5",
+    "tf-savedmodel",
+    "tf-frozen",
+    "jax-export",
+    "mxnet",
+    "fake",
+)
+
+DType = Literal[
+    "float32", "float16", "float64", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool", "string"
+]
+
+
+class Part(BaseModel):
+    """Base of every piece: unknown keys are errors, so that a typo is found and not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Framework(Part):
+    """The framework that made the model, and the versions it is known to work with."""
+
+    name: str = Field(examples=["torch", "tensorflow", "jax", "caffe"])
+    version: str = Field(default="", description="A version constraint such as '>=2.1,<3'.")
+
+    @field_validator("version")
+    @classmethod
+    def _is_specifier(cls, value: str) -> str:
+        try:
+            SpecifierSet(value)
+        except InvalidSpecifier as error:
+            raise ValueError(f"{value!r} is not a version constraint such as '>=2.1,<3'") from error
+        return value
+
+
+# --- preprocessing: steps from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
+
+
+class Resize(Part):
+    op: Literal["resize"]
+    size: tuple[int, int] | int = Field(
+        description="[height, width], or one number: the shorter side, keeping the aspect ratio."
+    )
+    method: Literal["nearest", "bilinear", "bicubic", "lanczos", "area"] = "bilinear"
+    library: Literal["pil", "torchvision", "tensorflow", "opencv"] = Field(
+        default="pil",
+        description="Whose resizing semantics: they differ by up to several points of accuracy.",
+    )
+    antialias: bool | None = Field(
+        default=None, description="Only torchvision and tensorflow can choose; PIL always does, OpenCV never."
+    )
+
+    @field_validator("size")
+    @classmethod
+    def _sane(cls, value: tuple[int, int] | int) -> tuple[int, int] | int:
+        extents = (value,) if isinstance(value, int) else value
+        if any(not 1 <= extent <= MAX_EXTENT for extent in extents):
+            raise ValueError(f"a side must lie between 1 and {MAX_EXTENT}")
+        return value
+
+
+class CenterCrop(Part):
+    op: Literal["center_crop"]
+    size: tuple[int, int] | None = None
+    fraction: float | None = Field(default=None, gt=0, le=1, description="Share of each side that is kept.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.size is None) == (self.fraction is None):
+            raise ValueError("give either size or fraction")
+        return self
+
+
+class Normalize(Part):
+    """value = (pixel × scale − mean) / std, per channel in the model's own colour order."""
+
+    op: Literal["normalize"]
+    scale: float = 1.0
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    @field_validator("std")
+    @classmethod
+    def _not_zero(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(v == 0 for v in value):
+            raise ValueError("std must not be 0")
+        return value
+
+
+Step = Annotated[Resize | CenterCrop | Normalize, Field(discriminator="op")]
+
+
+class Input(Part):
+    """One input. Quantised tensors: `preprocess` yields real values, which are then quantised with the file's
+    own scale and zero point."""
+
+    name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
+    modality: Literal["image", "array"] = "image"
+    shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
+    layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
+    color: Literal["RGB", "BGR", "gray"] = "RGB"
+    dtype: DType = "float32"
+    preprocess: tuple[Step, ...] = ()
+
+    @field_validator("shape")
+    @classmethod
+    def _sane(cls, value: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        elements = 1
+        for extent in value:
+            if extent is None:
+                continue
+            if not 1 <= extent <= MAX_EXTENT:
+                raise ValueError(f"a dimension of {extent:,} is outside 1 to {MAX_EXTENT:,}")
+            elements *= extent
+        if elements > MAX_ELEMENTS:
+            raise ValueError(f"{elements:,} elements per input is more than any real model takes")
+        return value
+
+    @model_validator(mode="after")
+    def _layout_fits(self) -> Self:
+        if self.modality == "image" and len(self.shape) != len(self.layout):
+            raise ValueError(
+                f"layout {self.layout} has {len(self.layout)} axes but shape has {len(self.shape)}"
+            )
+        return self
+
+    @property
+    def channels(self) -> int | None:
+        return self.shape[self.layout.index("C")] if "C" in self.layout else None
+
+    @property
+    def height_width(self) -> tuple[int | None, int | None]:
+        if "H" not in self.layout:
+            return None, None
+        return self.shape[self.layout.index("H")], self.shape[self.layout.index("W")]
+
+
+# --- outputs
+
+
+class Softmax(Part):
+    op: Literal["softmax"]
+    temperature: float = Field(default=1.0, gt=0)
+
+
+class Select(Part):
+    """Keep these output columns, in this order: reorders classes or drops some."""
+
+    op: Literal["select"]
+    indices: tuple[int, ...]
+
+
+class DropLeading(Part):
+    """Drop the first `count` outputs, such as the background class of 1001-class ImageNet models."""
+
+    op: Literal["drop_leading"]
+    count: int = Field(default=1, ge=1)
+
+
+OutputStep = Annotated[Softmax | Select | DropLeading, Field(discriminator="op")]
+
+
+class Output(Part):
+    name: str | None = None
+    task: Literal["classification", "embedding", "regression"] = "classification"
+    scores: Literal["logits", "probabilities"] = "logits"
+    postprocess: tuple[OutputStep, ...] = ()
+    labels: tuple[str, ...] | None = Field(
+        default=None, description="Class names after postprocessing, in output order."
+    )
+    labels_file: str | None = Field(
+        default=None, description="One class name a line, relative to the manifest."
+    )
+    label_map: dict[int, int] | None = Field(
+        default=None, description="Output index to the dataset's class index, where the two orders differ."
+    )
+
+
+# --- files
+
+
+class AssetFile(Part):
+    location: str = Field(
+        description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), "
+        "https://…, or package://distribution/path/inside."
+    )
+    role: Literal["model", "weights", "labels"] = "model"
+    sha256: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{8,64}$", description="Full digest, or ≥ 8 first digits."
+    )
+    bytes: int | None = Field(default=None, ge=0)
+
+
+class Architecture(Part):
+    """How to build the network that bare weights belong to."""
+
+    library: Literal["torchvision", "timm", "keras", "code"]
+    name: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    match: Literal["name", "position"] = Field(
+        default="name",
+        description="position: pair the tensors by order, where two libraries name them differently.",
+    )
+    prefix: str = Field(default="", description="Prefix to strip from the weights' names, such as 'module.'.")
+    key: str | None = Field(
+        default=None, description="Where in the checkpoint the weights lie, such as 'state_dict'."
+    )
+
+
+class Asset(Part):
+    """The same model in one file format. A manifest may list several; a runtime takes the first it can run."""
+
+    format: Literal[FORMATS]  # type: ignore[valid-type]
+    files: tuple[AssetFile, ...] = Field(min_length=1)
+    architecture: Architecture | None = None
+
+    @model_validator(mode="after")
+    def _weights_need_architecture(self) -> Self:
+        if self.format == "torch-state-dict" and self.architecture is None:
+            raise ValueError(
+                "a torch-state-dict holds weights only: say under architecture how to build the network"
+            )
+        return self
+
+
+class Code(Part):
+    """Python that runs only with --allow-code, in a process of its own.
+
+    preprocess: defines `preprocess(image)` → array without batch axis; replaces the declared steps.
+    postprocess: defines `postprocess(outputs)` → scores (batch × classes); replaces the declared steps.
+    architecture: defines `build()` → torch.nn.Module, for `architecture.library: code`.
+    """
+
+    preprocess: str | None = None
+    postprocess: str | None = None
+    architecture: str | None = None
+
+
+class Claim(Part):
+    """What the source says about the model; never mixed with what we measure."""
+
+    metric: str = Field(examples=["top1", "top5", "params", "flops"])
+    value: float
+    unit: str = ""
+    dataset: str | None = None
+    source: str
+
+
+class Manifest(Part):
+    zoolens: Literal[1] = Field(default=1, description="Version of this schema.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/+-]*$")
+    version: str = Field(
+        default="0.0.0", pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$", description="Semantic version."
+    )
+    description: str = ""
+    license: str | None = None
+    references: tuple[str, ...] = ()
+    framework: Framework | None = None
+    element_type: str = Field(
+        default="float32", description="Type of the weights and arithmetic, such as int8."
+    )
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    outputs: tuple[Output, ...] = Field(min_length=1)
+    assets: tuple[Asset, ...] = Field(
+        default=(), description="None: structure only, the weights are not here."
+    )
+    requires: str = Field(default="", description="Constraints like --require: 'onnxruntime>=1.20, avx512'.")
+    code: Code | None = None
+    attributes: dict[str, Any] = Field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _code_is_there(self) -> Self:
+        for asset in self.assets:
+            wants = asset.architecture is not None and asset.architecture.library == "code"
+            if wants and (self.code is None or self.code.architecture is None):
+                raise ValueError("architecture.library is 'code' but code.architecture is absent")
+        return self
+
+    @property
+    def task(self) -> str:
+        return self.outputs[0].task
+
+    def claimed(self, metric: str) -> float | None:
+        return next((claim.value for claim in self.claims if claim.metric == metric), None)

@@ -1,0 +1,253 @@
+"""The contract every runtime keeps: open → predict → close, plus optional abilities it declares.
+
+A runtime is one subclass of `Runtime` in one file, registered under the entry-point group
+`zoolens.runtimes`. Obligations:
+
+- the framework is imported in `load_library` or below it, never at module import;
+- `load` and `compile` touch nothing global: two runtimes, or two sessions of one, coexist in a process;
+- model files are untrusted: nothing is unpickled, no code that a file carries is executed;
+- whatever the framework raises while opening or running a model becomes a `ModelError` of one sentence;
+- a session is used by one thread at a time, and `predict` does not keep or modify the arrays it is given.
+
+What a runtime cannot do is declared once, in `cannot`; the error a user sees, the support table in the
+documentation and the conformance tests all come from that declaration.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility
+
+Tensor = NDArray[Any]
+Tensors = dict[str, Tensor]
+
+ABILITIES: Final[Mapping[str, str]] = {
+    "dynamic_batch": "runs any batch size, whatever the file was exported with, as long as the model allows it",
+    "set_threads": "honours the number of threads asked for",
+    "force_precision": "can be told to compute in float32 and nothing else",
+    "report_precision": "tells in which precision the layers were really computed",
+    "count_parameters": "counts the model's parameters",
+    "compile_mode": "has a compiled mode beside the eager one",
+}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output. None in `shape` is a free dimension. `scale`/`zero_point`: a quantised tensor."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+    scale: float | None = None
+    zero_point: int | None = None
+
+    @property
+    def quantised(self) -> bool:
+        return bool(self.scale)
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What a runtime opens: local, verified files by role, and what the manifest knows that the file may not.
+
+    Roles: "model" (the file, or the graph of a two-file format), "weights" (.caffemodel, .bin, .params);
+    a directory format (tf-savedmodel) has the directory as "model".
+    `architecture` says how to build a network for bare weights (see `manifests.schema.Architecture`).
+    `inputs`/`outputs` are the manifest's declaration, for formats that do not carry shapes.
+    """
+
+    format: str
+    files: Mapping[str, Path]
+    architecture: Mapping[str, Any] | None = None
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+
+    def path(self, role: str = "model") -> Path:
+        if role not in self.files:
+            raise ModelError(
+                f"A {self.format} model needs a file in the role {role!r}; it has {', '.join(self.files)}.",
+                hint="Add it under assets.files in the manifest.",
+            )
+        return self.files[role]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run it. `mode` is "default" or one of the runtime's `modes`; `precision` "default" or "float32"."""
+
+    threads: int | None = None
+    device: str = "cpu"
+    precision: str = "default"
+    mode: str = "default"
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What the runtime really did, as far as it tells: recorded in the lock of every evaluation."""
+
+    provider: str
+    precision: str | None = None  # "float32", "bfloat16", "int8", "float32+bfloat16"; None: it does not tell
+    threads: int | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+class Session(ABC):
+    """One opened model. Use as a context manager or call `close`."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    phases: dict[str, float]  # seconds spent in "load" and "compile", filled in by Runtime.open
+
+    @abstractmethod
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        """Run one batch: arrays by input name, exactly in the declared dtypes; arrays by output name back.
+
+        Quantised tensors pass through as stored integers; (de)quantising is the caller's work.
+        """
+
+    @abstractmethod
+    def effective(self) -> Effective:
+        """Provider, precision and threads in effect. May run the model's profiler, never changes the session."""
+
+    def count_parameters(self) -> int:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what the framework holds. Calling it twice is fine."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Runtime(ABC):
+    """One way of running models. Stateless: all state lives in the sessions it opens."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    formats: ClassVar[tuple[str, ...]]
+    requirements: ClassVar[tuple[str, ...]] = ()  # pip requirements an isolated environment needs
+    distributions: ClassVar[
+        tuple[str, ...]
+    ] = ()  # whose versions change the numbers; the first one is "the" version
+    extra: ClassVar[str | None] = None  # the zoolens extra that brings it
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    modes: ClassVar[tuple[str, ...]] = ()
+    cannot: ClassVar[Mapping[str, str]] = {}  # ability -> why not
+
+    @abstractmethod
+    def load_library(self) -> Any:
+        """Import the framework (the import phase of a cold start) and return it."""
+
+    @abstractmethod
+    def load(self, model: ModelFiles, options: Options) -> Any:
+        """Read the files into the framework's own object (the load phase)."""
+
+    @abstractmethod
+    def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
+        """Make it ready to run (the compile phase); where the framework cannot be split, all work is here."""
+
+    def open(self, model: ModelFiles, options: Options | None = None) -> Session:
+        """Import, load and compile, timing each; anything the framework raises reads as one sentence."""
+        options = options or Options()
+        self.check(model, options)
+        self.library()
+        started = time.perf_counter()
+        try:
+            loaded = self.load(model, options)
+            ready = time.perf_counter()
+            session = self.compile(loaded, model, options)
+        except (ModelError, MissingDependency, UnsupportedAbility):
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{self.name} cannot open {model.path().name} as {model.format}: {first_line(error)}",
+                hint="Is the file complete, and is the format in the manifest right?",
+            ) from error
+        session.phases = {"load": ready - started, "compile": time.perf_counter() - ready}
+        return session
+
+    def library(self) -> Any:
+        """`load_library`, with a missing framework explained."""
+        try:
+            return self.load_library()
+        except ImportError as error:
+            package = self.distributions[0] if self.distributions else self.name
+            raise MissingDependency(f"Runtime {self.name}", package, self.extra) from error
+
+    def check(self, model: ModelFiles, options: Options) -> None:
+        """Refuse what this runtime declares it cannot do, before any work."""
+        if model.format not in self.formats:
+            raise ModelError(
+                f"Runtime {self.name} does not run {model.format} models; it runs {', '.join(self.formats)}."
+            )
+        if options.device not in self.devices:
+            raise ModelError(
+                f"Runtime {self.name} does not run on device {options.device!r}; it has {', '.join(self.devices)}."
+            )
+        if options.mode != "default" and options.mode not in self.modes:
+            raise UnsupportedAbility(
+                self.name, f"run in mode {options.mode}", f"its modes are {self.modes or 'none'}"
+            )
+        if options.precision != "default":
+            self.require("force_precision")
+        if options.threads is not None:
+            self.require("set_threads")
+
+    def can(self, ability: str) -> bool:
+        if ability not in ABILITIES:
+            raise KeyError(ability)
+        return ability not in self.cannot
+
+    def require(self, ability: str) -> None:
+        if not self.can(ability):
+            raise UnsupportedAbility(self.name, ability, self.cannot[ability])
+
+    def version(self) -> str | None:
+        """Version of the framework, read from package metadata without importing it; None: not installed."""
+        if not self.distributions:
+            return "built-in"
+        for name in self.distributions[:1]:
+            try:
+                return metadata.version(name)
+            except metadata.PackageNotFoundError:
+                return None
+        return None
+
+
+def first_line(error: BaseException) -> str:
+    """The first non-empty line of a framework's message, without the stack some of them append."""
+    for line in str(error).splitlines():
+        if line.strip():
+            return line.strip()[:300]
+    return type(error).__name__
+
+
+def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor]) -> None:
+    """Refuse feeds that do not fit the inputs, in one sentence. Runtimes call it when the framework refused."""
+    for spec in inputs:
+        if spec.name not in feeds:
+            raise ModelError(f"Input {spec.name!r} was not given; got {', '.join(feeds) or 'nothing'}.")
+        array = feeds[spec.name]
+        fits = array.ndim == len(spec.shape) and all(
+            want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True)
+        )
+        if not fits:
+            wanted = "×".join("?" if d is None else str(d) for d in spec.shape)
+            raise ModelError(
+                f"Input {spec.name!r} wants shape {wanted} but was given {'×'.join(map(str, array.shape))}."
+            )
+        if np.dtype(spec.dtype) != array.dtype:
+            raise ModelError(f"Input {spec.name!r} wants {spec.dtype} but was given {array.dtype}.")

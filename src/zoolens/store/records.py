@@ -1,0 +1,98 @@
+"""The rows of the store, as plain values: what a caller writes and reads. No SQL here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Provenance(StrEnum):
+    """Where a number comes from; never absent, never guessed."""
+
+    MEASURED = "measured"
+    ESTIMATED = "estimated"
+    CLAIMED = "claimed"
+    UNAVAILABLE = "unavailable"
+
+
+def fingerprint(value: Any) -> str:
+    """SHA-256 of a JSON-able value in canonical form: equal content, equal key."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One fact. (metric, scope) is unique within a run; scope is e.g. "", "batch=8", "class=3".
+
+    `low`/`high`: interval at the confidence in `details["confidence"]`. A value that could not be had is None with
+    provenance UNAVAILABLE and the reason in details["reason"].
+    """
+
+    metric: str
+    value: float | None
+    scope: str = ""
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    provenance: Provenance = Provenance.MEASURED
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    fingerprint: str  # content: asset bytes and the parts of the manifest that change answers
+    ref: str  # zoo:name@version
+    format: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class DatasetRecord:
+    fingerprint: str
+    name: str
+    size: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StackRecord:
+    """The software and machine that ran it. `fingerprint` is over what can change an answer or a time (`identity`);
+    `lock` has everything, for `env export`."""
+
+    fingerprint: str
+    runtime: str
+    identity: Mapping[str, Any]
+    lock: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """The content key of a run: the same model on the same data in the same stack is the same run."""
+
+    model: str
+    dataset: str
+    stack: str
+    attempt: int = 0  # > 0 for deliberate repetitions (`--fresh`, `reproduce`)
+
+    @property
+    def id(self) -> str:
+        return fingerprint([self.model, self.dataset, self.stack, self.attempt])[:16]
+
+
+@dataclass(frozen=True)
+class Run:
+    id: str
+    key: RunKey
+    created: datetime
+    model: ModelRecord
+    dataset: DatasetRecord
+    stack: StackRecord
+    resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
+    stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished

@@ -1,0 +1,57 @@
+"""The contract every zoo keeps: list entries cheaply, describe each with a manifest, never invent weights.
+
+A plug-in registers a `Zoo` subclass under `zoolens.zoos`. Frameworks are imported inside methods. An entry whose
+weights are not on this machine says so; nothing in zoolens ever fills in random ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from zoolens.manifests.schema import Manifest
+
+
+class Weights(StrEnum):
+    PRESENT = "present"  # every file of some asset is on this machine
+    REMOTE = "remote"  # a location is known, nothing is here yet: `zoolens pull` fetches it
+    ABSENT = "structure only"  # the architecture is known, weights are not to be had
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of one zoo. `folder` is where relative locations in the manifest start."""
+
+    zoo: str
+    manifest: Manifest
+    weights: Weights
+    folder: Path | None = None
+
+    @property
+    def ref(self) -> str:
+        return f"{self.zoo}:{self.manifest.name}"
+
+    @property
+    def full_ref(self) -> str:
+        return f"{self.ref}@{self.manifest.version}"
+
+
+class Zoo(ABC):
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    distributions: ClassVar[
+        tuple[str, ...]
+    ] = ()  # packages whose versions the listing depends on (cache key)
+    extra: ClassVar[str | None] = None
+
+    @abstractmethod
+    def entries(self, search: str | None = None) -> Iterable[Entry]:
+        """All models (or those matching `search`, for zoos too large to list). No weights are read."""
+
+    def available(self) -> str | None:
+        """None if the zoo can be listed here, else one sentence saying what is missing."""
+        return None
