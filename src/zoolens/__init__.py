@@ -25,7 +25,7 @@ _PUBLIC = {
     "ZoolensError": "zoolens.errors",
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

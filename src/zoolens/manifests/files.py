@@ -36,8 +36,7 @@ def parse_manifest(text: str, source: str = "manifest") -> Manifest:
         return Manifest.model_validate(lines.value)
     except ValidationError as error:
         problems = [
-            f"  line {lines.at(problem['loc'])}: {_where(problem['loc'])}{_what(problem)}"
-            for problem in error.errors()
+            f"  line {lines.at(problem['loc'])}: {_where(problem['loc'])}{_what(problem)}" for problem in error.errors()
         ]
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         raise ManifestError(f"{source} is not a valid manifest, {count}:\n" + "\n".join(problems)) from error
@@ -59,7 +58,7 @@ def _compose(text: str, source: str) -> yaml.Node:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1
+                line = event.start_mark.line + 1 if event.start_mark else 1
                 raise ManifestError(
                     f"{source} line {line}: YAML aliases (*name) are not allowed in a manifest.",
                     hint="Write the value out.",
@@ -68,15 +67,11 @@ def _compose(text: str, source: str) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise ManifestError(
-            f"{source} line {line}: not valid YAML: {error.problem or error.context}."
-        ) from error
+        raise ManifestError(f"{source} line {line}: not valid YAML: {error.problem or error.context}.") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ManifestError(f"{source} is not valid YAML: {error}.") from error
     if not isinstance(node, yaml.MappingNode):
-        raise ManifestError(
-            f"{source} is not a manifest: it must be a mapping that starts with 'zoolens: 1'."
-        )
+        raise ManifestError(f"{source} is not a manifest: it must be a mapping that starts with 'zoolens: 1'.")
     return node
 
 

@@ -144,9 +144,7 @@ class Input(Part):
     @model_validator(mode="after")
     def _layout_fits(self) -> Self:
         if self.modality == "image" and len(self.shape) != len(self.layout):
-            raise ValueError(
-                f"layout {self.layout} has {len(self.layout)} axes but shape has {len(self.shape)}"
-            )
+            raise ValueError(f"layout {self.layout} has {len(self.layout)} axes but shape has {len(self.shape)}")
         return self
 
     @property
@@ -193,9 +191,7 @@ class Output(Part):
     labels: tuple[str, ...] | None = Field(
         default=None, description="Class names after postprocessing, in output order."
     )
-    labels_file: str | None = Field(
-        default=None, description="One class name a line, relative to the manifest."
-    )
+    labels_file: str | None = Field(default=None, description="One class name a line, relative to the manifest.")
     label_map: dict[int, int] | None = Field(
         default=None, description="Output index to the dataset's class index, where the two orders differ."
     )
@@ -227,9 +223,7 @@ class Architecture(Part):
         description="position: pair the tensors by order, where two libraries name them differently.",
     )
     prefix: str = Field(default="", description="Prefix to strip from the weights' names, such as 'module.'.")
-    key: str | None = Field(
-        default=None, description="Where in the checkpoint the weights lie, such as 'state_dict'."
-    )
+    key: str | None = Field(default=None, description="Where in the checkpoint the weights lie, such as 'state_dict'.")
 
 
 class Asset(Part):
@@ -242,9 +236,7 @@ class Asset(Part):
     @model_validator(mode="after")
     def _weights_need_architecture(self) -> Self:
         if self.format == "torch-state-dict" and self.architecture is None:
-            raise ValueError(
-                "a torch-state-dict holds weights only: say under architecture how to build the network"
-            )
+            raise ValueError("a torch-state-dict holds weights only: say under architecture how to build the network")
         return self
 
 
@@ -281,14 +273,10 @@ class Manifest(Part):
     license: str | None = None
     references: tuple[str, ...] = ()
     framework: Framework | None = None
-    element_type: str = Field(
-        default="float32", description="Type of the weights and arithmetic, such as int8."
-    )
+    element_type: str = Field(default="float32", description="Type of the weights and arithmetic, such as int8.")
     inputs: tuple[Input, ...] = Field(min_length=1)
     outputs: tuple[Output, ...] = Field(min_length=1)
-    assets: tuple[Asset, ...] = Field(
-        default=(), description="None: structure only, the weights are not here."
-    )
+    assets: tuple[Asset, ...] = Field(default=(), description="None: structure only, the weights are not here.")
     requires: str = Field(default="", description="Constraints like --require: 'onnxruntime>=1.20, avx512'.")
     code: Code | None = None
     attributes: dict[str, Any] = Field(default_factory=dict)

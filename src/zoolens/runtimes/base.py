@@ -139,9 +139,7 @@ class Runtime(ABC):
     summary: ClassVar[str]
     formats: ClassVar[tuple[str, ...]]
     requirements: ClassVar[tuple[str, ...]] = ()  # pip requirements an isolated environment needs
-    distributions: ClassVar[
-        tuple[str, ...]
-    ] = ()  # whose versions change the numbers; the first one is "the" version
+    distributions: ClassVar[tuple[str, ...]] = ()  # whose versions change the numbers; the first one is "the" version
     extra: ClassVar[str | None] = None  # the zoolens extra that brings it
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     modes: ClassVar[tuple[str, ...]] = ()
@@ -198,9 +196,7 @@ class Runtime(ABC):
                 f"Runtime {self.name} does not run on device {options.device!r}; it has {', '.join(self.devices)}."
             )
         if options.mode != "default" and options.mode not in self.modes:
-            raise UnsupportedAbility(
-                self.name, f"run in mode {options.mode}", f"its modes are {self.modes or 'none'}"
-            )
+            raise UnsupportedAbility(self.name, f"run in mode {options.mode}", f"its modes are {self.modes or 'none'}")
         if options.precision != "default":
             self.require("force_precision")
         if options.threads is not None:

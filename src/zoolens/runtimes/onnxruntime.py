@@ -53,9 +53,7 @@ class OnnxRuntime(Runtime):
         settings = ort.SessionOptions()
         settings.intra_op_num_threads = options.threads or 0
         settings.inter_op_num_threads = 1
-        return OnnxSession(
-            ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"]), model, options
-        )
+        return OnnxSession(ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"]), model, options)
 
 
 class OnnxSession(Session):

@@ -43,9 +43,7 @@ class Entry:
 class Zoo(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
-    distributions: ClassVar[
-        tuple[str, ...]
-    ] = ()  # packages whose versions the listing depends on (cache key)
+    distributions: ClassVar[tuple[str, ...]] = ()  # packages whose versions the listing depends on (cache key)
     extra: ClassVar[str | None] = None
 
     @abstractmethod
