@@ -27,6 +27,7 @@ class Sample:
 class Dataset(ABC):
     name: str
     classes: tuple[str, ...] | None = None
+    in_memory: bool = False  # reading a sample costs microseconds: a thread that reads ahead would only slow it down
 
     @abstractmethod
     def __len__(self) -> int: ...

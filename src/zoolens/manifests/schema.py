@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
 MAX_ELEMENTS = 1 << 28
 
-FORMATS = (
+FORMATS = (  # those of the built-in runtimes
     "onnx",
     "tflite",
     "openvino-ir",
@@ -185,7 +185,7 @@ OutputStep = Annotated[Softmax | Select | DropLeading, Field(discriminator="op")
 
 class Output(Part):
     name: str | None = None
-    task: Literal["classification", "embedding", "regression"] = "classification"
+    task: Literal["classification", "embedding", "regression", "other"] = "classification"
     scores: Literal["logits", "probabilities"] = "logits"
     postprocess: tuple[OutputStep, ...] = ()
     labels: tuple[str, ...] | None = Field(
@@ -203,7 +203,7 @@ class Output(Part):
 class AssetFile(Part):
     location: str = Field(
         description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), "
-        "https://…, or package://distribution/path/inside."
+        "https://…, package://distribution/path/inside, or hf://owner/repository/file."
     )
     role: Literal["model", "weights", "labels"] = "model"
     sha256: str | None = Field(
@@ -229,7 +229,9 @@ class Architecture(Part):
 class Asset(Part):
     """The same model in one file format. A manifest may list several; a runtime takes the first it can run."""
 
-    format: Literal[FORMATS]  # type: ignore[valid-type]
+    format: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]*$", examples=list(FORMATS), description="Plug-ins may bring formats of their own."
+    )
     files: tuple[AssetFile, ...] = Field(min_length=1)
     architecture: Architecture | None = None
 

@@ -21,12 +21,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility
+from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
@@ -120,12 +119,13 @@ class Session(ABC):
         """Provider, precision and threads in effect. May run the model's profiler, never changes the session."""
 
     def count_parameters(self) -> int:
+        """Weights and biases, as zoos state them: running statistics and quantisation parameters do not count."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Release what the framework holds. Calling it twice is fine."""
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -167,7 +167,7 @@ class Runtime(ABC):
             loaded = self.load(model, options)
             ready = time.perf_counter()
             session = self.compile(loaded, model, options)
-        except (ModelError, MissingDependency, UnsupportedAbility):
+        except ZoolensError:
             raise
         except Exception as error:
             raise ModelError(
@@ -175,6 +175,8 @@ class Runtime(ABC):
                 hint="Is the file complete, and is the format in the manifest right?",
             ) from error
         session.phases = {"load": ready - started, "compile": time.perf_counter() - ready}
+        if options.precision != "default":
+            _insist_on_precision(session, model, options.precision)
         return session
 
     def library(self) -> Any:
@@ -231,19 +233,48 @@ def first_line(error: BaseException) -> str:
     return type(error).__name__
 
 
-def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor]) -> None:
-    """Refuse feeds that do not fit the inputs, in one sentence. Runtimes call it when the framework refused."""
+def _insist_on_precision(session: Session, model: ModelFiles, wanted: str) -> None:
+    """A quantised file computes in integers whatever it is told: say so instead of pretending."""
+    found = session.effective().precision
+    if found not in (None, wanted):
+        session.close()
+        raise ModelError(
+            f"{model.path().name} was asked to run in {wanted}, but its own arithmetic is {found}.",
+            hint="Leave the precision at its default, or take a file in that precision.",
+        )
+
+
+def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor], *, any_batch: bool = False) -> None:
+    """Refuse feeds that do not fit the inputs, in one sentence. `any_batch`: the first axis may have any extent.
+
+    Runtimes whose framework refuses by itself call it afterwards, for the better words; the others before.
+    """
     for spec in inputs:
         if spec.name not in feeds:
             raise ModelError(f"Input {spec.name!r} was not given; got {', '.join(feeds) or 'nothing'}.")
         array = feeds[spec.name]
-        fits = array.ndim == len(spec.shape) and all(
-            want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True)
-        )
-        if not fits:
-            wanted = "×".join("?" if d is None else str(d) for d in spec.shape)
+        wanted = (None, *spec.shape[1:]) if any_batch and spec.shape else spec.shape
+        if array.ndim != len(wanted) or any(w not in (None, h) for w, h in zip(wanted, array.shape, strict=True)):
             raise ModelError(
-                f"Input {spec.name!r} wants shape {wanted} but was given {'×'.join(map(str, array.shape))}."
+                f"Input {spec.name!r} wants shape {shape_text(wanted)} but was given {shape_text(array.shape)}."
             )
-        if np.dtype(spec.dtype) != array.dtype:
+        if str(array.dtype) != spec.dtype and not (spec.dtype == "string" and array.dtype.kind in "OSU"):
             raise ModelError(f"Input {spec.name!r} wants {spec.dtype} but was given {array.dtype}.")
+
+
+def check_batch(outputs: Sequence[TensorSpec], answers: Mapping[str, Tensor], declared: int, batch: int) -> None:
+    """After running a batch the file was not made for: every output that had the declared batch has the new one.
+
+    Some graphs reshape to a fixed batch inside and then answer with rows run together; that must not pass.
+    """
+    for spec in outputs:
+        array = answers[spec.name]
+        if spec.shape and spec.shape[0] in (declared, None) and (not array.ndim or array.shape[0] != batch):
+            raise ModelError(
+                f"The model fixes its batch size inside: a batch of {batch} came back as {shape_text(array.shape)}.",
+                hint=f"Run it with a batch of {declared}.",
+            )
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    return "×".join("?" if extent is None else str(extent) for extent in shape)

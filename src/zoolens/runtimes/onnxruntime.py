@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
-from zoolens.errors import MissingDependency, ModelError
+from zoolens.errors import ModelError
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -19,11 +20,10 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
 )
+from zoolens.runtimes.onnxfile import OnnxGraph, read_graph
 
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-}  # every other ONNX Runtime type is spelled as numpy spells it
+# Every other ONNX Runtime type is spelled as numpy spells it.
+_DTYPES = {"float": "float32", "double": "float64"}
 
 
 class OnnxRuntime(Runtime):
@@ -34,13 +34,14 @@ class OnnxRuntime(Runtime):
     distributions = ("onnxruntime",)
     extra = "onnxruntime"
     cannot: ClassVar[Mapping[str, str]] = {
+        "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
     }
 
     def load_library(self) -> Any:
         import onnxruntime
 
-        onnxruntime.set_default_logger_severity(3)
+        onnxruntime.set_default_logger_severity(4)  # what it would print is raised as well
         return onnxruntime
 
     def load(self, model: ModelFiles, options: Options) -> bytes | str:
@@ -53,14 +54,15 @@ class OnnxRuntime(Runtime):
         settings = ort.SessionOptions()
         settings.intra_op_num_threads = options.threads or 0
         settings.inter_op_num_threads = 1
-        return OnnxSession(ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"]), model, options)
+        session = ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"])
+        return OnnxSession(session, model.path(), options.threads)
 
 
 class OnnxSession(Session):
-    def __init__(self, session: Any, model: ModelFiles, options: Options) -> None:
+    def __init__(self, session: Any, path: Path, threads: int | None) -> None:
         self._session = session
-        self._model = model
-        self._options = options
+        self._path = path
+        self._threads = threads
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
         self.outputs = tuple(_spec(node) for node in session.get_outputs())
         self._output_names = [spec.name for spec in self.outputs]
@@ -74,55 +76,25 @@ class OnnxSession(Session):
         return dict(zip(self._output_names, answers, strict=True))
 
     def effective(self) -> Effective:
+        # The CPU provider computes in the graph's own types, except float16, for which it has hardly any kernels:
+        # it casts to float32 around them.
+        precision = self._graph.precision()
         return Effective(
             provider=self._session.get_providers()[0],
-            precision=_precision(self._model),
-            threads=self._options.threads,
+            precision=precision.replace("float16", "float32") if precision == "float16" else precision,
+            threads=self._threads,
+            details={"weights": precision},
         )
 
     def count_parameters(self) -> int:
-        onnx = _onnx()
-        graph = onnx.load(str(self._model.path()), load_external_data=False).graph
-        floating = {
-            onnx.TensorProto.FLOAT,
-            onnx.TensorProto.FLOAT16,
-            onnx.TensorProto.DOUBLE,
-            onnx.TensorProto.BFLOAT16,
-            onnx.TensorProto.INT8,
-            onnx.TensorProto.UINT8,
-            onnx.TensorProto.INT32,
-        }
-        total = 0
-        for tensor in graph.initializer:
-            if tensor.data_type in floating and tensor.dims:
-                count = 1
-                for extent in tensor.dims:
-                    count *= extent
-                total += count
-        return total
+        return self._graph.parameters()
+
+    @cached_property
+    def _graph(self) -> OnnxGraph:
+        return read_graph(self._path)
 
     def close(self) -> None:
         self._session = None
-
-
-def _precision(model: ModelFiles) -> str | None:
-    """The CPU provider computes in the graph's own types: read them from the graph, where onnx is installed."""
-    try:
-        onnx = _onnx()
-    except MissingDependency:
-        return None
-    operators = {node.op_type for node in onnx.load(str(model.path()), load_external_data=False).graph.node}
-    if any(re.match(r"QLinear|.*Integer$|QuantizeLinear", op) for op in operators):
-        return "int8"
-    return "float32"
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        raise MissingDependency("Reading an ONNX graph", "onnx", "onnx") from error
-    return onnx
 
 
 def _spec(node: Any) -> TensorSpec:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 
@@ -23,7 +24,7 @@ class Provenance(StrEnum):
 def fingerprint(value: Any) -> str:
     """SHA-256 of a JSON-able value in canonical form: equal content, equal key."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()  # file names may hold lone surrogates
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class Observation:
     """One fact. (metric, scope) is unique within a run; scope is e.g. "", "batch=8", "class=3".
 
     `low`/`high`: interval at the confidence in `details["confidence"]`. A value that could not be had is None with
-    provenance UNAVAILABLE and the reason in details["reason"].
+    provenance UNAVAILABLE and the reason in details["reason"]. A NaN or infinite `value`, `low` or `high` is stored
+    and read back as None, with what it was in details["not_finite"], such as {"value": "nan"}: SQLite has no NaN,
+    JSON has neither, and every reader handles None already. The provenance stays: a measured NaN was measured.
     """
 
     metric: str
@@ -71,6 +74,12 @@ class StackRecord:
     identity: Mapping[str, Any]
     lock: Mapping[str, Any]
 
+    @property
+    def version(self) -> str | None:
+        """The runtime's version, which `identity` holds under "version"."""
+        version = self.identity.get("version")
+        return None if version is None else str(version)
+
 
 @dataclass(frozen=True)
 class RunKey:
@@ -96,3 +105,39 @@ class Run:
     stack: StackRecord
     resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
     stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished
+
+    @property
+    def precision(self) -> str | None:
+        """The precision in effect, as the session resolved it; None: not known."""
+        precision = self.resolved.get("precision")
+        return None if precision is None else str(precision)
+
+
+@dataclass(frozen=True)
+class StageState:
+    """How far one stage of a run came. A stage that is done stays done; a failed one may be done later."""
+
+    done: bool
+    error: str | None
+    details: Mapping[str, Any]
+    updated: datetime
+
+    def __str__(self) -> str:
+        return "done" if self.done else f"failed: {self.error}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file of bulk facts, as registered. `path` is where it lies on this machine."""
+
+    run_id: str
+    kind: str
+    part: int
+    rows: int
+    bytes: int
+    sha256: str
+    path: Path
+    created: datetime
+
+    def __str__(self) -> str:
+        return f"part {self.part} of {self.kind} of run {self.run_id}"

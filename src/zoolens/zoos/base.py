@@ -39,12 +39,18 @@ class Entry:
     def full_ref(self) -> str:
         return f"{self.ref}@{self.manifest.version}"
 
+    @property
+    def described(self) -> bool:
+        """False: a bare model file, of which only name and format are known until a manifest is drafted."""
+        return not self.manifest.attributes.get("undescribed")
+
 
 class Zoo(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     distributions: ClassVar[tuple[str, ...]] = ()  # packages whose versions the listing depends on (cache key)
     extra: ClassVar[str | None] = None
+    remote: ClassVar[bool] = False  # a listing asks a server: only when this zoo is named, and never cached
 
     @abstractmethod
     def entries(self, search: str | None = None) -> Iterable[Entry]:
@@ -53,3 +59,11 @@ class Zoo(ABC):
     def available(self) -> str | None:
         """None if the zoo can be listed here, else one sentence saying what is missing."""
         return None
+
+    def state(self) -> str:
+        """What a listing depends on beside `distributions`, such as which weights are here. Cheap: no imports."""
+        return ""
+
+    def problems(self) -> list[str]:
+        """What kept models out of the last listing, such as a broken manifest; one sentence each."""
+        return []

@@ -1,0 +1,52 @@
+# Needs python3 (3.11 or newer) and make; everything else is set up here.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := .venv-demo
+
+.PHONY: demo test test-slow lint docs bench system clean
+
+## demo: set up a small environment and run the main job on what is built in
+demo: $(DEMO)/.ready
+	$(DEMO)/bin/zoolens demo
+
+$(DEMO)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[demo]'
+	touch $@
+
+## test: set up everything, then lint, types and all but the slow tests
+test: $(VENV)/.ready system lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
+test-slow: $(VENV)/.ready system
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check src tests benchmarks scripts examples
+	$(BIN)/ruff format --check src tests benchmarks scripts examples
+	$(BIN)/mypy
+
+docs: $(VENV)/.ready
+	$(BIN)/python scripts/make_docs.py
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/eval_overhead.py
+	$(BIN)/python benchmarks/interference.py
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	touch $@
+
+# PostgreSQL for the store's contract tests: installed where we may, otherwise those tests skip and say so.
+system:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql; } || \
+	  echo "PostgreSQL is not here and cannot be installed: its tests will be skipped"
+
+clean:
+	rm -rf $(VENV) $(DEMO) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

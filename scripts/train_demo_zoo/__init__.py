@@ -1,0 +1,1 @@
+"""Trains, exports and checks the demo zoo: twelve small Fashion-MNIST classifiers with fixed seeds."""

@@ -1,0 +1,5 @@
+"""`python -m zoolens` is `zoolens`."""
+
+from zoolens.cli.main import main
+
+main()

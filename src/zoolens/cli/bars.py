@@ -1,0 +1,54 @@
+"""Progress bars for long work; plain lines where the output is not a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from zoolens.measure.jobs import Job
+
+
+class Bars:
+    """Draws `zoolens.measure.stages.Progress`. Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task: Any = None
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, job: Job, stage: str, total: int | None) -> None:
+        self.end()
+        self._task = self._progress.add_task(f"{job.title}: {stage}", total=total)
+
+    def advance(self, steps: int) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, steps)
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)

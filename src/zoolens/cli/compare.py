@@ -1,0 +1,119 @@
+"""`zoolens compare A B`: two runs, input by input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.errors import GateFailed
+
+if TYPE_CHECKING:
+    from zoolens.compare.paired import Report
+
+
+@click.command()
+@click.argument("run_a", metavar="A")
+@click.argument("run_b", metavar="B")
+@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'top1 drop > 1%'. Repeatable.")
+@click.option("--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Disagreements to list.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+def command(run_a: str, run_b: str, conditions: tuple[str, ...], shown: int, store: str | None, as_json: bool) -> None:
+    """Compare runs A and B on the same inputs: accuracy (exact McNemar), answers, speed, size, environment.
+
+    A run is named by its id, a prefix of it, 'last' or 'last~1'.
+    """
+    from zoolens.compare.gate import parse_gate
+    from zoolens.compare.paired import as_data, compare
+
+    gates = [parse_gate(text) for text in conditions]
+    report = compare(run_a, run_b, store=store)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(as_data(report), indent=2, default=str))
+    else:
+        print_report(report, shown)
+    verdicts = [gate.verdict(report) for gate in gates]
+    broken = [text for holds, text in verdicts if holds]
+    if broken:
+        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+
+
+def print_report(report: Report, shown: int) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if Console().is_terminal else 120, highlight=False)
+    for side, run in (("A", report.a), ("B", report.b)):
+        precision = run.resolved.get("precision") or "precision unknown"
+        console.print(
+            f"[bold]{side}[/] {run.id[:8]}  {run.model.ref}  {run.stack.runtime} {run.stack.version} ({precision})"
+        )
+    console.print(f"  {report.n} inputs of {report.a.dataset.name}\n")
+    _print_accuracy(console, report)
+    _print_figures(console, report)
+    _print_classes(console, report)
+    _print_disagreements(console, report, shown)
+    _print_environment(console, report)
+    if report.cause:
+        console.print(f"\n[bold]Likely cause:[/] {report.cause}")
+
+
+def _print_accuracy(console: Any, report: Report) -> None:
+    low, high = report.difference
+    console.print(
+        f"top-1 B − A: [bold]{100 * report.top1_change:+.2f}[/] points [{100 * low:+.2f}, {100 * high:+.2f}], "
+        f"exact McNemar p = {report.p_value:.3g} (only A right: {report.only_a}, only B right: {report.only_b})"
+    )
+    console.print(
+        f"same answer: {100 * report.agreement:.2f} %, bit-equal outputs: {100 * report.identical_outputs:.1f} %, "
+        f"score of the common answer changes by {report.median_score_change:.2g} (median), "
+        f"{report.max_score_change:.2g} (largest)"
+    )
+
+
+def _print_figures(console: Any, report: Report) -> None:
+    from rich.table import Table
+
+    from zoolens.cli.text import with_interval
+
+    table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
+    for name, side in (("metric", "left"), ("scope", "left"), ("A", "right"), ("B", "right"), ("B vs A", "right")):
+        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    for one in report.figures:
+        if one.metric == "recall" or one.change is None:
+            continue
+        change = f"{100 * one.change:+.2f} pt" if one.unit == "fraction" else f"{100 * one.change:+.1f} %"
+        table.add_row(one.metric, one.scope, with_interval(one.a), with_interval(one.b), change)
+    console.print()
+    console.print(table)
+
+
+def _print_classes(console: Any, report: Report) -> None:
+    if not report.classes:
+        return
+    console.print("\n[bold]Classes that change most[/]")
+    for one in report.classes[:5]:
+        console.print(
+            f"  {one.name}: {100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} % of {one.n} (p = {one.p_value:.2g})"
+        )
+
+
+def _print_disagreements(console: Any, report: Report, shown: int) -> None:
+    if not report.disagreements:
+        return
+    console.print(f"\n[bold]{len(report.disagreements)} inputs are answered differently[/], the surest first")
+    for one in report.disagreements[:shown]:
+        console.print(
+            f"  {one.input}: truth {one.label}, A says {one.answer_a} ({one.score_a:.2f}), "
+            f"B says {one.answer_b} ({one.score_b:.2f})"
+        )
+
+
+def _print_environment(console: Any, report: Report) -> None:
+    if not report.environment:
+        return
+    console.print("\n[bold]Environment[/]")
+    for one in report.environment:
+        console.print(f"  {'!' if one.telling else ' '} {one.what}: {one.a} → {one.b}")

@@ -1,0 +1,51 @@
+"""`zoolens env`: runtime environments, and how to build a run's stack again elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group(name="env")
+def command() -> None:
+    """Show, export and remove runtime environments."""
+
+
+@command.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder to write to."
+)
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+def export(run: str, output: Path | None, store: str | None) -> None:
+    """Write the requirements lock and a Dockerfile that reproduce RUN's software stack."""
+    from zoolens.measure.containers import write_stack
+    from zoolens.store.store import open_store
+
+    record = open_store(store).run(run)
+    folder = output or Path(f"zoolens-env-{record.id[:8]}")
+    for path in write_stack(record, folder):
+        click.echo(path)
+
+
+@command.command(name="list")
+def list_() -> None:
+    """List the isolated environments that zoolens has built and cached."""
+    from zoolens.runtimes.environments import list_environments
+
+    found = list_environments()
+    for one in found:
+        click.echo(f"{one.key}  {', '.join(one.spec.requirements)}  ({len(one.freeze)} packages)")
+    if not found:
+        click.echo("No environments yet. `zoolens eval … --env mxnet==1.9.1,numpy<1.24` builds one.")
+
+
+@command.command()
+@click.argument("key")
+def remove(key: str) -> None:
+    """Delete a cached environment; it is built again when next needed."""
+    from zoolens.runtimes.environments import remove_environment
+
+    remove_environment(key)
+    click.echo(f"Removed {key}.")

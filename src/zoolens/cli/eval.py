@@ -1,0 +1,114 @@
+"""`zoolens eval`: measure models on data, in runtimes, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from zoolens.errors import ZoolensError
+
+
+def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(dict.fromkeys(int(part) for part in value.split(",") if part.strip()))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,8,32") from error
+    if not numbers or min(numbers) < 1:
+        raise click.BadParameter("batch sizes start at 1")
+    return numbers
+
+
+def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+@click.command(name="eval")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.option("--data", "-d", required=True, help="Dataset: 'demo', a path, or kind:path?key=value.")
+@click.option("--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can.")
+@click.option(
+    "--env", "environments", multiple=True, help="Packages of an isolated environment: mxnet==1.9.1,numpy<1.24."
+)
+@click.option("--require", default="", help="Constraints: 'onnxruntime>=1.20, avx512, memory>=8GB'.")
+@click.option("--batch", "batches", default="1", callback=_numbers, help="Batch sizes to time, such as 1,8,32.")
+@click.option("--device", default="cpu", show_default=True, help="Device to run on.")
+@click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
+@click.option(
+    "--precision", type=click.Choice(["default", "float32"]), default="default", help="Force float32 arithmetic."
+)
+@click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs.")
+@click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
+@click.option("--accuracy/--no-accuracy", default=True, help="Run the model over the data.")
+@click.option("--cold/--no-cold", default=True, help="Measure cold starts in fresh processes.")
+@click.option(
+    "--latency-seconds", type=click.FloatRange(0.05), default=5.0, show_default=True, help="Time limit a batch size."
+)
+@click.option(
+    "--decode-threads", type=click.IntRange(0), default=1, show_default=True, help="Threads that decode inputs."
+)
+@click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
+@click.option("--resume/--fresh", default=True, help="Keep finished work (default), or measure all again as a new run.")
+@click.option(
+    "--store", default=None, help="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
+    """Measure MODEL… on data: accuracy with intervals, latency, throughput, size, memory, cold start.
+
+    A MODEL is zoo:name (globs allowed: 'demo:*'), or the path of a model file or manifest. What is measured is kept:
+    the same command again only does what is missing, also after Ctrl-C or a crash.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.results import print_json, print_outcomes
+    from zoolens.measure.evaluate import EvaluationPlan, carry_out
+    from zoolens.measure.jobs import Wanted
+    from zoolens.measure.latency import LatencySettings
+    from zoolens.runtimes.base import Options
+    from zoolens.store.store import open_store
+
+    plan = EvaluationPlan(
+        models=models,
+        data=data,
+        limit=chosen["limit"],
+        seed=chosen["seed"],
+        wanted=Wanted(
+            runtimes=chosen["runtimes"],
+            environments=chosen["environments"],
+            require=chosen["require"],
+            options=Options(chosen["threads"], chosen["device"], chosen["precision"], chosen["mode"]),
+            isolate=chosen["isolate"],
+            allow_code=chosen["allow_code"],
+        ),
+        batches=chosen["batches"],
+        accuracy=chosen["accuracy"],
+        cold=chosen["cold"],
+        fresh=not chosen["resume"],
+        latency=LatencySettings(max_seconds=chosen["latency_seconds"]),
+        decode_threads=chosen["decode_threads"],
+    )
+    store = open_store(chosen["store"])
+    outcomes = []
+    with Bars() as bars:
+        for outcome in carry_out(plan, store, bars):
+            outcomes.append(outcome)
+            if not chosen["as_json"]:
+                bars.say(_line(outcome))
+    (print_json if chosen["as_json"] else print_outcomes)(store, outcomes, plan.batches)
+    failures = [outcome for outcome in outcomes if outcome.failed]
+    if failures:
+        raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
+
+
+def _line(outcome: Any) -> str:
+    if outcome.errors:
+        return f"[red]✗[/] {outcome.title}: {outcome.errors[0]}"
+    if outcome.skipped:
+        return f"[dim]– {outcome.title}: skipped, {outcome.skipped}[/]"
+    if outcome.warnings:
+        return f"[yellow]![/] {outcome.title}: {outcome.warnings[0]}"
+    state = f"measured {len(outcome.measured)} stages" if outcome.measured else "already measured"
+    return f"[green]✓[/] {outcome.title}: {state}"

@@ -1,0 +1,95 @@
+"""`zoolens`: finds the command, runs it, and turns what goes wrong into one sentence and an exit code.
+
+Commands are imported when they are called: `zoolens --help` imports none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+from zoolens import __version__
+from zoolens.errors import ZoolensError
+
+# name -> one line of help; the module is zoolens.cli.<name>
+COMMANDS: Final[dict[str, str]] = {
+    "demo": "Evaluate the built-in models on the built-in data: the five-minute tour.",
+    "models": "List the models of every zoo on this machine.",
+    "show": "Show everything known about one model.",
+    "pull": "Fetch a model's files.",
+    "manifest": "Write, check and describe manifests.",
+    "eval": "Measure models on data, in runtimes, on this machine.",
+    "runs": "List and show what was measured.",
+    "compare": "Compare two runs input by input; can gate a CI job.",
+    "reproduce": "Run a stored run again and say which figures hold.",
+    "export": "Write observations as CSV, Parquet or JSON.",
+    "env": "Show, export and remove runtime environments.",
+    "runtimes": "List the runtimes, and what each can and cannot do.",
+}
+
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"zoolens.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if close:
+                raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from error
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="zoolens")
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """The truth about neural-network models: how accurate, how fast and how big, in each runtime, on your data.
+
+    Start with `zoolens demo`. Models are named zoo:name, or by the path of a file.
+    """
+    ctx.ensure_object(dict)["debug"] = debug
+
+
+def main() -> None:
+    """Entry point: errors become a sentence and an exit code."""
+    debug = "--debug" in sys.argv
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nInterrupted. What was finished is kept; the same command goes on from there.", err=True)
+        code = INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = BROKEN_PIPE
+    except ZoolensError as error:
+        if debug:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        code = error.exit_code
+    sys.exit(code if isinstance(code, int) else 0)

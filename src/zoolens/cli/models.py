@@ -1,0 +1,119 @@
+"""`zoolens models`: what there is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from zoolens.cli.text import count, figure
+from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.catalog import Listing, listing, params_of
+
+LARGE = 100  # a zoo with more models gets one line until it is asked for
+_WEIGHTS = {str(state).replace(" ", "-"): state for state in Weights}
+_SCALES = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
+
+
+class ParameterCount(click.ParamType[float]):
+    """A number such as 25.6M, 500k or 1e6."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip().lower()
+        scale = _SCALES.get(text[-1:], 1.0)
+        try:
+            return float(text[:-1] if text[-1:] in _SCALES else text) * scale
+        except ValueError:
+            self.fail(f"{value!r} is not a count such as 25.6M or 500k", param, ctx)
+
+
+@click.command("models")
+@click.option("--zoo", help="Only this zoo; needed for zoos that are searched on a server (huggingface).")
+@click.option("--task", type=click.Choice(["classification", "embedding", "regression", "other"]))
+@click.option("--max-params", type=ParameterCount(), help="At most so many parameters, such as 5M.")
+@click.option("--weights", type=click.Choice(list(_WEIGHTS)), help="Only models whose weights are so.")
+@click.option("--search", help="Part of the name.")
+@click.option("--all", "show_all", is_flag=True, help=f"List also zoos with more than {LARGE} models in full.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    zoo: str | None,
+    task: str | None,
+    max_params: float | None,
+    weights: str | None,
+    search: str | None,
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """List the models of every zoo on this machine."""
+    state = _WEIGHTS[weights].value if weights else None
+    found = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
+    if as_json:
+        click.echo(json.dumps([_as_data(entry) for entry in found.entries], indent=2, ensure_ascii=False))
+    else:
+        filtered = any(option is not None for option in (zoo, task, max_params, weights, search))
+        _print(found, in_full=show_all or filtered)
+    for note in found.notes:
+        click.echo(note, err=True)
+
+
+def _print(found: Listing, *, in_full: bool) -> None:
+    from rich.console import Console
+
+    sizes = Counter(entry.zoo for entry in found.entries)
+    large = {name for name, size in sizes.items() if size > LARGE and not in_full}
+    shown = [entry for entry in found.entries if entry.zoo not in large]
+    console = Console(width=None if Console().is_terminal else 160)
+    if shown:
+        console.print(_table(shown))
+    for name in sorted(large):
+        click.echo(f"{name}: {sizes[name]:,} models; list them with --zoo {name}, or narrow with --search.")
+    if not found.entries:
+        click.echo("No model fits.")
+
+
+def _table(entries: Sequence[Entry]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for name in ("task", "weights", "formats"):
+        table.add_column(name)
+    for name in ("params", "claimed top-1"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for entry in entries:
+        table.add_row(entry.ref, *_cells(entry))
+    return table
+
+
+def _cells(entry: Entry) -> list[str]:
+    manifest = entry.manifest
+    formats = dict.fromkeys(asset.format for asset in manifest.assets) or [manifest.attributes.get("format", "–")]
+    return [
+        manifest.task if entry.described else "no manifest",
+        str(entry.weights),
+        ", ".join(formats),
+        count(params_of(manifest)),
+        figure(manifest.claimed("top1"), "fraction"),
+    ]
+
+
+def _as_data(entry: Entry) -> dict[str, Any]:
+    manifest = entry.manifest
+    return {
+        "ref": entry.ref,
+        "zoo": entry.zoo,
+        "name": manifest.name,
+        "version": manifest.version,
+        "task": manifest.task if entry.described else None,
+        "weights": str(entry.weights),
+        "described": entry.described,
+        "formats": [asset.format for asset in manifest.assets],
+        "params": params_of(manifest),
+        "claims": [claim.model_dump(exclude_none=True) for claim in manifest.claims],
+        "license": manifest.license,
+    }

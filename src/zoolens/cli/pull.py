@@ -1,0 +1,67 @@
+"""`zoolens pull`: fetch a model's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from zoolens.errors import AssetError
+from zoolens.manifests.download import Progress
+from zoolens.manifests.locations import presence, resolve_asset
+from zoolens.manifests.schema import Asset
+from zoolens.zoos.base import Entry
+from zoolens.zoos.catalog import find_models
+
+
+@click.command("pull")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.option("--format", "format_", help="Only the files of this format.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None:
+    """Fetch the files of each MODEL (zoo:name or a pattern), verify them, and say where they are."""
+    pulled = {entry.ref: pull(entry, format_) for entry in find_models(models)}
+    if as_json:
+        paths = {ref: {role: str(path) for role, path in files.items()} for ref, files in pulled.items()}
+        click.echo(json.dumps(paths, indent=2))
+        return
+    for ref, files in pulled.items():
+        for role, path in files.items():
+            click.echo(f"{ref} {role}: {path}")
+
+
+def pull(entry: Entry, format_: str | None = None) -> dict[str, Path]:
+    """Local files of the first asset that is here or can be fetched."""
+    asset = _choose(entry, format_)
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        return resolve_asset(asset, entry.folder, fetch=True, progress=_shown_in(bar, entry.ref))
+
+
+def _choose(entry: Entry, format_: str | None) -> Asset:
+    assets = [asset for asset in entry.manifest.assets if format_ in (None, asset.format)]
+    if not assets:
+        what = f"{format_} files" if format_ else "weights"
+        raise AssetError(
+            f"No {what} of {entry.ref} are to be had: only its structure is known.",
+            hint="`zoolens models --weights remote` lists models that can be pulled.",
+        )
+    order = {"present": 0, "remote": 1, "absent": 2}
+    return min(assets, key=lambda asset: order[presence(asset, entry.folder)])
+
+
+def _shown_in(bar: object, title: str) -> Progress:
+    from rich.progress import Progress as Bar
+
+    assert isinstance(bar, Bar)
+    task = bar.add_task(title, total=None, visible=False)
+
+    def progress(done: int, total: int | None) -> None:
+        bar.update(task, completed=done, total=total, visible=True)
+
+    return progress

@@ -1,0 +1,46 @@
+"""`zoolens reproduce RUN`: run it again and say which figures hold."""
+
+from __future__ import annotations
+
+import click
+
+from zoolens.errors import ZoolensError
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+def command(run: str, allow_code: bool, store: str | None) -> None:
+    """Execute RUN again with the same model, data, runtime and options, and compare every figure with its interval.
+
+    Exits with 1 if an answer (not a timing) falls outside.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.text import figure, with_interval
+    from zoolens.compare.reproduce import reproduce
+
+    with Bars() as bars:
+        result = reproduce(run, store=store, allow_code=allow_code, progress=bars)
+    console = Console(width=None if Console().is_terminal else 120, highlight=False)
+    console.print(f"{result.original.model.ref} in {result.original.stack.runtime}: ", end="")
+    console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("", "metric", "scope", "then", "now"):
+        table.add_column(name)
+    for one in result.verdicts:
+        if one.figure.metric == "recall" and one.inside:
+            continue
+        mark = "[green]✓[/]" if one.inside else "[red]✗[/]"
+        now = figure(one.figure.b.value, one.figure.unit)
+        table.add_row(mark, one.figure.metric, one.figure.scope, with_interval(one.figure.a), now)
+    console.print(table)
+    inside = sum(one.inside for one in result.verdicts)
+    console.print(f"{inside} of {len(result.verdicts)} figures fall inside their interval.")
+    for difference in result.environment:
+        console.print(f"  {'!' if difference.telling else ' '} {difference.what}: {difference.a} → {difference.b}")
+    if not result.holds:
+        raise ZoolensError("The answers are not reproduced; the figures marked ✗ are outside their interval.")

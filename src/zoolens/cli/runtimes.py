@@ -1,0 +1,43 @@
+"""`zoolens runtimes`: what can run models here."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def command(as_json: bool) -> None:
+    """List the runtimes: version, formats, and what each declares it cannot do."""
+    from zoolens import plugins
+    from zoolens.runtimes.base import Runtime
+
+    found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
+    if as_json:
+        import json
+
+        rows = [
+            {
+                "name": one.name,
+                "summary": one.summary,
+                "version": one.version(),
+                "formats": one.formats,
+                "modes": one.modes,
+                "cannot": dict(one.cannot),
+                "extra": one.extra,
+            }
+            for one in found
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("runtime", "version", "formats", "cannot"):
+        table.add_column(name)
+    for one in found:
+        missing = f"[dim]not installed: zoolens\\[{one.extra}][/]" if one.extra else "[dim]only with --env[/]"
+        cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
+        table.add_row(one.name, one.version() or missing, ", ".join(one.formats), cannot)
+    Console(width=None if Console().is_terminal else 140).print(table)

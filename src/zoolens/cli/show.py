@@ -1,0 +1,128 @@
+"""`zoolens show`: everything known about one model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from zoolens.cli.text import count, figure
+from zoolens.errors import AssetError
+from zoolens.manifests.locations import locate, presence
+from zoolens.manifests.schema import AssetFile, CenterCrop, Claim, Input, Normalize, Output, Resize, Step
+from zoolens.runtimes.draft import find_model
+from zoolens.zoos.base import Entry
+
+
+@click.command("show")
+@click.argument("model")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(model: str, as_json: bool) -> None:
+    """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""
+    entry = find_model(model)
+    if as_json:
+        click.echo(json.dumps(_as_data(entry), indent=2, ensure_ascii=False))
+        return
+    for line in _lines(entry):
+        click.echo(line)
+
+
+def _as_data(entry: Entry) -> dict[str, object]:
+    return {
+        "ref": entry.full_ref,
+        "zoo": entry.zoo,
+        "weights": str(entry.weights),
+        "folder": str(entry.folder) if entry.folder else None,
+        "assets": [{"format": a.format, "presence": presence(a, entry.folder)} for a in entry.manifest.assets],
+        "manifest": entry.manifest.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    manifest = entry.manifest
+    yield entry.full_ref
+    if manifest.description:
+        yield manifest.description
+    yield ""
+    yield from _facts(entry)
+    yield "inputs"
+    for item in manifest.inputs:
+        yield f"  {describe_input(item)}"
+        yield from (f"    {number}. {describe_step(step)}" for number, step in enumerate(item.preprocess, 1))
+    yield "outputs"
+    yield from (f"  {describe_output(item)}" for item in manifest.outputs)
+    yield "files" if manifest.assets else "files: none here; only the structure is known"
+    for asset in manifest.assets:
+        built = asset.architecture
+        how = f", network from {built.library} {built.name or ''}".rstrip() if built else ""
+        yield f"  {asset.format} ({presence(asset, entry.folder)}){how}"
+        yield from (f"    {_describe_file(file, entry)}" for file in asset.files)
+    if manifest.claims:
+        yield "claims (what the source says, not measured here)"
+        yield from (f"  {describe_claim(claim)}" for claim in manifest.claims)
+
+
+def _facts(entry: Entry) -> Iterator[str]:
+    manifest = entry.manifest
+    yield f"task        {manifest.task if entry.described else 'unknown (no manifest)'}"
+    yield f"weights     {entry.weights}"
+    if manifest.framework:
+        yield f"framework   {manifest.framework.name} {manifest.framework.version}".rstrip()
+    yield f"element     {manifest.element_type}"
+    yield f"license     {manifest.license or 'not stated'}"
+    if manifest.requires:
+        yield f"requires    {manifest.requires}"
+    if manifest.code:
+        yield "code        carries Python of its own, which runs only with --allow-code"
+    yield from (f"see         {reference}" for reference in manifest.references)
+
+
+def describe_input(item: Input) -> str:
+    shape = "×".join("?" if extent is None else str(extent) for extent in item.shape)
+    kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
+    return f"{item.name or 'the input'}: {shape} {item.dtype}, {kind}"
+
+
+def describe_step(step: Step) -> str:
+    match step:
+        case Resize():
+            size = f"shorter side to {step.size}" if isinstance(step.size, int) else "to {}×{}".format(*step.size)
+            smoothing = "" if step.antialias is None else f", {'with' if step.antialias else 'without'} antialiasing"
+            return f"resize {size}, {step.method} as {step.library} does it{smoothing}"
+        case CenterCrop(size=None):
+            return f"crop the central {step.fraction:.1%} of each side"
+        case CenterCrop():
+            assert step.size is not None
+            return "crop the central {}×{}".format(*step.size)
+        case Normalize():
+            return f"normalise: (pixel × {step.scale:.6g} − {_numbers(step.mean)}) ÷ {_numbers(step.std)}"
+
+
+def describe_output(item: Output) -> str:
+    steps = ", ".join(step.op.replace("_", " ") for step in item.postprocess)
+    labels = f", {len(item.labels):,} class names" if item.labels else ""
+    name = item.name or "the first output"
+    return f"{name}: {item.task}, {item.scores}{f', then {steps}' if steps else ''}{labels}"
+
+
+def describe_claim(claim: Claim) -> str:
+    value = count(claim.value) if not claim.unit else figure(claim.value, claim.unit)
+    if claim.unit == "multiply-adds":
+        value = f"{count(claim.value)} multiply-adds"
+    return f"{claim.metric} {value}{f' on {claim.dataset}' if claim.dataset else ''} — {claim.source}"
+
+
+def _describe_file(file: AssetFile, entry: Entry) -> str:
+    try:
+        path = locate(file, entry.folder)
+    except AssetError as error:
+        return f"{file.role}: {error}"
+    size = f", {figure(file.bytes, 'B')}" if file.bytes else ""
+    digest = f", sha256 {file.sha256[:12]}…" if file.sha256 else ", no sha256"
+    return f"{file.role}: {path or file.location}{size}{digest}"
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    text = ", ".join(f"{value:g}" for value in values)
+    return text if len(values) == 1 else f"[{text}]"

@@ -1,0 +1,65 @@
+"""How figures read: percent, milliseconds, megabytes, and intervals beside them."""
+
+from __future__ import annotations
+
+from zoolens.store.records import Observation, Provenance
+
+_SCALES = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+}
+
+
+def figure(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return "–"
+    if unit == "fraction":
+        return f"{100 * value:.1f} %"
+    if unit in ("s", "B"):
+        for factor, name in _SCALES[unit]:
+            if abs(value) >= factor:
+                return f"{_three_digits(value / factor)} {name}"
+        return f"{_three_digits(value / _SCALES[unit][-1][0])} {_SCALES[unit][-1][1]}"
+    return f"{_three_digits(value)}{' ' + unit if unit else ''}"
+
+
+def count(value: float | None) -> str:
+    """A large whole number, shortened: 61.7k."""
+    if value is None:
+        return "–"
+    for factor, name in _SCALES[""]:
+        if abs(value) >= factor:
+            return f"{_three_digits(value / factor)}{name}"
+    return "0"
+
+
+def with_interval(observation: Observation | None) -> str:
+    """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known."""
+    if observation is None or observation.value is None:
+        return "–"
+    text = figure(observation.value, observation.unit)
+    if observation.low is None or observation.high is None:
+        return text
+    if observation.unit == "fraction":
+        return f"{text} [{100 * observation.low:.1f}, {100 * observation.high:.1f}]"
+    if observation.unit in _SCALES:
+        factor = next((f for f, _ in _SCALES[observation.unit] if abs(observation.value) >= f), None)
+        factor = factor or _SCALES[observation.unit][-1][0]
+        return f"{text} [{_three_digits(observation.low / factor)}, {_three_digits(observation.high / factor)}]"
+    return f"{text} [{_three_digits(observation.low)}, {_three_digits(observation.high)}]"
+
+
+def provenance_mark(observation: Observation) -> str:
+    return "" if observation.provenance is Provenance.MEASURED else f" ({observation.provenance})"
+
+
+def _three_digits(value: float) -> str:
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    if abs(value) < 0.1:
+        return f"{value:.2g}"
+    return f"{value:.{digits}f}"

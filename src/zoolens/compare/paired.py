@@ -1,0 +1,197 @@
+"""Two runs on the same inputs, compared input by input.
+
+report = zoolens.compare("3f2a", "last")
+report.difference, report.p_value, report.disagreements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.compare.stacks import Difference, likely_cause, stack_differences
+from zoolens.errors import ZoolensError
+from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
+from zoolens.measure.predictions import KIND, Predictions, read_predictions
+from zoolens.store.records import Observation, Run
+from zoolens.store.store import Store, open_store
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else."""
+
+    metric: str
+    scope: str
+    unit: str
+    a: Observation
+    b: Observation
+
+    @property
+    def change(self) -> float | None:
+        if self.a.value is None or self.b.value is None:
+            return None
+        if self.unit == "fraction":
+            return self.b.value - self.a.value
+        return self.b.value / self.a.value - 1 if self.a.value else None
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    label: int
+    name: str
+    n: int
+    recall_a: float
+    recall_b: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    input: str
+    label: int
+    answer_a: int
+    answer_b: int
+    score_a: float
+    score_b: float
+
+
+@dataclass(frozen=True)
+class Report:
+    a: Run
+    b: Run
+    n: int
+    both_right: int
+    only_a: int
+    only_b: int
+    both_wrong: int
+    difference: Interval  # of top-1, B − A
+    p_value: float  # exact McNemar
+    agreement: float  # share of inputs with the same answer, right or wrong
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    max_score_change: float  # of the best class, where both give the same answer
+    median_score_change: float
+    classes: tuple[ClassChange, ...]
+    disagreements: tuple[Disagreement, ...]
+    figures: tuple[Figure, ...]
+    environment: tuple[Difference, ...]
+    cause: str | None
+
+    @property
+    def top1_change(self) -> float:
+        return (self.only_b - self.only_a) / self.n
+
+    def value(self, metric: str, scope: str | None = None) -> Figure | None:
+        matching = [one for one in self.figures if one.metric == metric and scope in (None, one.scope)]
+        return matching[0] if matching else None
+
+
+def compare(a: str, b: str, *, store: Store | str | Path | None = None) -> Report:
+    """Compare two stored runs, named by id, id prefix, "last" or "last~1"."""
+    opened = store if isinstance(store, Store) else open_store(store)
+    return compare_runs(opened, opened.run(a), opened.run(b))
+
+
+def compare_runs(store: Store, a: Run, b: Run) -> Report:
+    if a.dataset.fingerprint != b.dataset.fingerprint:
+        raise ZoolensError(
+            f"Run {a.id[:8]} is on {a.dataset.name} ({a.dataset.size} inputs) and run {b.id[:8]} on "
+            f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
+            hint="Evaluate both on the same data, --limit and --seed.",
+        )
+    ours, theirs = _predictions(store, a), _predictions(store, b)
+    right_a, right_b = ours.correct, theirs.correct
+    only_a = int(np.count_nonzero(right_a & ~right_b))
+    only_b = int(np.count_nonzero(right_b & ~right_a))
+    same = ours.top[:, 0] == theirs.top[:, 0]
+    identical = float(np.mean(ours.digest == theirs.digest))
+    score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[same]
+    return Report(
+        a=a,
+        b=b,
+        n=len(ours),
+        both_right=int(np.count_nonzero(right_a & right_b)),
+        only_a=only_a,
+        only_b=only_b,
+        both_wrong=int(np.count_nonzero(~right_a & ~right_b)),
+        difference=paired_difference(only_a, only_b, len(ours)),
+        p_value=exact_mcnemar(only_a, only_b),
+        agreement=float(np.mean(same)),
+        identical_outputs=identical,
+        max_score_change=float(score_change.max(initial=0)),
+        median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
+        classes=_class_changes(ours, right_a, right_b),
+        disagreements=_disagreements(ours, theirs),
+        figures=tuple(_figures(store.observations(a.id), store.observations(b.id))),
+        environment=tuple(stack_differences(a, b)),
+        cause=likely_cause(a, b, identical < 1),
+    )
+
+
+def _predictions(store: Store, run: Run) -> Predictions:
+    state = store.stages(run.id).get("predictions")
+    if state is None or not state.done:
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.model.ref}) has no finished predictions.",
+            hint="Run the same `zoolens eval` again to finish it.",
+        )
+    classes = run.dataset.details.get("classes")
+    return read_predictions(store.table(run.id, KIND), tuple(classes) if classes else None)
+
+
+def _class_changes(
+    predictions: Predictions, right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]
+) -> tuple[ClassChange, ...]:
+    """Classes on which the two differ, the clearest first."""
+    changes = []
+    for label in np.unique(predictions.labels):
+        here = predictions.labels == label
+        a, b = right_a[here], right_b[here]
+        lost, won = int(np.count_nonzero(a & ~b)), int(np.count_nonzero(b & ~a))
+        if lost or won:
+            name = predictions.class_name(int(label))
+            p_value = exact_mcnemar(lost, won)
+            changes.append(ClassChange(int(label), name, len(a), float(a.mean()), float(b.mean()), p_value))
+    return tuple(sorted(changes, key=lambda change: (change.p_value, change.label)))
+
+
+def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
+    """Inputs with different answers; those both were surest about first."""
+    where = np.flatnonzero(a.top[:, 0] != b.top[:, 0])
+    sure = np.minimum(a.score[where, 0], b.score[where, 0])
+    return tuple(
+        Disagreement(
+            input=str(a.inputs[i]),
+            label=int(a.labels[i]),
+            answer_a=int(a.top[i, 0]),
+            answer_b=int(b.top[i, 0]),
+            score_a=float(a.score[i, 0]),
+            score_b=float(b.score[i, 0]),
+        )
+        for i in where[np.argsort(-sure, kind="stable")]
+    )
+
+
+def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]:
+    others = {(one.metric, one.scope): one for one in b}
+    return [
+        Figure(one.metric, one.scope, one.unit, one, others[(one.metric, one.scope)])
+        for one in a
+        if (one.metric, one.scope) in others
+    ]
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """The report as plain JSON-able values."""
+    from dataclasses import asdict
+
+    data = asdict(report)
+    for side in ("a", "b"):
+        run: Run = getattr(report, side)
+        data[side] = {"run": run.id, "model": run.model.ref, "runtime": run.stack.runtime, "resolved": run.resolved}
+    return data

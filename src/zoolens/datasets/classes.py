@@ -1,0 +1,62 @@
+"""Class names: read from the files datasets bring along, or given by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from zoolens.errors import DatasetError
+
+NAMES: Final = ("synset_words.txt", "classes.txt", "labels.txt")
+MAX_BYTES: Final = 1 << 22
+
+
+def read_class_file(path: Path) -> tuple[str, ...]:
+    """One class a line, in index order; trailing empty lines do not count."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DatasetError(
+                f"{path} has more than {MAX_BYTES:,} bytes.", hint="A class file has one short name a line."
+            )
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise DatasetError(
+            f"The class file {path} cannot be read: {reason}.", hint="Give one class name a line."
+        ) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return tuple(line.strip() for line in lines)
+
+
+def class_names(option: str | None, folder: Path, beside: Sequence[str] = ()) -> tuple[str, ...] | None:
+    """From the user's option (a file, or names with commas between them), else from the first file of `beside`."""
+    if option is not None:
+        path = Path(option).expanduser()
+        for candidate in (folder / path, path):
+            if candidate.is_file():
+                return read_class_file(candidate)
+        if "," in option:
+            return tuple(name.strip() for name in option.split(","))
+        raise DatasetError(
+            f"There is no class file {option!r}.", hint="Give a file with one name a line, or names with commas."
+        )
+    for name in beside:
+        if (folder / name).is_file():
+            return read_class_file(folder / name)
+    return None
+
+
+def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:
+    """Labels must be indices of classes: a label outside means that the two files do not belong together."""
+    if not len(labels):
+        return
+    low, high = min(labels), max(labels)
+    if low < 0:
+        raise DatasetError(f"Dataset {name} has the negative label {low}.", hint="Labels count from 0.")
+    if classes is not None and high >= len(classes):
+        raise DatasetError(
+            f"Dataset {name} has the label {high} but only {len(classes)} class names.",
+            hint="Labels count from 0; is the class file of another dataset?",
+        )

@@ -1,0 +1,201 @@
+"""Images in a folder: one sub-folder per class, or a labels.csv beside the files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.classes import NAMES, check_labels, class_names
+from zoolens.datasets.images import SUFFIXES, decode_image
+from zoolens.errors import DatasetError
+from zoolens.manifests.digests import sha256_file
+
+LABELS: Final = "labels.csv"
+_SMALL: Final = 1 << 20
+_FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
+_LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target")
+
+
+@dataclass(frozen=True)
+class Entry:
+    id: str  # the path inside the folder, with forward slashes
+    path: Path
+    label: int
+
+
+class ImageFolder(Dataset):
+    """An index of files and labels; pixels are decoded when a sample is read."""
+
+    def __init__(
+        self, entries: Sequence[Entry], *, name: str, classes: tuple[str, ...] | None, keep_gray: bool = False
+    ) -> None:
+        self.name = name
+        self.classes = classes
+        self._entries = tuple(entries)
+        self._keep_gray = keep_gray
+        self._fingerprint: str | None = None
+        check_labels(name, [entry.label for entry in entries], classes)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def read(self, index: int) -> Sample:
+        entry = self._entries[index]
+        return Sample(entry.id, decode_image(entry.path, str(entry.path), keep_gray=self._keep_gray), entry.label)
+
+    def labels(self) -> NDArray[np.int64]:
+        return np.array([entry.label for entry in self._entries], np.int64)
+
+    def fingerprint(self) -> str:
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"gray;" if self._keep_gray else b"rgb;")
+            for entry in self._entries:
+                digest.update(f"{_file_digest(entry.path)} {entry.label};".encode())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+
+def open_image_folder(
+    location: str, *, labels: str | None = None, classes: str | None = None, gray: str = "rgb"
+) -> ImageFolder:
+    """Class sub-folders, or a folder with labels.csv (columns file and label).
+
+    labels: another name of the CSV file. classes: a file with class names, or the names with commas between them.
+    gray: "rgb" makes grey images RGB, "keep" leaves them with one channel.
+    """
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        raise DatasetError(f"There is no folder {folder}.", hint="Give a folder of images.")
+    if gray not in ("rgb", "keep"):
+        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    names = class_names(classes, folder, NAMES)
+    table = folder / (labels or LABELS)
+    if table.is_file():
+        entries, names = _from_table(folder, table, names)
+    elif labels:
+        raise DatasetError(f"There is no labels file {table}.", hint="Its columns are file and label.")
+    else:
+        entries, names = _from_subfolders(folder, names)
+    return ImageFolder(entries, name=folder.resolve().name, classes=names, keep_gray=gray == "keep")
+
+
+def _file_digest(path: Path) -> str:
+    """Small files are hashed every time: that is quicker than a look into the cache of digests."""
+    try:
+        if path.stat().st_size < _SMALL:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror}.", hint="Was it moved or removed?") from error
+    return sha256_file(path)
+
+
+def images_under(folder: Path) -> Iterator[Path]:
+    """Image files at any depth, in the order of their names; hidden ones are left out."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from images_under(path)
+        elif path.suffix.lower() in SUFFIXES:
+            yield path
+
+
+def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:
+    subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not subfolders:
+        raise DatasetError(
+            f"{folder} has no class sub-folders and no {LABELS}.",
+            hint=f"Sort the images into one folder per class, or add {LABELS} with the columns file and label.",
+        )
+    indices, names = _class_indices([path.name for path in subfolders], names, str(folder))
+    entries = [
+        Entry(path.relative_to(folder).as_posix(), path, indices[subfolder.name])
+        for subfolder in subfolders
+        for path in images_under(subfolder)
+    ]
+    if not entries:
+        raise DatasetError(
+            f"{folder} and its sub-folders hold no images.", hint=f"Known: {', '.join(sorted(SUFFIXES))}."
+        )
+    return entries, names
+
+
+def _from_table(folder: Path, table: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:
+    rows = list(_rows(folder, table))
+    if not rows:
+        raise DatasetError(f"{table} lists no images.", hint="Its columns are file and label.")
+    indices, names = _class_indices(sorted({label for _, _, label in rows}), names, str(table))
+    return [Entry(file, path, indices[label]) for file, path, label in rows], names
+
+
+def _rows(folder: Path, table: Path) -> Iterator[tuple[str, Path, str]]:
+    root = folder.resolve()
+    file_column, label_column = 0, 1
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as stream:
+            for number, row in enumerate(csv.reader(stream), 1):
+                if not row:
+                    continue
+                if len(row) < 2:
+                    raise DatasetError(f"{table} line {number} has one column.", hint="Its columns are file and label.")
+                if number == 1 and _is_header(folder, row):
+                    file_column, label_column = _columns(row)
+                    continue
+                if len(row) <= max(file_column, label_column):
+                    raise DatasetError(f"{table} line {number} is shorter than the header.", hint="Complete the line.")
+                file = row[file_column].strip()
+                yield file, _locate(root, file, f"{table} line {number}"), row[label_column].strip()
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(f"{table} cannot be read: {error}.", hint="Save it as CSV in UTF-8.") from error
+
+
+def _is_header(folder: Path, row: list[str]) -> bool:
+    """A first line that names columns: its first cells are no file and no number."""
+    cells = [cell.strip().lower() for cell in row]
+    if any(cell in _FILE_COLUMNS for cell in cells):
+        return True
+    return Path(cells[0]).suffix not in SUFFIXES and not (folder / row[0].strip()).is_file()
+
+
+def _columns(header: list[str]) -> tuple[int, int]:
+    cells = [cell.strip().lower() for cell in header]
+    file_column = next((cells.index(name) for name in _FILE_COLUMNS if name in cells), 0)
+    fallback = 1 if file_column == 0 else 0
+    return file_column, next((cells.index(name) for name in _LABEL_COLUMNS if name in cells), fallback)
+
+
+def _locate(root: Path, file: str, where: str) -> Path:
+    for candidate in (root / file, root / "images" / file):
+        path = candidate.resolve()
+        if not path.is_relative_to(root):
+            raise DatasetError(f"{where} names {file!r}, which lies outside the folder.", hint="Use paths inside it.")
+        if path.is_file():
+            return path
+    raise DatasetError(f"{where} names {file!r}, which does not exist.", hint="Paths are relative to the CSV file.")
+
+
+def _class_indices(
+    found: list[str], names: tuple[str, ...] | None, where: str
+) -> tuple[dict[str, int], tuple[str, ...] | None]:
+    """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
+    if all(word.isdecimal() for word in found):
+        return {word: int(word) for word in found}, names
+    if names is None:
+        return {word: index for index, word in enumerate(sorted(found))}, tuple(sorted(found))
+    by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}
+    by_word.update({name: index for index, name in enumerate(names)})
+    unknown = [word for word in found if word not in by_word]
+    if unknown:
+        raise DatasetError(
+            f"{where} has the class {unknown[0]!r}, which the class file does not list.",
+            hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
+        )
+    return {word: by_word[word] for word in found}, names

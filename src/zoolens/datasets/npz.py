@@ -1,0 +1,137 @@
+"""Arrays in .npz files.
+
+Arrays that numpy.savez stored plainly are mapped: no more of them is in memory than is being read. Those of
+numpy.savez_compressed can only be unpacked whole, which is done up to a limit. Pickled objects are refused.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.classes import check_labels, class_names
+from zoolens.errors import DatasetError
+
+_INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
+_LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "arr_1")
+_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+
+
+def open_npz(
+    location: str, *, x: str | None = None, y: str | None = None, layout: str = "auto", classes: str | None = None
+) -> Dataset:
+    """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test).
+
+    layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
+    classes: a file with class names, or the names with commas between them.
+    """
+    path = Path(location).expanduser()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+            values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
+            truth = _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise DatasetError(
+            f"{path} cannot be read as .npz: {getattr(error, 'strerror', None) or error}.",
+            hint="Write it with numpy.savez.",
+        ) from error
+    values = _channels_last(values, layout)
+    dataset = ArrayDataset(values, _as_labels(truth, path), name=path.stem, classes=class_names(classes, path.parent))
+    check_labels(dataset.name, dataset.labels().tolist(), dataset.classes)
+    return dataset
+
+
+def _choose(role: str, given: str | None, usual: tuple[str, ...], members: dict[str, str], path: Path) -> str:
+    wanted = (given,) if given is not None else usual
+    for name in wanted:
+        if name in members:
+            return name
+    raise DatasetError(
+        f"{path} has no array {given!r}." if given else f"{path} has no array with a usual name for {role}.",
+        hint=f"It has {', '.join(sorted(members)) or 'no arrays'}; choose with the option {role}=…",
+    )
+
+
+def _read(path: Path, archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
+    info = archive.getinfo(member)
+    with archive.open(info) as stream:
+        shape, fortran, dtype, header = _npy_header(stream, f"{member} in {path}")
+        size = dtype.itemsize * int(np.prod(shape, dtype=object))
+        if size != info.file_size - header:
+            raise DatasetError(f"{member} in {path} does not hold what its header says.", hint="Write the file again.")
+        if info.compress_type == zipfile.ZIP_STORED:
+            return _map(path, info, header, shape, fortran, dtype)
+        if size > MAX_UNPACKED:
+            raise DatasetError(
+                f"{member} in {path} unpacks to {size:,} bytes; compressed arrays must be held in memory whole, "
+                f"and more than {MAX_UNPACKED:,} are not.",
+                hint="Write it with numpy.savez, uncompressed: then it is read in place.",
+            )
+        data = stream.read(size)
+    if len(data) != size:
+        raise DatasetError(f"{member} in {path} is truncated.", hint="Write the file again.")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(stream)
+    except (ValueError, SyntaxError) as error:
+        raise DatasetError(f"{where} is not a numpy array.", hint="Write it with numpy.savez.") from error
+    if dtype.hasobject:
+        raise DatasetError(
+            f"{where} holds pickled Python objects, which can run code when they are opened.",
+            hint="Store plain numbers: one array of one shape for all samples.",
+        )
+    return shape, fortran, dtype, stream.tell()
+
+
+def _map(
+    path: Path, info: zipfile.ZipInfo, header: int, shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        signature, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    if signature != b"PK\x03\x04":
+        raise DatasetError(f"{path} is damaged: the entry of {info.filename} is not where the index says.")
+    offset = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length + header
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    order: Any = "F" if fortran else "C"
+    return np.asarray(np.memmap(path, dtype, mode="r", offset=offset, shape=shape, order=order))
+
+
+def _channels_last(values: NDArray[Any], layout: str) -> NDArray[Any]:
+    layout = layout.upper()
+    if layout not in ("AUTO", "NCHW", "NHWC"):
+        raise DatasetError(f"The option layout is auto, NCHW or NHWC, not {layout!r}.")
+    if values.ndim == 3 and values.dtype == np.uint8 and layout == "AUTO":
+        return values[..., np.newaxis]  # grey images
+    if layout != "AUTO" and values.ndim != 4:
+        raise DatasetError(f"Layout {layout} has 4 axes but the array has {values.ndim}.", hint="Leave layout out.")
+    planar = values.ndim == 4 and values.shape[1] in (1, 3) and values.shape[3] not in (1, 3)
+    if layout == "NCHW" or (layout == "AUTO" and values.dtype == np.uint8 and planar):
+        return values.transpose(0, 2, 3, 1)
+    return values
+
+
+def _as_labels(truth: NDArray[Any], path: Path) -> NDArray[Any]:
+    if truth.ndim == 2 and truth.shape[1] == 1:
+        truth = truth[:, 0]
+    if truth.ndim != 1 or truth.dtype.kind not in "iu":
+        raise DatasetError(
+            f"The labels in {path} are {truth.dtype} with {truth.ndim} axes.",
+            hint="Labels are whole numbers, one per sample.",
+        )
+    return truth

@@ -1,0 +1,142 @@
+"""From what a user writes to an open dataset: "demo", "kind:location?option=value", or a path."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import inspect
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl
+
+from zoolens import plugins
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.cifar10 import RECORD
+from zoolens.datasets.idx import find_idx_images
+from zoolens.datasets.imagefolder import LABELS, images_under
+from zoolens.datasets.subset import select
+from zoolens.errors import DatasetError
+
+_IDX_START: Final = b"\0\0\x08"
+_GZIP_START: Final = b"\x1f\x8b"
+
+
+def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None = None, **options: str) -> Dataset:
+    """The dataset a spec names, or `limit` samples of it. `options` are those of the kind, as after the "?"."""
+    kind, location, written = parse_spec(str(spec))
+    opener = plugins.load(plugins.DATASETS, kind)
+    arguments = {**written, **options}
+    _check_options(kind, opener, location, arguments)
+    dataset: Dataset = opener(location, **arguments)
+    if len(dataset) == 0:
+        dataset.close()
+        raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
+    return select(dataset, limit, seed)
+
+
+def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
+    """Kind, location and options. A path that exists is never taken for anything else."""
+    kinds = plugins.names(plugins.DATASETS)
+    if not spec.strip():
+        raise DatasetError("No dataset is named.", hint=f"Give a path, or one of these kinds: {', '.join(kinds)}.")
+    if _exists(spec):
+        return detect(Path(spec).expanduser()), spec, {}
+    place, _, query = spec.partition("?")
+    options = _options(spec, query)
+    kind, colon, location = place.partition(":")
+    if kind in kinds:
+        return kind, location, options
+    if _exists(place):
+        return detect(Path(place).expanduser()), place, options
+    if colon and len(kind) > 1 and kind.replace("-", "").replace("_", "").isalnum():
+        close = difflib.get_close_matches(kind, kinds, n=1)
+        raise DatasetError(
+            f"There is no dataset kind {kind!r}.",
+            hint=f"Did you mean {close[0]}?" if close else f"Known: {', '.join(kinds)}.",
+        )
+    raise DatasetError(
+        f"There is no dataset {spec!r}: no such path exists.",
+        hint=f"Give a path, or kind:location with one of these kinds: {', '.join(kinds)}.",
+    )
+
+
+def detect(path: Path) -> str:
+    """The kind of data at a path, from what lies there."""
+    kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
+    if kind is None:
+        raise DatasetError(
+            f"The kind of data in {path} is not recognised.",
+            hint=f"Say it as kind:location with one of {', '.join(plugins.names(plugins.DATASETS))}; "
+            f"a folder of images needs class sub-folders or a {LABELS}.",
+        )
+    return kind
+
+
+def _kind_of_folder(folder: Path) -> str | None:
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise DatasetError(f"{folder} cannot be read: {error.strerror}.", hint="Check its permissions.") from error
+    if not names:
+        raise DatasetError(f"The folder {folder} is empty.", hint="Put data into it, or name another.")
+    if LABELS in names:
+        return "imagefolder"
+    if find_idx_images(folder):
+        return "idx"
+    if any(name.startswith(("test_batch", "data_batch")) for name in names):
+        return "cifar10"
+    if next(folder.rglob("*.parquet"), None):
+        return "parquet"
+    subfolders = (path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith("."))
+    return "imagefolder" if any(next(images_under(path), None) for path in subfolders) else None
+
+
+def _kind_of_file(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start.startswith(_GZIP_START):
+            with gzip.open(path) as unpacked:
+                start = unpacked.read(4)
+            if path.name.endswith(".bin.gz"):
+                return "cifar10"
+        elif path.suffix == ".bin" and path.stat().st_size % RECORD == 0:
+            return "cifar10"
+    except (OSError, EOFError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.", hint="Is the file complete?") from error
+    if start == b"PAR1":
+        return "parquet"
+    if start.startswith(_IDX_START):
+        return "idx"
+    return "npz" if zipfile.is_zipfile(path) else None
+
+
+def _exists(place: str) -> bool:
+    try:
+        return Path(place).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, a user without home
+        return False
+
+
+def _options(spec: str, query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+    except ValueError as error:
+        raise DatasetError(
+            f"The options in {spec!r} are not written as ?name=value&name=value.", hint="Check what follows the '?'."
+        ) from error
+
+
+def _check_options(kind: str, opener: Callable[..., Dataset], location: str, options: dict[str, str]) -> None:
+    signature = inspect.signature(opener)
+    try:
+        signature.bind(location, **options)
+    except TypeError as error:
+        known = [name for name, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        unknown = sorted(set(options) - set(known))
+        raise DatasetError(
+            f"Datasets of the kind {kind} have no option {unknown[0]!r}." if unknown else f"{kind}: {error}.",
+            hint=f"They have {', '.join(known) or 'none'}.",
+        ) from error

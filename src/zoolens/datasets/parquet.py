@@ -1,0 +1,209 @@
+"""Parquet files: encoded images (as Hugging Face writes them) or arrays, read one row group at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.classes import NAMES, check_labels, class_names
+from zoolens.datasets.images import decode_image
+from zoolens.errors import DatasetError
+from zoolens.manifests.digests import sha256_file
+
+_INPUTS: Final = ("image", "img", "images", "x", "data")
+_LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
+MAX_ROW_GROUP: Final = 1 << 29
+GROUPS_KEPT: Final = 3  # readers that go forward side by side need the current group and its neighbours
+
+
+class Parquet(Dataset):
+    """One file or several shards in the order of their names. Holds the labels and a few row groups."""
+
+    def __init__(
+        self, files: list[Path], *, name: str, inputs: str, labels: str, classes: tuple[str, ...] | None, gray: bool
+    ) -> None:
+        self.name = name
+        self._files = files
+        self._inputs = inputs
+        self._label_column = labels
+        self._keep_gray = gray
+        self._readers = [_open(path) for path in files]
+        self._groups: list[tuple[int, int]] = []
+        sizes = [0]
+        for shard, reader in enumerate(self._readers):
+            for group in range(reader.num_row_groups):
+                self._groups.append((shard, group))
+                sizes.append(reader.metadata.row_group(group).num_rows)
+        self._starts = np.cumsum(sizes)
+        self._labels, self.classes = self._read_labels(classes)
+        self._kept: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        check_labels(name, self._labels.tolist(), self.classes)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def read(self, index: int) -> Sample:
+        label = int(self._labels[index])
+        group = int(np.searchsorted(self._starts, index, side="right")) - 1
+        value = self._group(group)[int(index - self._starts[group])]
+        return Sample(str(index), self._decode(value, index), label)
+
+    def labels(self) -> NDArray[np.int64]:
+        return self._labels
+
+    def fingerprint(self) -> str:
+        mode = "gray" if self._keep_gray else "rgb"
+        digest = hashlib.sha256(f"{self._inputs} {self._label_column} {mode};".encode())
+        for path in self._files:
+            digest.update(f"{sha256_file(path)};".encode())
+        digest.update(self._labels.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            for reader in self._readers:
+                reader.close()
+
+    def _group(self, group: int) -> Any:
+        """The inputs of one row group; readers share the few that are kept."""
+        with self._lock:
+            if group in self._kept:
+                self._kept.move_to_end(group)
+                return self._kept[group]
+            shard, row_group = self._groups[group]
+            self._check_size(shard, row_group)
+            try:
+                column = self._readers[shard].read_row_group(row_group, columns=[self._inputs]).column(self._inputs)
+            except (pa.ArrowException, OSError) as error:
+                raise DatasetError(
+                    f"{self._files[shard]} cannot be read at row group {row_group}: {_line(error)}.",
+                    hint="It is truncated or damaged: fetch it again.",
+                ) from error
+            while len(self._kept) >= GROUPS_KEPT:
+                self._kept.popitem(last=False)
+            self._kept[group] = column
+            return column
+
+    def _check_size(self, shard: int, row_group: int) -> None:
+        size = self._readers[shard].metadata.row_group(row_group).total_byte_size
+        if size > MAX_ROW_GROUP:
+            raise DatasetError(
+                f"{self._files[shard]} has a row group of {size:,} bytes, more than the {MAX_ROW_GROUP:,} "
+                "that are held in memory at once.",
+                hint="Write it again with a smaller row_group_size, such as 1000.",
+            )
+
+    def _decode(self, value: Any, index: int) -> NDArray[Any]:
+        name = f"Row {index} of {self.name}"
+        if pa.types.is_struct(value.type):
+            value = value["bytes"]
+        if not value.is_valid:
+            raise DatasetError(f"{name} has no {self._inputs}.", hint="Remove the row, or embed the image's bytes.")
+        if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+            return decode_image(value.as_py(), name, keep_gray=self._keep_gray)
+        return _array(value)
+
+    def _read_labels(self, classes: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+        column = pa.concat_tables(
+            [reader.read(columns=[self._label_column]) for reader in self._readers], promote_options="default"
+        ).column(self._label_column)
+        if column.null_count:
+            raise DatasetError(f"Dataset {self.name} has rows without a label.", hint="Remove those rows.")
+        if pa.types.is_integer(column.type):
+            names = classes or _hugging_face_names(self._readers[0], self._label_column)
+            return column.to_numpy().astype(np.int64), names
+        words = column.to_pylist()
+        if not all(isinstance(word, str) for word in words):
+            raise DatasetError(
+                f"The column {self._label_column} is {column.type}.", hint="Labels are numbers or names."
+            )
+        names = classes or tuple(sorted(set(words)))
+        index = {word: number for number, word in enumerate(names)}
+        if unknown := sorted(set(words) - index.keys()):
+            raise DatasetError(
+                f"The label {unknown[0]!r} is not among the class names.", hint="Check the option classes."
+            )
+        return np.array([index[word] for word in words], np.int64), names
+
+
+def open_parquet(
+    location: str, *, x: str | None = None, y: str | None = None, classes: str | None = None, gray: str = "rgb"
+) -> Dataset:
+    """A file, or a folder whose .parquet files are shards. x, y: names of the columns.
+
+    classes: a file with class names, or the names with commas between them. gray: "rgb" or "keep".
+    """
+    place = Path(location).expanduser()
+    files = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    if not files:
+        raise DatasetError(f"{place} holds no .parquet files.", hint="Give a .parquet file or a folder of them.")
+    if gray not in ("rgb", "keep"):
+        raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
+    columns = _open(files[0]).schema_arrow.names
+    return Parquet(
+        files,
+        name=place.stem,
+        inputs=_choose("x", x, _INPUTS, columns, files[0]),
+        labels=_choose("y", y, _LABELS, columns, files[0]),
+        classes=class_names(classes, files[0].parent, NAMES),
+        gray=gray == "keep",
+    )
+
+
+def _choose(role: str, given: str | None, usual: tuple[str, ...], columns: list[str], path: Path) -> str:
+    for name in (given,) if given is not None else usual:
+        if name in columns:
+            return name
+    raise DatasetError(
+        f"{path} has no column {given!r}." if given else f"{path} has no column with a usual name for {role}.",
+        hint=f"It has {', '.join(columns)}; choose with the option {role}=…",
+    )
+
+
+def _open(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DatasetError(
+            f"{path} cannot be read as Parquet: {_line(error)}.", hint="Is the file complete?"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:
+    """Class names as the `datasets` library leaves them in the file's metadata."""
+    try:
+        metadata = json.loads((reader.schema_arrow.metadata or {})[b"huggingface"])
+        names = metadata["info"]["features"][column]["names"]
+    except (KeyError, ValueError, TypeError):
+        return None
+    return tuple(map(str, names)) if isinstance(names, list) else None
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """A (nested) list as an array, in the type of its innermost values."""
+    kind = value.type
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    try:
+        return np.asarray(value.as_py(), dtype=kind.to_pandas_dtype())
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise DatasetError(
+            f"A value of type {value.type} is neither an image nor a regular array.",
+            hint="Store encoded image bytes, or lists of one length.",
+        ) from error

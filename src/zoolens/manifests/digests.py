@@ -1,0 +1,98 @@
+"""SHA-256 of model files, remembered so that a gigabyte is read once and not at every command.
+
+The memory is one SQLite file in the cache folder: several processes may use it at once, and losing it costs time only.
+A digest is remembered under path, size, modification and change time and inode; a file touched a moment ago is not
+remembered, because a second write within the clock's resolution would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from zoolens.errors import AssetError
+from zoolens.paths import cache_dir
+
+_CHUNK = 1 << 20
+_SETTLED_NS = 2_000_000_000
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS digest (path TEXT PRIMARY KEY, size INTEGER, mtime INTEGER, ctime INTEGER, "
+    "inode INTEGER, sha256 TEXT NOT NULL)"
+)
+
+
+def sha256_file(path: Path) -> str:
+    """Hex digest of a file's content."""
+    path = path.resolve()
+    try:
+        before = path.stat()
+        known = _recall(path, before)
+        if known is not None:
+            return known
+        digest = _read(path)
+        after = path.stat()
+    except OSError as error:
+        raise AssetError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if _identity(before) == _identity(after) and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
+        _remember(path, after, digest)
+    return digest
+
+
+def digest_tree(folder: Path) -> str:
+    """Hex digest of a folder: relative names and contents of its files, in order of name."""
+    total = hashlib.sha256()
+    root = folder.resolve()
+    for path in sorted(file for file in folder.rglob("*") if not file.is_dir()):
+        if not path.resolve().is_relative_to(root):
+            raise AssetError(f"{path} is a link that leads out of {folder}.", hint="Replace it by the file itself.")
+        total.update(f"{path.relative_to(folder).as_posix()}\0{sha256_file(path)}\n".encode())
+    return total.hexdigest()
+
+
+def digest(path: Path) -> str:
+    """`digest_tree` of a folder, `sha256_file` of anything else."""
+    return digest_tree(path) if path.is_dir() else sha256_file(path)
+
+
+def _read(path: Path) -> str:
+    hasher = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def _identity(stat: os.stat_result) -> tuple[int, int, int, int]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
+def _memory() -> sqlite3.Connection:
+    folder = cache_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(folder / "digests.sqlite", timeout=5)
+    connection.execute(_TABLE)
+    return connection
+
+
+def _recall(path: Path, stat: os.stat_result) -> str | None:
+    try:
+        with closing(_memory()) as memory:
+            row = memory.execute(
+                "SELECT sha256 FROM digest WHERE path=? AND size=? AND mtime=? AND ctime=? AND inode=?",
+                (str(path), *_identity(stat)),
+            ).fetchone()
+    except (sqlite3.Error, OSError):  # a damaged or read-only cache is no reason to fail
+        return None
+    return str(row[0]) if row else None
+
+
+def _remember(path: Path, stat: os.stat_result, digest: str) -> None:
+    try:
+        with closing(_memory()) as memory, memory:
+            memory.execute("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", (str(path), *_identity(stat), digest))
+    except (sqlite3.Error, OSError):
+        return

@@ -1,0 +1,93 @@
+"""Files on the Hugging Face hub, written hf://owner/repository/path/to/file[@revision].
+
+Looking whether a file is here reads the hub's cache folder directly; only fetching needs `huggingface_hub`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoolens.errors import AssetError, MissingDependency
+from zoolens.manifests.digests import sha256_file
+
+_PATTERN = re.compile(r"^hf://([\w.-]+/[\w.-]+)/([^@]+?)(?:@([\w./-]+))?$")
+# Formats that can be read without running code from them. A pickle is not among them.
+PICKLES = (".bin", ".pkl", ".pickle", ".joblib", ".msgpack")
+
+
+@dataclass(frozen=True)
+class HubFile:
+    repository: str
+    path: str
+    revision: str = "main"
+
+
+def parse(location: str) -> HubFile:
+    match = _PATTERN.match(location)
+    if match is None or ".." in location.split("/"):
+        raise AssetError(f"{location!r} is not a hub location.", hint="Write hf://owner/repository/file.")
+    repository, path, revision = match.groups()
+    if path.endswith(PICKLES):
+        raise AssetError(
+            f"{location} is a pickle, which can run any code when it is read.",
+            hint="Use the .safetensors, .onnx or .tflite file of that repository.",
+        )
+    return HubFile(repository, path, revision or "main")
+
+
+def cache_root() -> Path:
+    """Where huggingface_hub keeps its files, by the same variables it reads."""
+    if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
+        return Path(cache).expanduser()
+    home = os.environ.get("HF_HOME") or str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
+    return Path(home).expanduser() / "hub"
+
+
+def cached(file: HubFile) -> Path | None:
+    """The file in the hub's cache, or None."""
+    folder = cache_root() / f"models--{file.repository.replace('/', '--')}"
+    for snapshot in _snapshots(folder, file.revision):
+        path = folder / "snapshots" / snapshot / file.path
+        if path.is_file():
+            return path
+    return None
+
+
+def fetch(file: HubFile) -> Path:
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError as error:
+        raise MissingDependency("Fetching from the Hugging Face hub", "huggingface_hub", "huggingface") from error
+    try:
+        path = Path(hf_hub_download(file.repository, file.path, revision=file.revision))
+    except Exception as error:
+        raise AssetError(
+            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {_reason(error)}.",
+            hint="Check the name and the network; `zoolens pull` again when the hub can be reached.",
+        ) from error
+    _verify(path)
+    return path
+
+
+def _verify(path: Path) -> None:
+    """The hub names large files by their SHA-256: a download that does not match its name is refused."""
+    name = path.resolve().name
+    if re.fullmatch(r"[0-9a-f]{64}", name) and sha256_file(path) != name:
+        path.resolve().unlink()
+        raise AssetError(f"{path.name} arrived damaged from the Hugging Face hub.", hint="Pull it again.")
+
+
+def _snapshots(folder: Path, revision: str) -> Iterator[str]:
+    reference = folder / "refs" / revision
+    if reference.is_file():
+        yield reference.read_text().strip()
+    yield revision  # a commit is its own snapshot
+
+
+def _reason(error: BaseException) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return text.rstrip(".")[:200]

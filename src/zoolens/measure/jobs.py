@@ -1,0 +1,170 @@
+"""Which model is run how: models × runtimes × environments, less what cannot or may not be combined, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from zoolens import plugins
+from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
+from zoolens.manifests.locations import model_fingerprint, resolve_asset
+from zoolens.manifests.schema import Asset, Manifest
+from zoolens.measure.lock import installed_packages, resolve_stack
+from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
+from zoolens.runtimes.constraints import check, parse_requirements_text
+from zoolens.runtimes.environments import Environment, ensure_environment, parse_env
+from zoolens.runtimes.isolated import IsolatedSession, open_isolated
+from zoolens.runtimes.machine import describe_machine
+from zoolens.store.records import ModelRecord, StackRecord
+from zoolens.zoos.base import Entry, Weights
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model in one runtime in one environment: becomes one run."""
+
+    entry: Entry
+    asset: Asset
+    runtime: Runtime
+    options: Options
+    environment: Environment | None = None
+    isolate: bool = False
+
+    @property
+    def title(self) -> str:
+        where = f" [{', '.join(self.environment.spec.requirements)}]" if self.environment else ""
+        mode = "" if self.options.mode == "default" else f" ({self.options.mode})"
+        return f"{self.entry.ref} in {self.runtime.name}{mode}{where}"
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.entry.manifest
+
+    @cached_property
+    def paths(self) -> dict[str, Path]:
+        return resolve_asset(self.asset, self.entry.folder, fetch=True)
+
+    @cached_property
+    def stack(self) -> StackRecord:
+        return resolve_stack(self.runtime, self.options, self.environment)
+
+    @cached_property
+    def model(self) -> ModelRecord:
+        key = model_fingerprint(self.manifest, self.asset, self.paths)
+        return ModelRecord(key, self.entry.full_ref, self.asset.format, self.manifest.model_dump(mode="json"))
+
+    def files(self) -> ModelFiles:
+        architecture = self.asset.architecture
+        return ModelFiles(
+            format=self.asset.format,
+            files=dict(self.paths),
+            architecture=architecture.model_dump() if architecture else None,
+            inputs=_declared_inputs(self.manifest),
+        )
+
+    def open(self) -> Session:
+        if self.isolate:
+            return self.open_isolated()
+        return self.runtime.open(self.files(), self.options)
+
+    def open_isolated(self) -> IsolatedSession:
+        code = self.manifest.code.model_dump(exclude_none=True) if self.manifest.code else None
+        return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=code)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A combination that was asked for and is not run."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How the user wants models run. No runtimes named: every installed one that can run a model."""
+
+    runtimes: Sequence[str] = ()
+    environments: Sequence[str] = ()  # "" is this process's own environment
+    require: str = ""
+    options: Options = field(default_factory=Options)
+    isolate: bool = False
+    allow_code: bool = False
+
+
+def plan_jobs(entries: Sequence[Entry], wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
+    jobs: list[Job] = []
+    skipped: list[Skipped] = []
+    for entry in entries:
+        try:
+            _check_entry(entry, wanted)
+            found, passed_over = _jobs_of(entry, wanted)
+        except ZoolensError as error:
+            skipped.append(Skipped(entry.ref, str(error)))
+            continue
+        jobs += found
+        skipped += passed_over
+    return jobs, skipped
+
+
+def _check_entry(entry: Entry, wanted: Wanted) -> None:
+    if not entry.manifest.assets or entry.weights is Weights.ABSENT:
+        raise AssetError(
+            f"{entry.ref} is structure only: its weights are not on this machine and no location is known.",
+            hint="zoolens never fills in random weights; put the file where `zoolens show` says, or choose another.",
+        )
+    if entry.manifest.code is not None and not wanted.allow_code:
+        raise CodeNotAllowed(
+            f"{entry.ref} carries Python code in its manifest, which is not run by default.",
+            hint="Read it with `zoolens show`; if you trust it, add --allow-code (it runs in a process of its own).",
+        )
+
+
+def _jobs_of(entry: Entry, wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
+    machine = describe_machine()
+    clauses = parse_requirements_text(", ".join(t for t in (wanted.require, entry.manifest.requires) if t))
+    jobs, reasons = [], []
+    for name in wanted.runtimes or plugins.names(plugins.RUNTIMES):
+        try:
+            runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+        except ZoolensError as error:
+            if wanted.runtimes:
+                raise
+            reasons.append(str(error))
+            continue
+        asset = next((one for one in entry.manifest.assets if one.format in runtime.formats), None)
+        if asset is None:
+            formats = ", ".join(dict.fromkeys(one.format for one in entry.manifest.assets))
+            reasons.append(f"{name} does not run {formats}")
+            continue
+        for text in wanted.environments or ("",):
+            if not text and runtime.version() is None:
+                reasons.append(f"{name} is not installed{_how_to_get(runtime)}")
+                continue
+            environment = ensure_environment(parse_env(text), runtime) if text else None
+            installed = environment.freeze if environment else installed_packages()
+            unmet = check(clauses, runtime, machine, installed)
+            if unmet:
+                reasons += unmet
+                continue
+            isolate = wanted.isolate or environment is not None or entry.manifest.code is not None
+            jobs.append(Job(entry, asset, runtime, wanted.options, environment, isolate))
+    if not jobs:
+        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(reasons))}.")
+    asked_for = reasons if wanted.runtimes else []
+    return jobs, [Skipped(entry.ref, reason) for reason in asked_for]
+
+
+def _how_to_get(runtime: Runtime) -> str:
+    if runtime.extra:
+        return f" (pip install 'zoolens[{runtime.extra}]')"
+    return f" (try --env {','.join(runtime.requirements)})" if runtime.requirements else ""
+
+
+def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(one.name or f"input{index}", tuple(one.shape), one.dtype)
+        for index, one in enumerate(manifest.inputs)
+    )

@@ -1,0 +1,62 @@
+"""The resolved lock of an evaluation: everything about software and machine that made the numbers.
+
+`identity` is what can change an answer or a time; its fingerprint is part of every run's key, so an upgrade of the
+runtime is a new run and an unrelated package is not. `lock` adds what is needed to build the stack again.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
+
+from zoolens.runtimes.base import Options, Runtime
+from zoolens.runtimes.environments import Environment
+from zoolens.runtimes.machine import describe_machine
+from zoolens.store.records import StackRecord, fingerprint
+
+PROTOCOL = 1  # raised when our own way of measuring changes what the numbers mean
+OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every input
+
+
+def resolve_stack(runtime: Runtime, options: Options, environment: Environment | None) -> StackRecord:
+    packages = dict(environment.freeze) if environment else installed_packages()
+    shaping = _versions(packages, (*runtime.distributions, *OURS))
+    identity = {
+        "protocol": PROTOCOL,
+        "runtime": runtime.name,
+        "version": shaping[runtime.distributions[0]] if runtime.distributions else runtime.version(),
+        "packages": shaping,
+        "environment": list(environment.spec.requirements) if environment else None,
+        "python": platform.python_version(),
+        "machine": _machine_identity(),
+        "options": asdict(options),
+    }
+    lock = {**identity, "all_packages": packages, "machine": asdict(describe_machine())}
+    return StackRecord(fingerprint(identity), runtime.name, identity, lock)
+
+
+def installed_packages() -> dict[str, str]:
+    found = {dist.metadata["Name"]: dist.version for dist in metadata.distributions() if dist.metadata["Name"]}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def _versions(packages: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, str | None]:
+    by_name = {_normal(name): version for name, version in packages.items()}
+    return {name: by_name.get(_normal(name)) for name in wanted}
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _machine_identity() -> dict[str, Any]:
+    machine = describe_machine()
+    return {
+        "cpu": machine.cpu,
+        "flags": fingerprint(machine.flags)[:12],
+        "cores": machine.cores,
+        "architecture": machine.architecture,
+    }

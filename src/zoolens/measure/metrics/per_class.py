@@ -1,0 +1,30 @@
+"""Recall of each class: where a model is weak, and whether two models are weak in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from zoolens.measure.intervals import CONFIDENCE, wilson
+from zoolens.measure.predictions import Predictions
+from zoolens.store.records import Observation
+
+FEW = 5  # a class with fewer examples says nothing: ImageNet subsets with one image a class would fill the store
+
+
+def per_class(predictions: Predictions) -> Iterator[Observation]:
+    totals = np.bincount(predictions.labels)
+    right = np.bincount(predictions.labels[predictions.correct], minlength=len(totals))
+    for index in np.flatnonzero(totals >= FEW):
+        low, high = wilson(int(right[index]), int(totals[index]))
+        yield Observation(
+            "recall",
+            float(right[index] / totals[index]),
+            scope=f"class={index}",
+            unit="fraction",
+            low=low,
+            high=high,
+            n=int(totals[index]),
+            details={"class": predictions.class_name(int(index)), "interval": "wilson", "confidence": CONFIDENCE},
+        )

@@ -1,0 +1,170 @@
+"""What a model answered, input by input: the table from which every accuracy figure is derived.
+
+Metrics never run a model: they read this table, so a new metric costs no inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zoolens.errors import ModelError
+
+KIND: Final = "predictions"  # name of the bulk table in the store
+TOP: Final = 5
+
+SCHEMA: Final = pa.schema(
+    [
+        ("index", pa.int64()),
+        ("input", pa.string()),
+        ("label", pa.int32()),
+        ("top", pa.list_(pa.int32(), -1)),  # best classes, best first
+        ("score", pa.list_(pa.float32(), -1)),  # their probabilities
+        ("label_score", pa.float32()),  # probability of the true class
+        ("sum_squares", pa.float32()),  # of all probabilities: what the Brier score needs
+        ("digest", pa.uint64()),  # of the raw output bits: equal digests, equal answers
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The same as arrays. `top` and `score` are n × min(5, classes)."""
+
+    inputs: NDArray[Any]
+    labels: NDArray[np.int32]
+    top: NDArray[np.int32]
+    score: NDArray[np.float32]
+    label_score: NDArray[np.float32]
+    sum_squares: NDArray[np.float32]
+    digest: NDArray[np.uint64]
+    classes: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        return np.asarray(self.top[:, 0] == self.labels)
+
+    def class_name(self, index: int) -> str:
+        return self.classes[index] if self.classes and index < len(self.classes) else str(index)
+
+
+def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) -> Predictions:
+    def matrix(name: str) -> NDArray[Any]:
+        flat = table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(flat).reshape(table.num_rows, -1)
+
+    def column(name: str) -> NDArray[Any]:
+        return np.asarray(table[name].to_numpy())
+
+    return Predictions(
+        inputs=column("input"),
+        labels=column("label"),
+        top=matrix("top"),
+        score=matrix("score"),
+        label_score=column("label_score"),
+        sum_squares=column("sum_squares"),
+        digest=column("digest"),
+        classes=classes,
+    )
+
+
+class PredictionBuffer:
+    """Collects batches until they are written as one part."""
+
+    def __init__(self) -> None:
+        self._parts: list[dict[str, Any]] = []
+        self.rows = 0
+
+    def add(
+        self,
+        start: int,
+        ids: Sequence[str],
+        labels: NDArray[Any],
+        probabilities: NDArray[np.float32],
+        raw: NDArray[Any],
+    ) -> None:
+        """One batch of answers. Rows that are not finite make the model's figures meaningless: refused."""
+        sums = probabilities.sum(axis=1)
+        if not np.isfinite(sums).all():
+            bad = np.flatnonzero(~np.isfinite(sums))
+            raise ModelError(
+                f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs in a batch, "
+                f"first for input {ids[bad[0]]}.",
+                hint="Check the preprocessing in the manifest, and whether the file is intact.",
+            )
+        classes = probabilities.shape[1]
+        if labels.max(initial=0) >= classes:
+            raise ModelError(
+                f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
+                hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
+            )
+        rows = np.arange(len(labels))
+        top = best_classes(probabilities, min(TOP, classes))
+        self._parts.append(
+            {
+                "index": np.arange(start, start + len(labels)),
+                "input": list(ids),
+                "label": labels.astype(np.int32),
+                "top": top.astype(np.int32),
+                "score": probabilities[rows[:, None], top],
+                "label_score": probabilities[rows, labels],
+                "sum_squares": np.einsum("ij,ij->i", probabilities, probabilities),
+                "digest": bit_digest(raw),
+            }
+        )
+        self.rows += len(labels)
+
+    def take(self) -> pa.Table:
+        """Everything collected since the last call, as a table."""
+        parts, self._parts, self.rows = self._parts, [], 0
+        columns: dict[str, Any] = {}
+        for name in SCHEMA.names:
+            pieces = [part[name] for part in parts]
+            if name == "input":
+                columns[name] = pa.array([one for piece in pieces for one in piece], pa.string())
+                continue
+            stacked = np.concatenate(pieces)
+            if stacked.ndim == 2:
+                flat = pa.array(stacked.reshape(-1), SCHEMA.field(name).type.value_type)
+                offsets = np.arange(0, stacked.size + 1, stacked.shape[1], dtype=np.int32)
+                columns[name] = pa.ListArray.from_arrays(pa.array(offsets), flat)
+            else:
+                columns[name] = pa.array(stacked, SCHEMA.field(name).type)
+        return pa.table(columns, schema=SCHEMA)
+
+
+def best_classes(probabilities: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Indices of the k largest per row, best first; ties go to the lower class, so that ranks are repeatable.
+
+    The bits of non-negative floats sort like the floats. Value above, class below, in one integer: no ties are left,
+    and a partition (far cheaper than a sort of 1,000 classes) is exact.
+    """
+    classes = probabilities.shape[1]
+    positive = np.ascontiguousarray(probabilities, np.float32) + np.float32(0)  # −0.0 becomes 0.0
+    keys = positive.view(np.uint32).astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(classes - 1, -1, -1, dtype=np.uint64)
+    chosen = np.argpartition(keys, classes - k, axis=1)[:, classes - k :]
+    order = np.argsort(np.take_along_axis(keys, chosen, axis=1), axis=1)[:, ::-1]
+    return np.take_along_axis(chosen, order, axis=1)
+
+
+def bit_digest(raw: NDArray[Any]) -> NDArray[np.uint64]:
+    """64 bits per row of a raw output: equal bits give equal digests on every machine and in every version."""
+    rows = np.ascontiguousarray(raw).reshape(len(raw), -1)
+    octets = rows.view(np.uint8).reshape(len(raw), -1)
+    width = -(-octets.shape[1] // 8) * 8
+    padded = np.zeros((len(raw), width), np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    words = padded.view("<u8")
+    # Odd multipliers from a fixed Weyl sequence: position matters, and no bit is lost.
+    multipliers = (np.arange(1, words.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+    mixed = (words ^ (words >> np.uint64(29))) * multipliers
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))

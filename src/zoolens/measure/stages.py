@@ -1,0 +1,228 @@
+"""The stages of a run. Each is done once, committed as a whole, and skipped by a re-run.
+
+predictions → metric:NAME (for every registered metric) → size → latency:batch=N → cold
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.loader import batches
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.measure.jobs import Job
+from zoolens.measure.latency import LatencySettings, latency_observations, measure_latency
+from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
+from zoolens.measure.subject import Subject
+from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.store import Store
+
+SECONDS_BETWEEN_PARTS = 2.0  # the most work a kill -9 can cost
+ACCURACY_BATCH = 32
+
+
+class Progress(Protocol):
+    """What long work tells whoever watches. The command line draws bars from it."""
+
+    def begin(self, job: Job, stage: str, total: int | None) -> None: ...
+
+    def advance(self, steps: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Silent:
+    def begin(self, job: Job, stage: str, total: int | None) -> None: ...
+
+    def advance(self, steps: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass
+class Context:
+    """What every stage of one run works with. The model is opened on first need: a finished run opens nothing."""
+
+    job: Job
+    run: Run
+    dataset: Dataset
+    store: Store
+    subject: Callable[[], Subject]
+    progress: Progress = field(default_factory=Silent)
+    latency: LatencySettings = field(default_factory=LatencySettings)
+    cold_repeats: int = 3
+    decode_threads: int = 1
+
+
+# --- predictions
+
+
+def predict_all(context: Context) -> list[Observation]:
+    """Run the model over the data, writing a part every few seconds, starting where the last run was stopped."""
+    store, run, dataset = context.store, context.run, context.dataset
+    parts = store.parts(run.id, KIND)
+    done = sum(part.rows for part in parts)
+    if done >= len(dataset):
+        return []
+    subject = context.subject()
+    size = subject.fixed_batch or ACCURACY_BATCH
+    context.progress.begin(context.job, "predictions", len(dataset))
+    context.progress.advance(done)
+    buffer, position, part = PredictionBuffer(), done, len(parts)
+    written = time.monotonic()
+    for batch in batches(dataset, subject.prepare, size, start=done, workers=context.decode_threads):
+        raw = _predict_padded(subject, batch.array, subject.fixed_batch)
+        buffer.add(position, batch.ids, batch.labels, subject.scores(raw), raw)
+        position += len(batch.labels)
+        context.progress.advance(len(batch.labels))
+        if time.monotonic() - written > SECONDS_BETWEEN_PARTS:
+            store.add_part(run.id, KIND, part, buffer.take())
+            part, written = part + 1, time.monotonic()
+    if buffer.rows:
+        store.add_part(run.id, KIND, part, buffer.take())
+    context.progress.end()
+    return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> Any:
+    """The last batch of a model with a fixed batch size is filled up with its last input."""
+    missing = (fixed or len(array)) - len(array)
+    if missing <= 0:
+        return subject.predict(array)
+    filled = np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+    return subject.predict(filled)[: len(array)]
+
+
+# --- metrics
+
+
+def compute_metric(context: Context, name: str, predictions: Predictions) -> list[Observation]:
+    metric: Callable[[Predictions], Iterable[Observation]] = plugins.load(plugins.METRICS, name)
+    try:
+        return list(metric(predictions))
+    except ZoolensError:
+        raise
+    except Exception as error:
+        raise ZoolensError(f"The metric {name} failed: {type(error).__name__}: {error}.") from error
+
+
+def stored_predictions(store: Store, run: Run, dataset: Dataset | None = None) -> Predictions:
+    return read_predictions(store.table(run.id, KIND), dataset.classes if dataset else None)
+
+
+def suspicions(predictions: Predictions) -> Iterator[str]:
+    """What is measured correctly and still cannot be right."""
+    if len(predictions) >= 20 and len(np.unique(predictions.labels)) > 1:
+        answers = np.unique(predictions.top[:, 0])
+        if len(answers) == 1:
+            name = predictions.class_name(int(answers[0]))
+            yield (
+                f"it answers class {int(answers[0])} ({name}) for every one of {len(predictions)} inputs; "
+                "check weights, preprocessing and output name"
+            )
+        elif len(np.unique(predictions.digest)) == 1:
+            yield "its outputs are the same for every input"
+
+
+# --- size
+
+
+def measure_size(context: Context) -> Iterator[Observation]:
+    size = 0
+    for path in context.job.paths.values():
+        size += (
+            sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+            if path.is_dir()
+            else path.stat().st_size
+        )
+    yield Observation("file_size", float(size), unit="B", details={"format": context.job.asset.format})
+    yield _parameters(context)
+
+
+def _parameters(context: Context) -> Observation:
+    runtime = context.job.runtime
+    if not runtime.can("count_parameters"):
+        return unavailable("parameters", runtime.cannot["count_parameters"])
+    try:
+        return Observation("parameters", float(context.subject().session.count_parameters()))
+    except ZoolensError as error:
+        return unavailable("parameters", str(error))
+
+
+def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Observation:
+    return Observation(
+        metric, None, scope=scope, unit=unit, provenance=Provenance.UNAVAILABLE, details={"reason": reason}
+    )
+
+
+# --- latency
+
+
+def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
+    subject = context.subject()
+    context.progress.begin(context.job, f"latency, batch {batch}", None)
+    feeds = {subject.input.name: subject.inputs(context.dataset, batch)}
+    session = subject.session
+    try:
+        subject.predict(feeds[subject.input.name])  # does this batch size work at all?
+    except ModelError as error:
+        context.progress.end()
+        return [unavailable("latency_p50", str(error), scope=f"batch={batch}", unit="s")]
+    samples = measure_latency(
+        lambda: session.predict(feeds),
+        context.latency,
+        pid=session.pid if isinstance(session, IsolatedSession) else None,
+        own_seconds=(lambda: session.last_predict_seconds or 0.0) if isinstance(session, IsolatedSession) else None,
+    )
+    context.store.add_part(context.run.id, f"latency-batch{batch}", 0, samples.table(batch))
+    context.progress.end()
+    return list(latency_observations(samples, batch))
+
+
+# --- cold start and memory
+
+
+def measure_cold_start(context: Context) -> list[Observation]:
+    """A fresh process, opened and run once, several times over. Files come from the page cache; that is said."""
+    context.progress.begin(context.job, "cold start", context.cold_repeats)
+    feed = context.subject().inputs(context.dataset, context.subject().fixed_batch or 1)
+    phases: dict[str, list[float]] = {}
+    peaks: list[float] = []
+    for _ in range(context.cold_repeats):
+        with context.job.open_isolated() as session:
+            session.predict({session.inputs[0].name: feed})
+            once = {**session.phases, "first_run": session.last_predict_seconds or 0.0}
+            peaks.append(float(session.peak_memory_bytes))
+        once["total"] = math.fsum(once.values())
+        for name, seconds in once.items():
+            phases.setdefault(name, []).append(seconds)
+        context.progress.advance(1)
+    context.progress.end()
+    details = {"repeats": context.cold_repeats, "interval": "range", "files": "in the page cache"}
+    observations = [_ranged("cold_start", values, scope, "s", details) for scope, values in phases.items()]
+    observations.append(
+        _ranged("peak_memory", peaks, "process", "B", {**details, "what": "resident set, fresh process"})
+    )
+    return observations
+
+
+def _ranged(metric: str, values: list[float], scope: str, unit: str, details: dict[str, Any]) -> Observation:
+    return Observation(
+        metric,
+        median(values),
+        scope=scope,
+        unit=unit,
+        low=min(values),
+        high=max(values),
+        n=len(values),
+        details=details,
+    )

@@ -1,0 +1,100 @@
+"""An opened model with the manifest applied to it: decoded inputs go in, class probabilities come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.datasets.base import Dataset, Sample
+from zoolens.errors import ManifestError, ModelError
+from zoolens.manifests.schema import Output
+from zoolens.measure.jobs import Job
+from zoolens.preprocess.outputs import build_scores, labels_of
+from zoolens.preprocess.pipeline import build_prepare
+from zoolens.runtimes.base import Session, TensorSpec
+from zoolens.runtimes.isolated import IsolatedSession
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    job: Job
+    session: Session
+    input: TensorSpec
+    output: TensorSpec
+    prepare: Callable[[Sample], Array]
+    scores: Callable[[Array], NDArray[np.float32]]
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """The batch size the file was exported with, if it was."""
+        return self.input.shape[0] if self.input.shape else None
+
+    def predict(self, batch: Array) -> Array:
+        """Raw outputs of one batch."""
+        answer = self.session.predict({self.input.name: batch})[self.output.name]
+        if len(answer) != len(batch):
+            raise ModelError(
+                f"The model answered {len(answer)} rows for a batch of {len(batch)}.",
+                hint="It was exported for one batch size: use --batch with that size.",
+            )
+        return answer
+
+    def inputs(self, dataset: Dataset, batch: int) -> Array:
+        """One real batch, ready to be fed: what latency is measured with."""
+        wanted = [self.prepare(dataset.read(index % len(dataset))) for index in range(batch)]
+        return np.ascontiguousarray(np.stack(wanted))
+
+
+def prepare_subject(job: Job, session: Session) -> Subject:
+    manifest = job.manifest
+    if len(session.inputs) != 1 or len(manifest.inputs) != 1:
+        names = ", ".join(spec.name for spec in session.inputs)
+        raise ModelError(
+            f"{job.entry.ref} has {len(session.inputs)} inputs ({names}), but datasets give one per example."
+        )
+    output = manifest.outputs[0]
+    if output.task != "classification":
+        raise ModelError(f"{job.entry.ref} does {output.task}; only classification can be evaluated so far.")
+    tensor = _named(session.outputs, output.name, "output")
+    if output.labels_file:
+        labels = labels_of(output, job.entry.folder)
+        output = output.model_copy(update={"labels": labels, "labels_file": None})
+    source = session.inputs[0]
+    return Subject(job, session, source, tensor, _prepare(job, session, source), _scores(job, session, output, tensor))
+
+
+def _prepare(job: Job, session: Session, source: TensorSpec) -> Callable[[Sample], Array]:
+    if job.manifest.code and job.manifest.code.preprocess:
+        isolated = _isolated(session)
+        return lambda sample: isolated.run_preprocess(sample.value)
+    declared = build_prepare(job.manifest.inputs[0], source)
+    return lambda sample: declared(sample.value)
+
+
+def _scores(job: Job, session: Session, output: Output, tensor: TensorSpec) -> Callable[[Array], NDArray[np.float32]]:
+    if job.manifest.code and job.manifest.code.postprocess:
+        isolated = _isolated(session)
+        return lambda raw: np.asarray(isolated.run_postprocess({tensor.name: raw}), np.float32)
+    return build_scores(output, tensor)
+
+
+def _isolated(session: Session) -> IsolatedSession:
+    assert isinstance(session, IsolatedSession), "code from a manifest runs in a process of its own"
+    return session
+
+
+def _named(specs: tuple[TensorSpec, ...], name: str | None, kind: str) -> TensorSpec:
+    if name is None:
+        return specs[0]
+    for spec in specs:
+        if spec.name == name:
+            return spec
+    raise ManifestError(
+        f"The manifest names the {kind} {name!r}, but the model has {', '.join(spec.name for spec in specs)}."
+    )

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from zoolens.measure.intervals import bootstrap_mean, exact_mcnemar, paired_difference, quantile, wilson
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 10), (10, 10), (1, 7), (693, 725), (50, 100), (9999, 10000)])
+def test_wilson_equals_scipy(k, n):
+    expected = stats.binomtest(k, n).proportion_ci(0.95, method="wilson")
+    assert wilson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (0, 1), (3, 9), (10, 10), (0, 40), (400, 480), (3000, 2900)])
+def test_exact_mcnemar_equals_the_binomial_test(a, b):
+    expected = 1.0 if a + b == 0 else stats.binomtest(a, a + b, 0.5).pvalue
+    assert exact_mcnemar(a, b) == pytest.approx(expected, rel=1e-9)
+
+
+def test_paired_difference_covers_the_truth_at_the_nominal_rate():
+    generator = np.random.default_rng(1)
+    cells = generator.multinomial(500, [0.70, 0.08, 0.05, 0.17], size=4000)
+    intervals = [paired_difference(int(c[1]), int(c[2]), 500) for c in cells]
+    coverage = np.mean([interval.contains(0.05 - 0.08) for interval in intervals])
+    assert 0.94 < coverage < 0.97
+
+
+def test_quantile_interval_covers_the_true_quantile():
+    generator = np.random.default_rng(2)
+    truth = stats.expon.ppf(0.9)
+    hits = 0
+    for _ in range(2000):
+        _, interval = quantile(np.sort(generator.exponential(size=400)), 0.9)
+        hits += interval.contains(truth)
+    assert hits / 2000 > 0.94
+
+
+def test_bootstrap_is_repeatable_and_close_to_the_normal_interval():
+    values = np.random.default_rng(3).normal(5, 2, 900)
+    interval = bootstrap_mean(values)
+    assert interval == bootstrap_mean(values)
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * 2 / 30, rel=0.1)
+
+
+def test_nothing_measured_is_no_knowledge():
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert paired_difference(0, 0, 0) == (-1.0, 1.0)

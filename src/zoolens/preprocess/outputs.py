@@ -1,0 +1,167 @@
+"""From a model's raw answer to probabilities, batch × classes, as the manifest's output declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.errors import ManifestError, ModelError
+from zoolens.manifests.schema import DropLeading, Output, OutputStep, Select, Softmax
+from zoolens.runtimes.base import TensorSpec
+
+Array = NDArray[Any]
+Scores = NDArray[np.float32]
+
+MAX_LABEL_BYTES: Final = 1 << 22
+
+
+def build_scores(output: Output, tensor: TensorSpec) -> Callable[[Array], Scores]:
+    """Raw answers of one batch → float32 scores, batch × the dataset's classes.
+
+    Logits become probabilities, unless the output is no classification. Declared probabilities are checked before
+    anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
+    the dataset's classes; those no output maps to are 0. NaN and infinity stay: counting them is the caller's work.
+    """
+    if output.task != "classification":
+        return lambda raw: _flat(_dequantised(raw, tensor))
+    steps = _with_softmax(output)
+    drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
+    arrange = _label_mapper(output.label_map) if output.label_map else None
+
+    def scores(raw: Array) -> Scores:
+        values = _flat(_dequantised(raw, tensor))
+        if output.scores == "probabilities":
+            _check_probabilities(values, tensor)
+        for step in steps:
+            values = _apply(step, values)
+        _check_labels(output, values.shape[1])
+        if arrange is not None:
+            values = arrange(values)
+        return _renormalised(values) if drops else values
+
+    return scores
+
+
+def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
+    """The class names an output declares, in place or in a file inside the manifest's folder."""
+    if output.labels is not None or output.labels_file is None:
+        return output.labels
+    if folder is None:
+        raise ManifestError(
+            f"The labels file {output.labels_file!r} is relative to a manifest that lies in no folder.",
+            hint="List the names under labels instead.",
+        )
+    path = (folder / output.labels_file).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise ManifestError(
+            f"The labels file {output.labels_file!r} lies outside the manifest's folder.", hint="Move it beside."
+        )
+    try:
+        if path.stat().st_size > MAX_LABEL_BYTES:
+            raise ManifestError(f"The labels file {path} is too large.", hint="It has one class name a line.")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ManifestError(
+            f"The labels file {path} cannot be read: {reason}.", hint="It has one class name a line."
+        ) from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return tuple(line.strip() for line in lines)
+
+
+def softmax(logits: Array, temperature: float = 1.0) -> Scores:
+    scaled = np.asarray(logits, np.float32) / np.float32(temperature)
+    with np.errstate(invalid="ignore"):  # inf − inf: the NaN is what the caller counts
+        powers: Scores = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        powers /= powers.sum(axis=1, keepdims=True)
+    return powers
+
+
+def _with_softmax(output: Output) -> tuple[OutputStep, ...]:
+    """The declared steps; logits without a softmax step get one at the end, over the classes that remain."""
+    explicit = any(isinstance(step, Softmax) for step in output.postprocess)
+    if output.scores == "logits" and not explicit:
+        return (*output.postprocess, Softmax(op="softmax"))
+    return output.postprocess
+
+
+def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
+    if not tensor.quantised or raw.dtype.kind == "f":
+        return raw.astype(np.float32, copy=False)
+    return (raw.astype(np.float32) - np.float32(tensor.zero_point or 0)) * np.float32(tensor.scale)
+
+
+def _flat(values: Scores) -> Scores:
+    """(N, C), from (N, C, 1, 1), (N, 1, 1, C) and the like."""
+    if values.ndim == 2:
+        return values
+    if values.ndim < 2 or sum(extent > 1 for extent in values.shape[1:]) > 1:
+        raise ModelError(
+            f"The output has shape {'×'.join(map(str, values.shape))}, which is not one score per class.",
+            hint="Name the output that has the class scores under outputs in the manifest.",
+        )
+    return values.reshape(len(values), -1)
+
+
+def _apply(step: OutputStep, values: Scores) -> Scores:
+    if isinstance(step, Softmax):
+        return softmax(values, step.temperature)
+    if isinstance(step, DropLeading):
+        if step.count >= values.shape[1]:
+            raise ManifestError(f"drop_leading of {step.count} leaves nothing of {values.shape[1]} outputs.")
+        return values[:, step.count :]
+    if not step.indices or not all(0 <= index < values.shape[1] for index in step.indices):
+        raise ManifestError(f"select names outputs that are not among 0 to {values.shape[1] - 1}.")
+    return values[:, list(step.indices)]
+
+
+def _check_probabilities(values: Scores, tensor: TensorSpec) -> None:
+    finite = values[np.isfinite(values).all(axis=1)]
+    if not len(finite):
+        return
+    # every one of the quantised scores may be half a step off
+    slack = 0.01 + (0.5 * float(tensor.scale or 0) * finite.shape[1] if tensor.quantised else 0.0)
+    sums = finite.sum(axis=1)
+    worst = float(sums[np.abs(sums - 1).argmax()])
+    if float(finite.min()) < -0.001 or abs(worst - 1) > slack:
+        what = f"a score of {finite.min():.4g}" if finite.min() < -0.001 else f"scores that add up to {worst:.4g}"
+        raise ModelError(
+            f"The manifest declares probabilities, but the model answered {what}.",
+            hint="Declare scores: logits for this output.",
+        )
+
+
+def _check_labels(output: Output, columns: int) -> None:
+    if output.labels is not None and len(output.labels) != columns:
+        raise ManifestError(
+            f"The manifest has {len(output.labels)} labels but the model has {columns} outputs.",
+            hint="Correct labels, or drop outputs with a postprocess step such as drop_leading.",
+        )
+    if output.label_map and max(output.label_map) >= columns:
+        raise ManifestError(f"label_map names output {max(output.label_map)}, but the model has {columns} outputs.")
+
+
+def _label_mapper(mapping: dict[int, int]) -> Callable[[Scores], Scores]:
+    if min(mapping) < 0 or min(mapping.values()) < 0:
+        raise ManifestError("label_map has a negative index.", hint="Outputs and classes count from 0.")
+    pairs = sorted(mapping.items())
+    classes = max(mapping.values()) + 1
+
+    def arrange(values: Scores) -> Scores:
+        arranged = np.zeros((len(values), classes), np.float32)
+        for source, target in pairs:
+            arranged[:, target] += values[:, source]  # several outputs may stand for one class
+        return arranged
+
+    return arrange
+
+
+def _renormalised(values: Scores) -> Scores:
+    total = values.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(total > 0, values / total, values).astype(np.float32, copy=False)

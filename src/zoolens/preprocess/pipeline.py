@@ -1,0 +1,285 @@
+"""The manifest's input steps, compiled once per model into a function from a decoded sample to one input.
+
+Nearly every manifest first shapes the image (resize, crop) and then normalises it. All normalising steps, and the
+quantisation of an 8-bit input, then depend on nothing but a pixel's value and channel: they become one multiplication
+and one addition, or a table of 256 entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.errors import DatasetError, ManifestError
+from zoolens.manifests.schema import CenterCrop, Input, Normalize, Resize, Step
+from zoolens.preprocess.resize import check_resize, resize, target_size
+from zoolens.runtimes.base import TensorSpec
+
+Array = NDArray[Any]
+Prepare = Callable[[Array], Array]
+
+_GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
+
+
+def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
+    """From a decoded sample (images: uint8 height × width × channels) to one input without its batch axis.
+
+    The result has the tensor's dtype and the manifest's layout, and is C-contiguous. A grey image becomes RGB by
+    repetition, an RGB one grey by PIL's weights; layout NC is the flattened image.
+    """
+    dtype = _dtype(tensor)
+    if spec.modality == "array":
+        return _array_prepare(spec, tensor, dtype)
+    _check(spec)
+    shaping, normalizing = _split(spec.preprocess)
+    to_real = _affine(normalizing, _channel_count(spec))
+    # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
+    bgr = spec.color == "BGR"
+    reverse_first = bgr and any(isinstance(step, Normalize) for step in shaping)
+    finish = _Finish(spec, tensor, dtype, *to_real, swap=bgr and not reverse_first)
+
+    def prepare(image: Array) -> Array:
+        image = _to_color(image, spec.color)
+        if reverse_first:
+            image = image[:, :, ::-1]
+        for step in shaping:
+            image = _apply(step, image)
+        return finish(image)
+
+    return prepare
+
+
+def center_crop(image: Array, step: CenterCrop) -> Array:
+    """By size as torchvision does (too small an image is padded with zeros), by fraction as tf.image.central_crop."""
+    height, width = image.shape[:2]
+    if step.fraction is not None:
+        top, left = int((height - height * step.fraction) / 2), int((width - width * step.fraction) / 2)
+        return image[top : height - top, left : width - left]
+    assert step.size is not None  # the schema sees to it
+    wanted_height, wanted_width = step.size
+    if height < wanted_height or width < wanted_width:
+        more = max(wanted_height - height, 0), max(wanted_width - width, 0)
+        image = np.pad(image, [(more[0] // 2, (more[0] + 1) // 2), (more[1] // 2, (more[1] + 1) // 2), (0, 0)])
+        height, width = image.shape[:2]
+    top, left = round((height - wanted_height) / 2), round((width - wanted_width) / 2)
+    return image[top : top + wanted_height, left : left + wanted_width]
+
+
+class _Finish:
+    """The last stage: normalise, quantise and lay out an image whose shape is final."""
+
+    def __init__(
+        self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], factor: Array, offset: Array, *, swap: bool
+    ) -> None:
+        if tensor.quantised:
+            factor, offset = _quantised(tensor, factor, offset)
+        self._spec = spec
+        self._dtype = dtype
+        self._factor = factor.astype(np.float32)
+        self._offset = offset.astype(np.float32)
+        self._tables = _tables(factor, offset, dtype) if dtype in (np.uint8, np.int8) else None
+        self._swap = swap
+        self._rows: dict[int, tuple[Array, Array]] = {}
+        self._planar = spec.layout == "NCHW"
+        self._fits: set[tuple[int, ...]] = set()
+
+    def __call__(self, image: Array) -> Array:
+        if image.shape not in self._fits:
+            _check_shape(self._spec, image)
+            self._fits.add(image.shape)
+        if self._swap:
+            image = image[:, :, ::-1]
+        if self._planar:
+            image = image.transpose(2, 0, 1)
+        by_table = self._tables is not None and image.dtype == np.uint8
+        result = self._look_up(image) if by_table else self._compute(image)
+        if self._spec.layout == "NHW":
+            return result[:, :, 0]
+        return result.reshape(-1) if self._spec.layout == "NC" else result
+
+    def _look_up(self, image: Array) -> Array:
+        tables = self._tables
+        assert tables is not None
+        if len(tables) == 1:
+            return np.frombuffer(image.tobytes().translate(tables[0]), self._dtype).reshape(image.shape)
+        result = np.empty(image.shape, self._dtype)
+        for channel, table in enumerate(tables):
+            place: Any = channel if self._planar else np.s_[:, :, channel]
+            plane = image[place]
+            result[place] = np.frombuffer(plane.tobytes().translate(table), self._dtype).reshape(plane.shape)
+        return result
+
+    def _compute(self, image: Array) -> Array:
+        image = np.ascontiguousarray(image)
+        if self._planar:
+            real = np.multiply(image, self._factor[:, np.newaxis, np.newaxis], dtype=np.float32)
+            real += self._offset[:, np.newaxis, np.newaxis]
+        else:
+            factor, offset = self._row(image.shape[1])
+            real = np.multiply(image.reshape(image.shape[0], -1), factor, dtype=np.float32)
+            real += offset
+            real = real.reshape(image.shape)
+        return _cast(real, self._dtype)
+
+    def _row(self, width: int) -> tuple[Array, Array]:
+        """Factors and offsets of a whole row: numpy is slow on an innermost axis of three."""
+        if len(self._factor) == 1:
+            return self._factor, self._offset
+        if width not in self._rows:
+            self._rows[width] = np.tile(self._factor, width), np.tile(self._offset, width)
+        return self._rows[width]
+
+
+def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(tensor.dtype)
+    except TypeError as error:
+        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}, which numpy does not have.") from error
+    if dtype.kind not in "fiu":
+        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
+    return dtype
+
+
+def _channel_count(spec: Input) -> int:
+    return 1 if spec.color == "gray" else 3
+
+
+def _check(spec: Input) -> None:
+    """What is wrong whatever the image, said when the model is opened."""
+    channels = _channel_count(spec)
+    declared = 1 if spec.layout == "NHW" else None if spec.layout == "NC" else spec.channels
+    if declared is not None and declared != channels:
+        raise ManifestError(
+            f"The input has {declared} channel{'s' if declared > 1 else ''} but its colour is {spec.color}.",
+            hint=f"Set color to {'gray' if declared == 1 else 'RGB or BGR'}, or correct layout and shape.",
+        )
+    for step in spec.preprocess:
+        if isinstance(step, Resize):
+            check_resize(step.method, step.library, step.antialias)
+        if isinstance(step, Normalize):
+            _per_channel(step.mean, channels), _per_channel(step.std, channels)
+
+
+def _split(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Normalize, ...]]:
+    """Steps up to the last that shapes the image, and the normalising ones after it."""
+    end = len(steps)
+    while end and isinstance(steps[end - 1], Normalize):
+        end -= 1
+    return tuple(steps[:end]), tuple(step for step in steps[end:] if isinstance(step, Normalize))
+
+
+def _affine(steps: Sequence[Normalize], channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All normalising steps as one factor and one offset, per channel only where the channels differ."""
+    factor, offset = np.ones(channels), np.zeros(channels)
+    for step in steps:
+        mean, std = _per_channel(step.mean, channels), _per_channel(step.std, channels)
+        factor, offset = factor * step.scale / std, (offset * step.scale - mean) / std
+    if (factor == factor[0]).all() and (offset == offset[0]).all():
+        return factor[:1], offset[:1]
+    return factor, offset
+
+
+def _per_channel(values: tuple[float, ...], channels: int) -> NDArray[np.float64]:
+    if len(values) not in (1, channels):
+        raise ManifestError(
+            f"A normalize step has {len(values)} values, but the input has {channels} channels.",
+            hint="Give one value, or one per channel.",
+        )
+    return np.broadcast_to(np.array(values, np.float64), (channels,))
+
+
+def _quantised(tensor: TensorSpec, factor: Array, offset: Array) -> tuple[Array, Array]:
+    return factor / tensor.scale, offset / tensor.scale + (tensor.zero_point or 0)
+
+
+def _tables(factor: Array, offset: Array, dtype: np.dtype[Any]) -> list[bytes]:
+    pixels = np.arange(256, dtype=np.float64)
+    return [_cast(pixels * f + o, dtype).tobytes() for f, o in zip(factor, offset, strict=True)]
+
+
+def _cast(real: Array, dtype: np.dtype[Any]) -> Array:
+    """To the input's type; integers are rounded and kept within their range."""
+    if dtype.kind == "f":
+        return real.astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(real), limits.min, limits.max).astype(dtype)
+
+
+def _to_color(image: Array, color: str) -> Array:
+    if image.ndim != 3 or image.shape[2] not in (1, 3):
+        shape = "×".join(map(str, image.shape))
+        raise DatasetError(
+            f"The sample is {shape}, but an image is height × width × 1 or 3.",
+            hint="For other data, declare the input with modality: array.",
+        )
+    channels = image.shape[2]
+    if color == "gray":
+        return image if channels == 1 else _gray(image)
+    return np.repeat(image, 3, axis=2) if channels == 1 else image
+
+
+def _gray(image: Array) -> Array:
+    if image.dtype != np.uint8:
+        return (image @ (np.array(_GRAY, np.float64) / 65536).astype(np.float32))[:, :, np.newaxis]
+    wide = image.astype(np.uint32)
+    red, green, blue = (wide[:, :, channel] * weight for channel, weight in enumerate(_GRAY))
+    return ((red + green + blue + 0x8000) >> 16).astype(np.uint8)[:, :, np.newaxis]
+
+
+def _apply(step: Step, image: Array) -> Array:
+    if isinstance(step, Resize):
+        size = target_size(image.shape[0], image.shape[1], step.size)
+        return resize(image, size, step.method, step.library, step.antialias)
+    if isinstance(step, CenterCrop):
+        return center_crop(image, step)
+    return _normalized(step, image)
+
+
+def _normalized(step: Normalize, image: Array) -> Array:
+    factor, offset = _affine([step], image.shape[-1])
+    return image * factor.astype(np.float32) + offset.astype(np.float32)
+
+
+def _check_shape(spec: Input, image: Array) -> None:
+    height, width, channels = image.shape
+    sizes = {"H": height, "W": width, "C": height * width * channels if spec.layout == "NC" else channels}
+    for axis, wanted in zip(spec.layout[1:], spec.shape[1:], strict=True):
+        if wanted is not None and wanted != sizes[axis]:
+            shape = "×".join("?" if extent is None else str(extent) for extent in spec.shape[1:])
+            raise DatasetError(
+                f"The image is {height}×{width} with {channels} channel{'s' if channels > 1 else ''} after "
+                f"preprocessing, but the input takes {shape} ({spec.layout[1:]}).",
+                hint="Add a resize (or center_crop) step to the manifest's preprocess.",
+            )
+
+
+def _array_prepare(spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> Prepare:
+    steps = [step for step in spec.preprocess if isinstance(step, Normalize)]
+    if len(steps) != len(spec.preprocess):
+        raise ManifestError(
+            "An input of modality array can be normalised only, not resized or cropped.",
+            hint="Remove those steps, or use modality: image.",
+        )
+    last = spec.shape[-1] or 1
+    factor, offset = _affine(steps, last if any(len(s.mean) > 1 or len(s.std) > 1 for s in steps) else 1)
+    if tensor.quantised:
+        factor, offset = _quantised(tensor, factor, offset)
+    untouched = bool((factor == 1).all() and (offset == 0).all())
+    wanted = spec.shape[1:]
+
+    def prepare(value: Array) -> Array:
+        if len(value.shape) != len(wanted) or any(
+            want is not None and want != have for want, have in zip(wanted, value.shape, strict=True)
+        ):
+            raise DatasetError(
+                f"The sample has shape {'×'.join(map(str, value.shape))}, but the input takes "
+                f"{'×'.join('?' if extent is None else str(extent) for extent in wanted)}.",
+                hint="Correct shape in the manifest, or prepare the data so.",
+            )
+        real = value if untouched else value * factor + offset
+        return np.ascontiguousarray(real if real.dtype == dtype else _cast(real, dtype))
+
+    return prepare

@@ -1,0 +1,236 @@
+"""A first manifest for a model file, from what the file says about itself.
+
+Runs in the main process only. Shapes, types and tensor names are read by opening the file in an installed runtime;
+what the file cannot say (normalisation, colour order, class names) is guessed, and the guesses are listed in the
+description so that nobody takes them for facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from zoolens import plugins
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.manifests.digests import digest
+from zoolens.manifests.formats import detect_format, model_stem
+from zoolens.manifests.locations import resolve_asset
+from zoolens.manifests.schema import (
+    Asset,
+    AssetFile,
+    DropLeading,
+    DType,
+    Input,
+    Manifest,
+    Normalize,
+    Output,
+    OutputStep,
+    Resize,
+    Step,
+)
+from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
+from zoolens.zoos import catalog
+from zoolens.zoos.base import Entry
+from zoolens.zoos.undescribed import legal_name
+
+_BACKGROUND_AND_IMAGENET = 1001
+_IMAGE_CHANNELS = (1, 3, 4)
+_PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
+_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_CHANNELS_LAST = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
+_DRAFT_ORDER = ("onnxruntime", "litert", "openvino", "opencv", "torch")  # quick to import first
+
+
+def draft_manifest(path: Path) -> Manifest:
+    """A manifest for the file at `path` (or for the pair it belongs to), its files named relative to its folder."""
+    path = path.resolve()
+    format_, files = detect_format(path)
+    if format_ == "torch-state-dict":
+        raise ModelError(
+            f"{path.name} holds weights only, not the network they belong to.",
+            hint="Write a manifest that says under assets.architecture how to build it.",
+        )
+    inputs, outputs, runtime = _specs(ModelFiles(format_, files))
+    if not inputs or not outputs:
+        raise ModelError(
+            f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
+        )
+    guesses = _Guesses(format_)
+    try:
+        manifest_inputs = tuple(guesses.input(spec) for spec in inputs)
+    except ValidationError as error:
+        what = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ModelError(f"{path.name} declares an input that makes no sense: {what}.") from error
+    manifest_outputs = tuple(guesses.output(spec) for spec in outputs)
+    return Manifest(
+        name=legal_name(model_stem(path)),
+        version="0.1.0",
+        description=f"Drafted from {files['model'].name} with {runtime}. {guesses.summary()}",
+        element_type=_element_type([*inputs, *outputs]),
+        inputs=manifest_inputs,
+        outputs=manifest_outputs,
+        assets=(Asset(format=format_, files=tuple(_files(files, path.parent))),),
+    )
+
+
+def draft_entry(entry: Entry) -> Entry:
+    """The same entry with a drafted manifest in place of the placeholder."""
+    manifest = entry.manifest
+    if not manifest.assets:
+        raise ModelError(
+            f"{entry.ref} holds weights only, not the network they belong to.",
+            hint="Write a manifest that says under assets.architecture how to build it.",
+        )
+    paths = resolve_asset(manifest.assets[0], entry.folder, fetch=False)
+    drafted = draft_manifest(paths["model"])
+    own = {"name": manifest.name, "assets": manifest.assets, "license": manifest.license}
+    return Entry(entry.zoo, drafted.model_copy(update=own), entry.weights, entry.folder)
+
+
+def find_model(ref: str) -> Entry:
+    """`catalog.find_model`, where a bare model file gets a drafted manifest."""
+    return catalog.find_model(ref, draft=draft_entry)
+
+
+def find_models(patterns: Iterable[str]) -> list[Entry]:
+    """`catalog.find_models`, where bare model files get drafted manifests."""
+    return catalog.find_models(patterns, draft=draft_entry)
+
+
+def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str]:
+    """Inputs and outputs as the first runtime that opens the file reports them."""
+    reasons: list[str] = []
+    for runtime in _runtimes_for(model.format):
+        try:
+            with runtime.open(model) as session:
+                return session.inputs, session.outputs, runtime.name
+        except ZoolensError as error:
+            reasons.append(f"{runtime.name}: {error.message}")
+    if reasons:
+        raise ModelError(f"{model.path().name} could not be opened. {' '.join(reasons)}")
+    raise ModelError(
+        f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
+        hint="`zoolens runtimes` says what to install.",
+    )
+
+
+def _runtimes_for(format_: str) -> list[Runtime]:
+    names = plugins.names(plugins.RUNTIMES)
+    ordered = [*(name for name in _DRAFT_ORDER if name in names), *(n for n in names if n not in _DRAFT_ORDER)]
+    found: list[Runtime] = []
+    for name in ordered:
+        try:
+            runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+        except ZoolensError:  # a broken plug-in is not the file's fault
+            continue
+        if format_ in runtime.formats and runtime.version() is not None:
+            found.append(runtime)
+    return found
+
+
+class _Guesses:
+    """Turns tensor specs into manifest parts and keeps count of what was only assumed."""
+
+    def __init__(self, format_: str) -> None:
+        self._format = format_
+        self._said: list[str] = []
+
+    def summary(self) -> str:
+        return f"Guessed, please check: {'; '.join(self._said)}." if self._said else ""
+
+    def input(self, spec: TensorSpec) -> Input:
+        layout = self._layout(spec.shape)
+        shape = tuple(extent if extent and extent > 0 else None for extent in spec.shape)
+        if layout is None:
+            return Input(name=spec.name, modality="array", shape=shape or (None,), dtype=_dtype(spec.dtype))
+        channels = shape[layout.index("C")] if "C" in layout else 1
+        color = "gray" if channels == 1 else "RGB"
+        if color == "RGB":
+            self._said.append("RGB order")
+        return Input(
+            name=spec.name,
+            shape=shape,
+            layout=layout,  # type: ignore[arg-type]
+            color=color,  # type: ignore[arg-type]
+            dtype=_dtype(spec.dtype),
+            preprocess=tuple(self._steps(spec, shape, layout, channels)),
+        )
+
+    def output(self, spec: TensorSpec) -> Output:
+        classes = _classes(spec.shape)
+        if classes is None:
+            return Output(name=spec.name, task="other")
+        # Softmax is quantised with a step of 1/256: its range is known in advance.
+        probable = spec.scale == 1 / 256 or any(word in spec.name.lower() for word in _PROBABILITY_WORDS)
+        self._said.append(f"{spec.name} holds {'probabilities' if probable else 'logits'} of {classes:,} classes")
+        steps: tuple[OutputStep, ...] = ()
+        if classes == _BACKGROUND_AND_IMAGENET:
+            steps = (DropLeading(op="drop_leading"),)
+            self._said.append("class 0 is background and is dropped")
+        return Output(name=spec.name, scores="probabilities" if probable else "logits", postprocess=steps)
+
+    def _layout(self, shape: tuple[int | None, ...]) -> str | None:
+        if len(shape) == 3:
+            return "NHW" if all(extent is None or extent > 4 for extent in shape[1:]) else None
+        if len(shape) != 4:
+            return None
+        first, last = shape[1] in _IMAGE_CHANNELS, shape[3] in _IMAGE_CHANNELS
+        if first and last:
+            self._said.append("the layout fits both ways")
+            return "NHWC" if self._format in _CHANNELS_LAST else "NCHW"
+        return "NCHW" if first else "NHWC" if last else None
+
+    def _steps(
+        self, spec: TensorSpec, shape: tuple[int | None, ...], layout: str, channels: int | None
+    ) -> Iterable[Step]:
+        height, width = shape[layout.index("H")], shape[layout.index("W")]
+        if height and width:
+            self._said.append(f"images are resized to {height}×{width} without a crop")
+            yield Resize(op="resize", size=(height, width))
+        if spec.dtype == "uint8" and not spec.quantised:
+            self._said.append("raw pixels go in")
+            return
+        if spec.quantised or self._format in _CHANNELS_LAST:
+            self._said.append("pixels are scaled to −1…1")
+            yield Normalize(op="normalize", scale=1 / 127.5, mean=(1.0,))
+        elif channels == 3:
+            self._said.append("ImageNet mean and deviation")
+            yield Normalize(op="normalize", scale=1 / 255, mean=_IMAGENET_MEAN, std=_IMAGENET_STD)
+        else:
+            self._said.append("pixels are scaled to 0…1")
+            yield Normalize(op="normalize", scale=1 / 255)
+
+
+def _classes(shape: tuple[int | None, ...]) -> int | None:
+    """Batch × classes, also with trailing axes of one, as Caffe exports have."""
+    if len(shape) < 2 or any(extent != 1 for extent in shape[2:]):
+        return None
+    classes = shape[1]
+    return classes if classes and classes > 1 else None
+
+
+def _element_type(specs: Iterable[TensorSpec]) -> str:
+    return next((spec.dtype for spec in specs if spec.quantised), "float32")
+
+
+def _dtype(name: str) -> Any:
+    return name if name in get_args(DType) else "float32"
+
+
+def _files(files: dict[str, Path], folder: Path) -> Iterable[AssetFile]:
+    for role, path in files.items():
+        yield AssetFile(
+            location=path.relative_to(folder).as_posix(),
+            role=role,  # type: ignore[arg-type]
+            sha256=digest(path),
+            bytes=_size(path),
+        )
+
+
+def _size(path: Path) -> int:
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size

@@ -1,0 +1,149 @@
+"""A model that is a JSON file: deterministic answers without any framework.
+
+Whole evaluations run on it in milliseconds, in tests, in tutorials and on a plane. Keys, all optional but `classes`:
+
+- classes: number of outputs;
+- input: the input's shape without its batch axis (default [28, 28, 1]), or with it as null or a number;
+- batch: null for any (default), or the only batch size it takes;
+- seed: another seed is another model;
+- latency_us: how long one call takes, at least;
+- behaviour: "hash" (logits from a hash of each input), "constant" (always the same class), "nan" (not a number),
+  "label_leak" (the class is the first pixel's value modulo `classes`: right on data made to fit),
+  "crash" (fails while running).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import (
+    Effective,
+    ModelFiles,
+    Options,
+    Runtime,
+    Session,
+    Tensor,
+    Tensors,
+    TensorSpec,
+    check_feeds,
+)
+
+MAX_CLASSES: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    classes: int
+    input: tuple[int | None, ...] = (28, 28, 1)
+    batch: int | None = None
+    seed: int = 0
+    latency_us: float = 0
+    behaviour: str = "hash"
+    dtype: str = "float32"
+
+
+class Fake(Runtime):
+    name = "fake"
+    summary = "A JSON file that answers: no framework, for tests and tutorials"
+    formats = ("fake",)
+    cannot: ClassVar[Mapping[str, str]] = {
+        "dynamic_batch": "a model with a fixed batch takes that one only; leave `batch` out for any",
+        "set_threads": "it computes in the calling thread",
+        "compile_mode": "there is nothing to compile",
+    }
+
+    def load_library(self) -> Any:
+        return np
+
+    def load(self, model: ModelFiles, options: Options) -> Settings:
+        try:
+            found = json.loads(model.path().read_text(encoding="utf-8"))
+            settings = Settings(**{**found, "input": tuple(found.get("input", Settings.input))})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(f"{model.path().name} is not a fake model: {error}.") from error
+        _check(settings)
+        return settings
+
+    def compile(self, loaded: Settings, model: ModelFiles, options: Options) -> Session:
+        return FakeSession(loaded)
+
+
+class FakeSession(Session):
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._answer = _BEHAVIOURS[settings.behaviour]
+        sample = settings.input[1:] if settings.input[:1] == (None,) else settings.input
+        self.inputs = (TensorSpec("input", (settings.batch, *sample), settings.dtype),)
+        self.outputs = (TensorSpec("logits", (settings.batch, settings.classes), "float32"),)
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        until = time.perf_counter() + self._settings.latency_us / 1e6
+        check_feeds(self.inputs, feeds)
+        batch = feeds["input"]
+        answers = np.empty((len(batch), self._settings.classes), np.float32)
+        for row, sample in enumerate(batch):
+            answers[row] = self._answer(sample, self._settings)
+        while time.perf_counter() < until:  # a sleep would be far too coarse
+            pass
+        return {"logits": answers}
+
+    def effective(self) -> Effective:
+        return Effective(provider="numpy", precision="float32", threads=1)
+
+    def count_parameters(self) -> int:
+        return self._settings.classes
+
+
+def _check(settings: Settings) -> None:
+    if settings.behaviour not in _BEHAVIOURS:
+        raise ModelError(
+            f"A fake model cannot behave like {settings.behaviour!r}.", hint=f"It knows {', '.join(_BEHAVIOURS)}."
+        )
+    if not isinstance(settings.classes, int) or not 1 <= settings.classes <= MAX_CLASSES:
+        raise ModelError(f"A fake model has 1 to {MAX_CLASSES:,} classes, not {settings.classes!r}.")
+    if not all(extent is None or isinstance(extent, int) for extent in (*settings.input, settings.batch)):
+        raise ModelError("A fake model's input and batch are whole numbers or null.")
+
+
+def _hash(sample: Tensor, settings: Settings) -> Tensor:
+    digest = hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=8, key=str(settings.seed).encode())
+    return np.random.default_rng(int.from_bytes(digest.digest())).standard_normal(settings.classes)
+
+
+def _constant(sample: Tensor, settings: Settings) -> Tensor:
+    return _one(settings.seed, settings)
+
+
+def _nan(sample: Tensor, settings: Settings) -> Tensor:
+    return np.full(settings.classes, np.nan)
+
+
+def _label_leak(sample: Tensor, settings: Settings) -> Tensor:
+    return _one(int(sample.flat[0]), settings)
+
+
+def _crash(sample: Tensor, settings: Settings) -> Tensor:
+    raise ModelError("The fake model crashed, as it was told to.")
+
+
+def _one(index: int, settings: Settings) -> Tensor:
+    answer = np.zeros(settings.classes, np.float32)
+    answer[index % settings.classes] = 1
+    return answer
+
+
+_BEHAVIOURS: Final[Mapping[str, Callable[[Tensor, Settings], Tensor]]] = {
+    "hash": _hash,
+    "constant": _constant,
+    "nan": _nan,
+    "label_leak": _label_leak,
+    "crash": _crash,
+}

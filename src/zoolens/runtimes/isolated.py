@@ -1,0 +1,339 @@
+"""A runtime in a process of its own: for libraries that clash with ours, for cold starts, and for foreign code.
+
+`open_isolated` gives a `Session` like any other. The worker lives in its own process group, is told to close,
+and is killed with everything it started when it does not answer, when the session goes, or when we do.
+Works where there are POSIX pipes and process groups (Linux, macOS).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import zoolens
+from zoolens import errors, plugins
+from zoolens.errors import ModelError, WorkerError, ZoolensError
+from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
+from zoolens.runtimes.wire import Arena, Channel
+from zoolens.runtimes.worker import tensor_specs
+
+if TYPE_CHECKING:
+    from zoolens.runtimes.environments import Environment
+
+DEFAULT_TIMEOUT: Final = 600.0
+_TAIL_LINES = 40
+_GRACE = 5.0  # seconds for a worker to close in good order
+
+# Makes zoolens importable without opening its neighbours in our site-packages to the other environment.
+_BOOTSTRAP = """\
+import time
+began = time.monotonic_ns()
+import json, sys
+from importlib.util import spec_from_file_location
+settings = json.loads(sys.argv[1])
+class Lent:
+    def find_spec(self, name, path=None, target=None):
+        return spec_from_file_location(name, settings["lent"][name]) if name in settings["lent"] else None
+if settings["path"] is not None:
+    sys.path[:] = settings["path"]
+sys.meta_path.insert(0, Lent())
+from zoolens.runtimes.worker import main
+main(settings, began)
+"""
+
+
+def open_isolated(
+    runtime: Runtime | str,
+    model: ModelFiles,
+    options: Options | None = None,
+    *,
+    environment: Environment | None = None,
+    code: Mapping[str, str] | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> IsolatedSession:
+    """Open a model in a worker process, in `environment` or else in the environment we run in.
+
+    `code` holds what the manifest brings and the user has allowed: "preprocess", "postprocess", "architecture".
+    `timeout` is in seconds, for opening and for each later request.
+    """
+    if isinstance(runtime, str):
+        runtime = _registered(runtime)
+    worker = WorkerProcess(runtime, environment, timeout)
+    try:
+        return IsolatedSession(worker, model, options or Options(), dict(code or {}))
+    except BaseException:
+        worker.stop()
+        raise
+
+
+class IsolatedSession(Session):
+    """A session whose model lives in a worker. `phases` has "start", "import", "load" and "compile"."""
+
+    last_predict_seconds: float | None = None  # the worker's own time for the last predict, without transport
+
+    def __init__(self, worker: WorkerProcess, model: ModelFiles, options: Options, code: dict[str, str]) -> None:
+        self._worker = worker
+        self._peak_memory: int | None = None
+        self._packages: dict[str, str] | None = None
+        request: dict[str, Any] = {
+            "runtime": worker.entry_point,
+            "model": _described(model, code.get("architecture")),
+            "options": asdict(options),
+            "code": code,
+        }
+        answer = worker.ask("open", f"opening {model.path().name}", **request)
+        self.inputs = tensor_specs(answer["inputs"])
+        self.outputs = tensor_specs(answer["outputs"])
+        self.phases = answer["phases"]
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        answer = self._worker.ask("predict", "running the model", feeds)
+        self.last_predict_seconds = answer["seconds"]
+        return self._received(answer)
+
+    def effective(self) -> Effective:
+        return Effective(**self._worker.ask("effective", "reporting how it runs"))
+
+    def count_parameters(self) -> int:
+        return int(self._worker.ask("count_parameters", "counting parameters"))
+
+    def run_preprocess(self, image: Tensor) -> Tensor:
+        """The manifest's own `preprocess(image)`, executed in the worker."""
+        return self._received(self._worker.ask("preprocess", "preprocessing", {"image": image}))["result"]
+
+    def run_postprocess(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """The manifest's own `postprocess(outputs)`, executed in the worker; `outputs` as `predict` gives them."""
+        return self._received(self._worker.ask("postprocess", "postprocessing", outputs))["result"]
+
+    @property
+    def pid(self) -> int:
+        """The worker's process: whose threads do the work."""
+        return self._worker.pid
+
+    @property
+    def packages(self) -> dict[str, str]:
+        """Versions of all distributions the worker sees, by name."""
+        if self._packages is None:
+            self._packages = self._worker.ask("packages", "listing its packages")
+        return self._packages
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The worker's largest resident size so far; after `close`, its last one."""
+        if self._peak_memory is None:
+            return int(self._worker.ask("memory", "reporting its memory"))
+        return self._peak_memory
+
+    def close(self) -> None:
+        if self._worker.running:
+            with contextlib.suppress(ZoolensError):
+                self._peak_memory = int(self._worker.ask("close", "closing", within=_GRACE)["peak_memory"])
+        self._worker.stop()
+
+    def _received(self, answer: Mapping[str, Any]) -> Tensors:
+        # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
+        try:
+            return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+        except (KeyError, ValueError, TypeError) as error:
+            self._worker.stop()
+            raise WorkerError(f"The isolated {self._worker.name} process answered nonsense: {error}.") from error
+
+
+class WorkerProcess:
+    """The child process, its pipes and its shared memory. `ask` is the only way to speak to it."""
+
+    def __init__(self, runtime: Runtime, environment: Environment | None, timeout: float) -> None:
+        self.name = runtime.name
+        self.entry_point = _entry_point(runtime)
+        self._timeout = timeout
+        self.inputs, self.outputs = Arena.create(), Arena.create()
+        request_end, request = os.pipe()
+        answer, answer_end = os.pipe()
+        self._channel = Channel(answer, request)
+        passed = (request_end, answer_end, self.inputs.descriptor, self.outputs.descriptor)
+        try:
+            self._process = _spawn(runtime, environment, passed)
+        except OSError as error:
+            for arena_or_channel in (self._channel, self.inputs, self.outputs):
+                arena_or_channel.close()
+            raise WorkerError(f"The isolated {self.name} process cannot be started: {error}.") from error
+        finally:
+            os.close(request_end)
+            os.close(answer_end)
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
+        self._listener.start()
+        # Runs once: when asked, when this object goes, or when the interpreter exits.
+        self._finalizer = weakref.finalize(
+            self, _end, self._process, os.getpid(), self._channel, self.inputs, self.outputs
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._finalizer.alive
+
+    def ask(
+        self,
+        do: str,
+        doing: str,
+        tensors: Mapping[str, Tensor] | None = None,
+        *,
+        within: float | None = None,
+        **content: Any,
+    ) -> Any:
+        """Send one request and wait for its answer; an error in the worker is raised here as the same error."""
+        if not self.running:
+            raise WorkerError(f"The isolated {self.name} process has ended.", hint="Open the model again.")
+        timeout = within or self._timeout
+        if tensors is not None:
+            content["tensors"] = self.inputs.write(tensors)
+        try:
+            self._channel.send({"do": do, **content})
+            answer = self._channel.receive(timeout)
+        except TimeoutError as error:
+            self.stop()
+            raise WorkerError(
+                f"The isolated {self.name} process was stopped: no answer in {timeout:g} s while {doing}.",
+                hint="Allow more time, or try a smaller batch.",
+            ) from error
+        except (EOFError, OSError) as error:
+            raise self._death(doing) from error
+        except ValueError as error:
+            self.stop()
+            raise WorkerError(f"The isolated {self.name} process answered nonsense while {doing}: {error}.") from error
+        except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
+            self.stop()
+            raise
+        if "error" in answer:
+            raise _rebuilt(answer["error"])
+        return answer["ok"]
+
+    def stop(self) -> None:
+        """Kill the worker and all it started, and release the shared memory. Calling it twice is fine."""
+        self._finalizer()
+
+    def _death(self, doing: str) -> WorkerError:
+        try:
+            code = self._process.wait(_GRACE)
+            how = f"died with signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
+        except subprocess.TimeoutExpired:
+            how, code = "hung up", 0
+        self.stop()
+        self._listener.join(_GRACE)
+        words = " | ".join(line for line in list(self._tail)[-3:])
+        hint = "Is there enough memory?" if code == -signal.SIGKILL else None
+        if words:
+            hint = f"{hint + ' ' if hint else ''}Its last words: {words}"
+        return WorkerError(f"The isolated {self.name} process {how} while {doing}.", hint=hint)
+
+
+def _spawn(runtime: Runtime, environment: Environment | None, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    settings: dict[str, Any] = {"descriptors": passed, "parent": os.getpid(), "lent": {}, "path": None}
+    variables = dict(os.environ)
+    if environment is None:
+        python, flags = sys.executable, ["-P", "-u"]
+        settings["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
+    else:
+        python, flags = str(environment.python), ["-I", "-u"]
+        settings["lent"] = _lent(runtime)
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            variables.pop(name, None)
+    settings["spawned_ns"] = time.monotonic_ns()
+    return subprocess.Popen(
+        [python, *flags, "-c", _BOOTSTRAP, json.dumps(settings)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=passed,
+        env=variables,
+        start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
+    )
+
+
+def _lent(runtime: Runtime) -> dict[str, str]:
+    """Files of the top-level packages that the worker needs and its environment does not have."""
+    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
+    top = type(runtime).__module__.partition(".")[0]
+    origin = importlib.import_module(top).__file__
+    return lent | {top: str(Path(origin).absolute())} if origin else lent
+
+
+def _end(process: subprocess.Popen[bytes], owner: int, channel: Channel, *arenas: Arena) -> None:
+    if os.getpid() != owner:  # a forked child of ours must not end a worker that is not its own
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    channel.close()
+    for arena in arenas:
+        arena.close()
+
+
+def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:
+    """Drain what the worker and its framework print, so that they never block, and keep the end of it."""
+    assert process.stdout is not None  # asked for in _spawn
+    with process.stdout as stream:
+        while line := stream.readline(1 << 12):
+            if text := line.decode(errors="replace").strip():
+                tail.append(text[:300])
+
+
+def _registered(name: str) -> Runtime:
+    found: Runtime = plugins.load(plugins.RUNTIMES, name)()
+    return found
+
+
+def _entry_point(runtime: Runtime) -> str:
+    kind = type(runtime)
+    if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
+        raise WorkerError(
+            f"Runtime {runtime.name} cannot run isolated: another process cannot import {kind.__qualname__}.",
+            hint="Define the class at the top of a module of its own.",
+        )
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, Any]:
+    architecture = None if model.architecture is None else dict(model.architecture)
+    if architecture_source is not None:
+        architecture = {**(architecture or {}), "source": architecture_source, "allowed": True}
+    return {
+        "format": model.format,
+        "files": {role: str(Path(path).absolute()) for role, path in model.files.items()},
+        "architecture": architecture,
+        "inputs": [asdict(spec) for spec in model.inputs],
+        "outputs": [asdict(spec) for spec in model.outputs],
+    }
+
+
+def _rebuilt(description: Mapping[str, Any]) -> ZoolensError:
+    kind = getattr(errors, description["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
+        kind = ModelError  # a plug-in's own subclass
+    error: ZoolensError = kind.__new__(kind)  # subclasses have constructors of their own; the words are made already
+    ZoolensError.__init__(error, description["message"], hint=description["hint"])
+    return error
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

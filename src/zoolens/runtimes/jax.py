@@ -1,0 +1,149 @@
+"""Programs exported with jax.export, on the CPU.
+
+The file is FlatBuffers around StableHLO: no pickle. It may still name functions of the hosting process ("custom
+calls"), Python callbacks among them, so only those that compute are let through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import (
+    Effective,
+    ModelFiles,
+    Options,
+    Runtime,
+    Session,
+    Tensor,
+    Tensors,
+    TensorSpec,
+    check_feeds,
+    first_line,
+)
+
+_CUSTOM_CALLS: Final = re.compile(
+    r"shape_assertion|Sharding|SPMD\w+|annotate_device_placement|(stable|m|c)hlo\.\w+|lapack_\w+|mhlo\.\w+"
+)
+_HEAVY: Final = {"stablehlo.convolution", "stablehlo.dot_general", "stablehlo.dot"}
+_TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int8"}
+
+
+class Jax(Runtime):
+    name = "jax"
+    summary = "JAX programs from jax.export, CPU"
+    formats = ("jax-export",)
+    requirements = ("jax",)
+    distributions = ("jax", "jaxlib")
+    extra = "jax"
+    cannot: ClassVar[Mapping[str, str]] = {
+        "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
+        "set_threads": "XLA's thread pool is made once per process and has no setting",
+        "compile_mode": "a program is always compiled",
+    }
+
+    def load_library(self) -> Any:
+        import jax
+        import jax.export
+
+        return jax
+
+    def load(self, model: ModelFiles, options: Options) -> tuple[Any, list[tuple[str, Any]]]:
+        jax = self.load_library()
+        content = model.path().read_bytes()
+        if len(content) < 64:
+            raise ModelError(f"{model.path().name} is not a complete jax.export file.", hint="Fetch it again.")
+        exported = jax.export.deserialize(bytearray(content))
+        if "cpu" not in exported.platforms:
+            raise ModelError(f"The program was exported for {', '.join(exported.platforms)}, not for the CPU.")
+        return exported, list(_operations(exported))
+
+    def compile(self, loaded: tuple[Any, list[tuple[str, Any]]], model: ModelFiles, options: Options) -> Session:
+        exported, operations = loaded
+        return JaxSession(self.load_library(), exported, operations, model)
+
+
+class JaxSession(Session):
+    def __init__(self, jax: Any, exported: Any, operations: list[tuple[str, Any]], model: ModelFiles) -> None:
+        self._jax = jax
+        self._operations = operations
+        self._tree = exported.in_tree
+        self._call = jax.jit(exported.call)
+        self.inputs = _specs(exported.in_avals, _names(jax, exported.in_tree, "input", model.inputs))
+        self.outputs = _specs(exported.out_avals, _names(jax, exported.out_tree, "output", model.outputs))
+        blanks = {spec.name: np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs}
+        self.predict(blanks)  # compiles, so that the compile phase is what it says
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        check_feeds(self.inputs, feeds)
+        try:
+            args, kwargs = self._jax.tree_util.tree_unflatten(self._tree, [feeds[spec.name] for spec in self.inputs])
+            answers = self._jax.tree_util.tree_leaves(self._call(*args, **kwargs))
+            return {spec.name: np.array(answer) for spec, answer in zip(self.outputs, answers, strict=True)}
+        except Exception as error:
+            raise ModelError(f"jax failed while running the model: {first_line(error)}") from error
+
+    def effective(self) -> Effective:
+        heavy = {_TYPES.get(kind.element, kind.element) for name, kind in self._operations if name in _HEAVY}
+        return Effective(provider="XLA CPU", precision="+".join(sorted(heavy)) or "float32")
+
+    def count_parameters(self) -> int:
+        """The constants an exported program carries; weights that are arguments are not part of the model."""
+        return sum(
+            kind.elements
+            for name, kind in self._operations
+            if name == "stablehlo.constant" and kind.rank and kind.element in ("f32", "f64", "f16", "bf16", "i8")
+        )
+
+    def close(self) -> None:
+        self._call = None
+
+
+class _Kind:
+    """Type of an operation's first result, taken out of MLIR so that no compiler object outlives the load."""
+
+    def __init__(self, text: str) -> None:
+        found = re.fullmatch(r"tensor<((?:[\d?]+x)*)(\w+).*>", text)
+        extents = found.group(1).split("x")[:-1] if found else []
+        self.element = found.group(2) if found else ""
+        self.rank = len(extents)
+        self.elements = int(np.prod([int(e) for e in extents if e != "?"], dtype=np.int64)) if extents else 1
+
+
+def _operations(exported: Any) -> Iterator[tuple[str, _Kind]]:
+    """(name, result type) of every operation; ModelError for a custom call that is not known to just compute."""
+    from jax.interpreters import mlir
+    from jaxlib.mlir.dialects import stablehlo
+
+    context = mlir.make_ir_context()
+    waiting = [stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized).operation]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name == "stablehlo.custom_call":
+            target = str(operation.attributes["call_target_name"]).strip('"')
+            if not _CUSTOM_CALLS.fullmatch(target):
+                raise ModelError(f"The program calls {target!r} in the hosting process, which zoolens does not allow.")
+        yield operation.name, _Kind(str(operation.results[0].type) if len(operation.results) else "")
+        waiting.extend(inner.operation for region in operation.regions for block in region for inner in block)
+
+
+def _names(jax: Any, tree: Any, prefix: str, declared: tuple[TensorSpec, ...]) -> list[str]:
+    """The manifest's names where it has as many, else dictionary keys, else input0, input1, …"""
+    if len(declared) == tree.num_leaves:
+        return [spec.name for spec in declared]
+    paths = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(tree, range(tree.num_leaves)))[0]
+    keys = [getattr(path[-1], "key", None) if path else None for path, _ in paths]
+    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
+        return [str(key) for key in keys]
+    return [f"{prefix}{i}" for i in range(tree.num_leaves)]
+
+
+def _specs(avals: Any, names: list[str]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, tuple(e if isinstance(e, int) else None for e in aval.shape), str(aval.dtype))
+        for name, aval in zip(names, avals, strict=True)
+    )

@@ -1,0 +1,194 @@
+"""ONNX, OpenVINO IR, TFLite and TensorFlow models in OpenVINO (CPU plug-in)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.runtimes import tflitefile
+from zoolens.runtimes.base import (
+    Effective,
+    ModelFiles,
+    Options,
+    Runtime,
+    Session,
+    Tensor,
+    Tensors,
+    TensorSpec,
+    check_batch,
+    check_feeds,
+    first_line,
+)
+
+_PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
+_HEAVY_LAYERS: Final = {"Convolution", "FullyConnected", "MatMul", "Deconvolution", "RNNCell", "RNNSeq", "MHA", "Gemm"}
+_WEIGHT_TYPES: Final = {"f32", "f16", "bf16", "f64", "i8", "u8", "i4", "u4"}
+# Input positions that hold no weights: quantisation ranges and batch normalisation's running statistics.
+_NOT_WEIGHTS: Final = {"FakeQuantize": range(1, 5), "BatchNormInference": range(3, 5), "Interpolate": range(1, 4)}
+_KEPT_BATCHES: Final = 3
+
+
+class OpenVino(Runtime):
+    name = "openvino"
+    summary = "OpenVINO, CPU plug-in"
+    formats = ("openvino-ir", "onnx", "tflite", "tf-savedmodel", "tf-frozen")
+    requirements = ("openvino",)
+    distributions = ("openvino",)
+    extra = "openvino"
+    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
+
+    def load_library(self) -> Any:
+        import openvino
+
+        return openvino
+
+    def load(self, model: ModelFiles, options: Options) -> Any:
+        core = self.load_library().Core()
+        if model.format == "openvino-ir":
+            weights = model.path("weights")
+            _check_ir_weights(weights.stat().st_size, model.path().read_text(encoding="utf-8"))
+            return core.read_model(model.path(), weights)
+        return core.read_model(model.path())
+
+    def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
+        return OpenVinoSession(self.load_library(), loaded, model, options)
+
+
+class OpenVinoSession(Session):
+    """Compiled for the batch the file declares, and again for each other batch size that is asked for."""
+
+    def __init__(self, openvino: Any, graph: Any, model: ModelFiles, options: Options) -> None:
+        self._openvino = openvino
+        self._core = openvino.Core()
+        self._graph = graph
+        self._config: dict[str, Any] = {}
+        if options.threads is not None:
+            self._config["INFERENCE_NUM_THREADS"] = options.threads
+        if options.precision == "float32":
+            self._config["INFERENCE_PRECISION_HINT"] = "f32"
+        self.inputs, self.outputs = _specs(graph, model)
+        self._compiled = self._core.compile_model(graph, "CPU", self._config)
+        self._request = self._compiled.create_infer_request()
+        self._for_batch: dict[int, Any] = {}
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        check_feeds(self.inputs, feeds, any_batch=True)  # OpenVINO itself converts types silently
+        declared, batch = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
+        resized = bool(declared) and declared[0] is not None and declared != batch
+        try:
+            request = self._resized(batch[0]) if resized else self._request
+            answers = request.infer([feeds[spec.name] for spec in self.inputs], share_outputs=False)
+        except Exception as error:
+            raise ModelError(f"openvino failed while running the model: {_reason(error)}") from error
+        named = {spec.name: np.asarray(answers[i]) for i, spec in enumerate(self.outputs)}
+        if resized:
+            check_batch(self.outputs, named, int(declared[0] or 0), batch[0])
+        return named
+
+    def _resized(self, batch: int) -> Any:
+        if batch not in self._for_batch:
+            if len(self._for_batch) >= _KEPT_BATCHES:
+                del self._for_batch[next(iter(self._for_batch))]
+            graph = self._graph.clone()
+            shapes = [[batch, *spec.shape[1:]] for spec in self.inputs]
+            graph.reshape({i: [-1 if e is None else e for e in shape] for i, shape in enumerate(shapes)})
+            self._for_batch[batch] = self._core.compile_model(graph, "CPU", self._config).create_infer_request()
+        return self._for_batch[batch]
+
+    def effective(self) -> Effective:
+        layers = list(_executed_layers(self._compiled))
+        heavy = [layer for layer in layers if layer[0] in _HEAVY_LAYERS] or layers
+        precisions = sorted({_PRECISIONS.get(precision, precision) for _, precision, _ in heavy})
+        kernels = Counter(kernel for _, _, kernel in heavy if kernel)
+        return Effective(
+            provider=", ".join(self._compiled.get_property("EXECUTION_DEVICES")),
+            precision="+".join(precisions) or None,
+            threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
+            details={"kernels": ", ".join(f"{count} {kernel}" for kernel, count in kernels.most_common(6))},
+        )
+
+    def count_parameters(self) -> int:
+        return sum(prod(op.shape) for op in self._graph.get_ops() if _is_weight(op))
+
+    def close(self) -> None:
+        self._request = self._compiled = self._graph = None
+        self._for_batch.clear()
+
+
+def _specs(graph: Any, model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    inputs = tuple(_spec(port, f"input{i}") for i, port in enumerate(graph.inputs))
+    outputs = tuple(_spec(port, f"output{i}") for i, port in enumerate(graph.outputs))
+    if model.format != "tflite":
+        return inputs, outputs
+    file = tflitefile.read_graph(model.path())
+    return _with_scales(inputs, file, file.inputs), _with_scales(outputs, file, file.outputs)
+
+
+def _spec(port: Any, fallback: str) -> TensorSpec:
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        raise ModelError("OpenVINO cannot tell the shape of an input or output of this model.")
+    extents = tuple(None if extent.is_dynamic else extent.get_length() for extent in shape)
+    name = min(port.get_names(), default="") or fallback
+    return TensorSpec(name, extents, str(port.get_element_type().to_dtype()))
+
+
+def _with_scales(
+    specs: tuple[TensorSpec, ...], file: tflitefile.TfliteGraph, indices: tuple[int, ...]
+) -> tuple[TensorSpec, ...]:
+    """OpenVINO keeps a TFLite file's integer inputs and outputs but forgets their scales."""
+    by_name = {file.tensors[index].name: file.tensors[index] for index in indices}
+    result = []
+    for position, spec in enumerate(specs):
+        tensor = by_name.get(spec.name) or file.tensors[indices[position]]
+        scaled = tensor.scale is not None and spec.dtype == tensor.dtype and spec.dtype != "float32"
+        result.append(
+            TensorSpec(spec.name, spec.shape, spec.dtype, tensor.scale, tensor.zero_point) if scaled else spec
+        )
+    return tuple(result)
+
+
+def _executed_layers(compiled: Any) -> Iterator[tuple[str, str, str]]:
+    """(layer type, precision, kernel) of every layer as the plug-in really runs it."""
+    for op in compiled.get_runtime_model().get_ops():
+        info = op.get_rt_info()
+        kind, precision, kernel = (info[key].astype(str) for key in ("layerType", "runtimePrecision", "execType"))
+        if kind not in ("Input", "Output", "Const"):
+            yield kind, precision, kernel
+
+
+def _is_weight(op: Any) -> bool:
+    if op.get_type_name() != "Constant" or not op.shape:
+        return False
+    if op.get_element_type().to_string() not in _WEIGHT_TYPES and op.get_element_type().get_type_name() not in (
+        _WEIGHT_TYPES
+    ):
+        return False
+    return all(
+        target.get_index() not in _NOT_WEIGHTS.get(target.get_node().get_type_name(), ())
+        for target in op.output(0).get_target_inputs()
+    )
+
+
+def _check_ir_weights(available: int, graph: str) -> None:
+    """Every constant in the graph lies inside the weights file (the plug-in reads them through a memory map)."""
+    import re
+
+    for offset, size in re.findall(r'offset="(\d+)"[^>]*?size="(\d+)"', graph):
+        if int(offset) + int(size) > available:
+            raise ModelError(
+                f"The weights file has {available} bytes but the graph reads up to byte {int(offset) + int(size)}.",
+                hint="Fetch it again: it is not complete.",
+            )
+
+
+def _reason(error: Exception) -> str:
+    """OpenVINO's first line says where in its sources; the cause is in a later one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("Exception from", "Check ", "[", "FrontEnd API"))]
+    return telling[-1][:300] if telling else first_line(error)

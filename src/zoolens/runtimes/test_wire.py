@@ -1,0 +1,113 @@
+"""Shared memory and pipes between zoolens and a worker."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.wire import Arena, Channel
+
+NUMBERS = st.sampled_from(["float32", "float16", "uint8", "int64", "bool", ">f4"])
+ARRAYS = NUMBERS.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, max_side=5)))
+
+
+@pytest.fixture
+def two_sides():
+    writer = Arena.create()
+    reader = Arena(os.dup(writer.descriptor))
+    yield writer, reader
+    writer.close()
+    reader.close()
+
+
+@pytest.fixture
+def channel():
+    made = Channel(*os.pipe())
+    yield made
+    made.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ARRAYS, max_size=4))
+def test_what_one_side_writes_the_other_reads(arrays):
+    writer = Arena.create()
+    reader = Arena(os.dup(writer.descriptor))
+    tensors = {f"t{i}": array for i, array in enumerate(arrays)}
+    received = reader.read(writer.write(tensors))
+    assert list(received) == list(tensors)
+    for name, array in tensors.items():
+        assert received[name].dtype == array.dtype
+        assert received[name].tobytes() == array.tobytes()
+        assert received[name].shape == array.shape
+    writer.close()
+    reader.close()
+
+
+def test_strided_tensors_arrive_in_order(two_sides):
+    writer, reader = two_sides
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)[:, ::-1]
+    assert np.array_equal(reader.read(writer.write({"x": array}))["x"], array)
+
+
+def test_memory_grows_and_is_reused(two_sides):
+    writer, reader = two_sides
+    small, large = np.ones(10), np.arange(100_000.0)
+    reader.read(writer.write({"x": small}))
+    first = os.fstat(writer.descriptor).st_size
+    assert np.array_equal(reader.read(writer.write({"x": large}))["x"], large)
+    grown = os.fstat(writer.descriptor).st_size
+    assert grown > first
+    assert np.array_equal(reader.read(writer.write({"x": small}))["x"], small)
+    assert os.fstat(writer.descriptor).st_size == grown
+
+
+def test_strings_are_refused(two_sides):
+    with pytest.raises(ModelError, match="only numbers"):
+        two_sides[0].write({"words": np.array(["a", "b"], dtype=object)})
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"shape": [10**9], "offset": 0, "dtype": "<f4"},
+        {"shape": [1], "offset": 1 << 40, "dtype": "<f4"},
+        {"shape": [1], "offset": -64, "dtype": "<f4"},
+        {"shape": [-3], "offset": 0, "dtype": "<f4"},
+        {"shape": [1], "offset": 0, "dtype": "O"},
+    ],
+)
+def test_a_layout_outside_the_memory_is_refused(two_sides, place):
+    writer, reader = two_sides
+    writer.write({"x": np.ones(4)})
+    with pytest.raises((ValueError, TypeError)):
+        reader.read([{"name": "x", **place}])
+
+
+def test_messages_keep_their_order_and_borders(channel):
+    messages = [{"n": i, "text": "line\nbreak ü" * i} for i in range(50)]
+    for message in messages:
+        channel.send(message)
+    assert [channel.receive(1) for _ in messages] == messages
+
+
+def test_silence_ends_in_a_timeout(channel):
+    with pytest.raises(TimeoutError):
+        channel.receive(0.05)
+
+
+def test_a_closed_other_side_is_the_end(channel):
+    os.close(channel.writing)
+    channel.writing = -1
+    with pytest.raises(EOFError):
+        channel.receive(1)
+
+
+@pytest.mark.parametrize("line", [b"not json\n", b"[1, 2]\n", b"\xff\xfe\n"])
+def test_garbage_is_a_value_error(channel, line):
+    os.write(channel.writing, line)
+    with pytest.raises(ValueError):
+        channel.receive(1)

@@ -1,0 +1,133 @@
+"""What passes between zoolens and an isolated worker: JSON lines over a pipe, tensors through shared memory.
+
+Imported on both sides, so numpy and the standard library only. The shared memory is an anonymous file that
+both processes hold open: it has no name that could be left behind, whichever of the two dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import select
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import Tensor, Tensors
+
+_ALIGNMENT = 64  # a cache line, and what the vector units of today want
+_SMALLEST = 1 << 16
+_NUMERIC = "biufc"
+
+Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
+
+
+class Arena:
+    """Memory shared by two processes, of which one writes. Grown by the writer, mapped anew by the reader.
+
+    `read` gives views, valid until the writer writes again.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._map: mmap.mmap | None = None
+
+    @classmethod
+    def create(cls) -> Arena:
+        if hasattr(os, "memfd_create"):
+            return cls(os.memfd_create("zoolens-tensors"))
+        with tempfile.TemporaryFile() as file:
+            return cls(os.dup(file.fileno()))
+
+    def write(self, tensors: Mapping[str, Tensor]) -> Layout:
+        layout: Layout = []
+        end = 0
+        for name, tensor in tensors.items():
+            if tensor.dtype.kind not in _NUMERIC:
+                raise ModelError(
+                    f"Tensor {name!r} holds {tensor.dtype.name} values, and only numbers pass to an isolated runtime."
+                )
+            offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = offset + tensor.nbytes
+            layout.append({"name": name, "dtype": tensor.dtype.str, "shape": tensor.shape, "offset": offset})
+        self._grow(end)
+        for place, tensor in zip(layout, tensors.values(), strict=True):
+            np.copyto(self._view(place), tensor)
+        return layout
+
+    def read(self, layout: Sequence[Mapping[str, Any]]) -> Tensors:
+        """Views by name. A layout that does not fit the memory is a ValueError or a TypeError."""
+        size = os.fstat(self.descriptor).st_size
+        if self._map is None or len(self._map) != size:
+            self._map = mmap.mmap(self.descriptor, size)
+        return {place["name"]: self._view(place) for place in layout}
+
+    def close(self) -> None:
+        self._map = None  # unmapped when the last view is gone
+        if self.descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self.descriptor)
+        self.descriptor = -1
+
+    def _grow(self, wanted: int) -> None:
+        if self._map is None or len(self._map) < wanted:
+            size = max(_SMALLEST, 1 << (wanted - 1).bit_length() if wanted else 0)
+            os.ftruncate(self.descriptor, size)
+            self._map = mmap.mmap(self.descriptor, size)
+
+    def _view(self, place: Mapping[str, Any]) -> Tensor:
+        dtype = np.dtype(place["dtype"])
+        if dtype.kind not in _NUMERIC:
+            raise ValueError(f"a tensor of type {dtype} cannot be shared")
+        if place["offset"] < 0:  # numpy would read what lies before the memory
+            raise ValueError("a tensor cannot begin before the memory")
+        return np.ndarray(tuple(place["shape"]), dtype, buffer=self._map, offset=place["offset"])
+
+
+class Channel:
+    """One JSON object a line, over two pipe ends. `receive`: EOFError when the other side is gone."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self.reading = reading
+        self.writing = writing
+        self._buffer = bytearray()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        rest = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        while rest:
+            rest = rest[os.write(self.writing, rest) :]
+
+    def receive(self, timeout: float | None = None) -> dict[str, Any]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while b"\n" not in self._buffer:
+            if deadline is not None:
+                self._wait(deadline)
+            piece = os.read(self.reading, 1 << 16)
+            if not piece:
+                raise EOFError
+            self._buffer += piece
+        line, _, rest = self._buffer.partition(b"\n")
+        self._buffer = rest
+        message = json.loads(line)
+        if not isinstance(message, dict):
+            raise ValueError("a message must be an object")  # noqa: TRY004 - same kind as broken JSON
+        return message
+
+    def close(self) -> None:
+        for descriptor in (self.reading, self.writing):
+            if descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        self.reading = self.writing = -1
+
+    def _wait(self, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self.reading, select.POLLIN)
+        if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            raise TimeoutError

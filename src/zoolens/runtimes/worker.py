@@ -1,0 +1,233 @@
+"""The process behind an isolated runtime; `isolated` starts it and speaks to it.
+
+It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module,
+`wire`, `base` and the runtime's own module. Requests come and answers go over inherited pipe ends, never over
+standard output, where frameworks print. It ends when the parent does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
+from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
+from zoolens.runtimes.wire import Arena, Channel
+
+_PARENT_CHECK_MS = 2000
+
+Message = dict[str, Any]
+
+
+class Worker:
+    """Answers requests one by one. Every method named `do_…` is one request."""
+
+    def __init__(self, inputs: Arena, outputs: Arena, start: float, began_ns: int) -> None:
+        self._inputs = inputs
+        self._outputs = outputs
+        self._start = start
+        self._began_ns = began_ns
+        self._runtime: Runtime | None = None
+        self._session: Session | None = None
+        self._snippets: dict[str, Snippet] = {}
+
+    def answer(self, request: Message) -> Message:
+        try:
+            return {"ok": getattr(self, f"do_{request['do']}")(request)}
+        except ZoolensError as error:
+            return {"error": {"type": type(error).__name__, "message": error.message, "hint": error.hint}}
+        except Exception as error:
+            return {"error": {"type": "WorkerError", "message": _unexpected(error), "hint": None}}
+
+    def do_open(self, request: Message) -> Message:
+        code: Mapping[str, str] = request["code"]
+        self._snippets = {name: Snippet(name, source) for name, source in code.items() if name != "architecture"}
+        runtime = _runtime(request["runtime"])
+        model = _model_files(request["model"])
+        options = Options(**request["options"])
+        runtime.check(model, options)
+        runtime.library()
+        imported = (time.monotonic_ns() - self._began_ns) / 1e9  # includes numpy, which any framework needs
+        session = runtime.open(model, options)
+        self._runtime, self._session = runtime, session
+        return {
+            "inputs": [asdict(spec) for spec in session.inputs],
+            "outputs": [asdict(spec) for spec in session.outputs],
+            "phases": {"start": self._start, "import": imported, **session.phases},
+        }
+
+    def do_predict(self, request: Message) -> Message:
+        session = self._opened()
+        feeds = self._inputs.read(request["tensors"])
+        started = time.perf_counter()
+        answers = session.predict(feeds)
+        seconds = time.perf_counter() - started
+        return {"seconds": seconds, "tensors": self._outputs.write(answers)}
+
+    def do_effective(self, _: Message) -> Message:
+        return asdict(self._opened().effective())
+
+    def do_count_parameters(self, _: Message) -> int:
+        session = self._opened()
+        if self._runtime is not None:
+            self._runtime.require("count_parameters")
+        return session.count_parameters()
+
+    def do_preprocess(self, request: Message) -> Message:
+        image = self._inputs.read(request["tensors"])["image"]
+        return {"tensors": self._outputs.write({"result": self._snippet("preprocess").run(image)})}
+
+    def do_postprocess(self, request: Message) -> Message:
+        outputs = self._inputs.read(request["tensors"])
+        return {"tensors": self._outputs.write({"result": self._snippet("postprocess").run(outputs)})}
+
+    def do_packages(self, _: Message) -> dict[str, str]:
+        return {found.name: found.version for found in metadata.distributions() if found.name}
+
+    def do_memory(self, _: Message) -> int:
+        return peak_memory_bytes()
+
+    def do_close(self, _: Message) -> Message:
+        if self._session is not None:
+            self._session.close()
+        return {"peak_memory": peak_memory_bytes()}
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise WorkerError("The isolated process was asked to run a model before one was opened.")
+        return self._session
+
+    def _snippet(self, name: str) -> Snippet:
+        if name not in self._snippets:
+            raise CodeNotAllowed(
+                f"The {name} code was not handed to the isolated process.",
+                hint="Code in a manifest runs only with --allow-code.",
+            )
+        return self._snippets[name]
+
+
+class Snippet:
+    """One piece of Python from a manifest, which the user has allowed to run. It defines a function of its name."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self._name = name
+        self._file = f"<{name} code of the manifest>"
+        self._function = self._define(source)
+
+    def run(self, argument: Any) -> Tensor:
+        try:
+            result = np.asarray(self._function(argument))
+        except (Exception, SystemExit) as error:
+            raise self._explained(error) from error
+        if result.dtype.kind not in "biufc":
+            raise ModelError(f"The {self._name} code returned {result.dtype.name} values and not an array of numbers.")
+        return result
+
+    def _define(self, source: str) -> Callable[[Any], Any]:
+        namespace: dict[str, Any] = {"__name__": f"zoolens_{self._name}_code"}
+        try:
+            exec(compile(source, self._file, "exec"), namespace)  # noqa: S102 - the user gave --allow-code
+        except (Exception, SystemExit) as error:
+            raise self._explained(error) from error
+        function = namespace.get(self._name)
+        if not callable(function):
+            raise ModelError(f"The {self._name} code does not define a function named {self._name}.")
+        return function  # type: ignore[no-any-return]
+
+    def _explained(self, error: BaseException) -> ModelError:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == self._file]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f" in line {line}" if line else ""
+        return ModelError(f"The {self._name} code fails{where}: {type(error).__name__}: {first_line(error)}")
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process ever had resident, including the shared arenas it touched."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main(settings: Mapping[str, Any], began_ns: int) -> None:
+    """Serve until `close` or the parent's end. `began_ns`: CLOCK_MONOTONIC at this process's first line."""
+    reading, writing, inputs, outputs = settings["descriptors"]
+    for descriptor in (reading, writing, inputs, outputs):
+        os.set_inheritable(descriptor, False)  # a process the framework starts must not keep our pipes open
+    threading.Thread(target=_end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
+    channel = Channel(reading, writing)
+    worker = Worker(Arena(inputs), Arena(outputs), (began_ns - settings["spawned_ns"]) / 1e9, began_ns)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            request = channel.receive()
+            channel.send(worker.answer(request))
+            if request["do"] == "close":
+                break
+    os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save
+
+
+def _end_with_parent(reading: int, parent: int) -> None:
+    """Sleep until the parent hangs up or dies, even in the middle of a long prediction; then end our group."""
+    poll = select.poll()
+    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
+    # A process forked from the parent may hold the other end open: look at our parent now and then as well.
+    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _runtime(value: str) -> Runtime:
+    module, _, qualified = value.partition(":")
+    found: Any
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise WorkerError(
+            f"The runtime {value} cannot be imported in the isolated process: {first_line(error)}.",
+            hint="A runtime module imports nothing but numpy, the standard library and zoolens.errors or .runtimes.",
+        ) from error
+    for name in qualified.split("."):
+        found = getattr(found, name)
+    runtime: Runtime = found()
+    return runtime
+
+
+def _model_files(message: Mapping[str, Any]) -> ModelFiles:
+    return ModelFiles(
+        format=message["format"],
+        files={role: Path(path) for role, path in message["files"].items()},
+        architecture=message["architecture"],
+        inputs=tensor_specs(message["inputs"]),
+        outputs=tensor_specs(message["outputs"]),
+    )
+
+
+def tensor_specs(messages: list[Message]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(**{**message, "shape": tuple(message["shape"])}) for message in messages)
+
+
+def _unexpected(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"The isolated process met an unexpected {type(error).__name__} at {place}: {first_line(error)}"

@@ -1,0 +1,79 @@
+"""Bringing a store to this version's schema when it is opened, whoever else opens it at the same moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, column, select, table
+
+from zoolens.errors import StoreError
+from zoolens.store.schema import HEAD, REVISIONS, VERSION_TABLE, about, metadata
+from zoolens.store.target import BEGIN
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
+
+
+def make_ready(engine: Engine, name: str) -> str:
+    """Migrate the store if it needs it, and return its id. A store that is current is only read."""
+    with engine.connect() as connection:
+        version = _version(connection, name)
+        if version == HEAD:
+            return _store_id(connection)
+    if engine.dialect.name == "sqlite":
+        _use_write_ahead_log(engine)
+    with engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"}).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+        if _version(connection, name) != HEAD:  # another process may have been first
+            _upgrade(connection)
+        return _store_id(connection)
+
+
+def _store_id(connection: Connection) -> str:
+    return str(connection.execute(select(about.c.value).where(about.c.key == "store_id")).scalar_one())
+
+
+def _version(connection: Connection, name: str) -> str | None:
+    """The schema's revision, None for an empty database; refuses what is not ours or is from the future."""
+    tables = _tables(connection)
+    if VERSION_TABLE not in tables:
+        in_the_way = tables if connection.dialect.name == "sqlite" else tables & set(metadata.tables)
+        if in_the_way:
+            raise StoreError(
+                f"{name} is a database of another program: it has a table named {min(in_the_way)!r}.",
+                hint="Name another file or an empty database; this one was not altered.",
+            )
+        return None
+    version = connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalar()
+    if version is not None and version not in REVISIONS:
+        raise StoreError(
+            f"The store {name} was written by a newer zoolens (schema {version}, this one knows {HEAD}).",
+            hint="Upgrade zoolens: pip install -U zoolens. The store was not altered.",
+        )
+    return None if version is None else str(version)
+
+
+def _tables(connection: Connection) -> set[str]:
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    else:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    return {row[0] for row in connection.exec_driver_sql(query)}
+
+
+def _use_write_ahead_log(engine: Engine) -> None:
+    """Readers then never wait for a writer. The mode is kept in the file, and cannot be set in a transaction."""
+    with engine.execution_options(**{BEGIN: ""}).connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,187 @@
+"""The store's tables, for SQLite and PostgreSQL alike. `migrations/` makes them; a test holds the two equal.
+
+Models, datasets and stacks are content-addressed: the first record of a fingerprint is kept. What may differ under
+one fingerprint is kept apart: further names in `aliases`, and the full lock of each run in `locks`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+
+from zoolens.store.values import storable_text
+
+REVISIONS: Final = ("0001",)  # of `migrations/versions`, oldest first; here so that opening need not import Alembic
+HEAD: Final = REVISIONS[-1]
+VERSION_TABLE: Final = "zoolens_version"
+
+DONE: Final = "done"
+FAILED: Final = "failed"
+
+
+class SafeText(TypeDecorator[str]):
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable_text(str(value))
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """Aware in, aware out; SQLite, which has no time zones, keeps UTC."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+metadata = MetaData()
+
+
+def _sequence() -> Column[int]:
+    """Order of arrival: unlike a time it has no ties and no clock that is set back."""
+    return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+def _required(name: str, kind: Any, *args: Any, **options: Any) -> Column[Any]:
+    return Column(name, kind, *args, nullable=False, **options)
+
+
+about = Table(
+    "about",
+    metadata,
+    Column("key", Text, primary_key=True),
+    _required("value", Text),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("fingerprint", SafeText, primary_key=True),
+    _required("ref", SafeText),
+    _required("format", SafeText),
+    _required("manifest", JSON),
+    _required("created", UtcTime),
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("fingerprint", SafeText, primary_key=True),
+    _required("name", SafeText),
+    _required("size", BigInteger),
+    _required("details", JSON),
+    _required("created", UtcTime),
+)
+
+stacks = Table(
+    "stacks",
+    metadata,
+    Column("fingerprint", SafeText, primary_key=True),
+    _required("runtime", SafeText),
+    _required("identity", JSON),
+    _required("created", UtcTime),
+)
+
+locks = Table(
+    "locks",
+    metadata,
+    Column("fingerprint", SafeText, primary_key=True),
+    _required("content", JSON),
+    _required("created", UtcTime),
+)
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("kind", SafeText, primary_key=True),  # "model" or "dataset"
+    Column("name", SafeText, primary_key=True),
+    Column("fingerprint", SafeText, primary_key=True),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _sequence(),
+    _required("id", SafeText, unique=True),
+    _required("model", SafeText, ForeignKey("models.fingerprint")),
+    _required("dataset", SafeText, ForeignKey("datasets.fingerprint")),
+    _required("stack", SafeText, ForeignKey("stacks.fingerprint")),
+    _required("attempt", Integer),
+    _required("lock", SafeText, ForeignKey("locks.fingerprint")),
+    _required("resolved", JSON),
+    _required("created", UtcTime),
+    UniqueConstraint("model", "dataset", "stack", "attempt", name="one_run_per_key"),
+    Index("runs_by_dataset", "dataset"),
+    Index("runs_by_stack", "stack"),
+)
+
+stages = Table(
+    "stages",
+    metadata,
+    Column("run_id", SafeText, ForeignKey("runs.id"), primary_key=True),
+    Column("stage", SafeText, primary_key=True),
+    _required("state", SafeText),
+    Column("error", SafeText),
+    _required("details", JSON),
+    _required("updated", UtcTime),
+    CheckConstraint(f"state IN ('{DONE}', '{FAILED}')", name="known_state"),
+)
+
+observations = Table(
+    "observations",
+    metadata,
+    _sequence(),
+    _required("run_id", SafeText, ForeignKey("runs.id")),
+    _required("stage", SafeText),
+    _required("metric", SafeText),
+    _required("scope", SafeText),
+    Column("value", Double),
+    Column("low", Double),
+    Column("high", Double),
+    _required("unit", SafeText),
+    Column("n", BigInteger),
+    _required("provenance", SafeText),
+    _required("details", JSON),
+    _required("created", UtcTime),
+    UniqueConstraint("run_id", "metric", "scope", name="one_observation_per_scope"),
+    Index("observations_by_metric", "metric", "scope"),
+)
+
+parts = Table(
+    "parts",
+    metadata,
+    Column("run_id", SafeText, ForeignKey("runs.id"), primary_key=True),
+    Column("kind", SafeText, primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    _required("name", SafeText, unique=True),  # file name below the bulk directory
+    _required("sha256", SafeText),
+    _required("rows", BigInteger),
+    _required("bytes", BigInteger),
+    _required("created", UtcTime),
+)

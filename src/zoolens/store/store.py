@@ -1,0 +1,386 @@
+"""The store: append-only facts about runs, in SQLite or PostgreSQL, with bulk facts in Parquet beside it.
+
+Obligations, which `zoolens.testing.store_contract` checks on both databases:
+
+- every write is idempotent and becomes visible as a whole or not at all, so that a run that was killed, or whose
+  server went away, is simply run again;
+- one `Store` may be used by several threads, and one database by several processes, at the same time;
+- what was measured is never changed or deleted: a second observation of the same (run, metric, scope) is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy import Connection, Engine, func, select, update
+
+from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
+from zoolens.store import queries, schema
+from zoolens.store.bulk import Bulk, Written
+from zoolens.store.opening import make_ready
+from zoolens.store.records import (
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Part,
+    Run,
+    RunKey,
+    StackRecord,
+    StageState,
+    fingerprint,
+)
+from zoolens.store.retry import patience, with_patience
+from zoolens.store.target import BEGIN, Target, make_engine, resolve
+from zoolens.store.values import storable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
+OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
+_LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
+_PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
+
+
+def open_store(target: str | Path | None = None) -> Store:
+    """Open a store, making or migrating it where needed.
+
+    None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL.
+    """
+    return Store(resolve(target))
+
+
+class Store:
+    """See the module's docstring; get one from `open_store`, and close it or use it as a context manager."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target.name
+        self._patience = patience()
+        self._engine = make_engine(target, self._patience)
+        self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+        try:
+            store_id = with_patience(
+                lambda: make_ready(self._engine, self.name), self.name, min(self._patience, OPENING_PATIENCE)
+            )
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self._bulk = Bulk(target.bulk_root(store_id))
+
+    @property
+    def engine(self) -> Engine:
+        """For queries of your own. Writing through it may break the promises above."""
+        return self._engine
+
+    @property
+    def bulk_dir(self) -> Path:
+        return self._bulk.root
+
+    def close(self) -> None:
+        """Let go of the database. Calling it twice is fine."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- runs
+
+    def begin_run(
+        self,
+        model: ModelRecord,
+        dataset: DatasetRecord,
+        stack: StackRecord,
+        *,
+        attempt: int = 0,
+        resolved: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """The run with this content key: the one that exists, with whatever it has already, or a new one."""
+        key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
+
+        def create(connection: Connection) -> Run:
+            now = _now()
+            lock = self._add_subjects(connection, model, dataset, stack, now)
+            row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
+            self._add(
+                connection, schema.runs, [{**row, "lock": lock, "resolved": dict(resolved or {}), "created": now}]
+            )
+            return queries.load_runs(connection, ids=[key.id])[0]
+
+        existing = self._read(lambda connection: queries.load_runs(connection, ids=[key.id]))
+        if existing and self._knows_names(model, dataset):
+            return existing[0]
+        return self._write(create)
+
+    def _knows_names(self, model: ModelRecord, dataset: DatasetRecord) -> bool:
+        names = [("model", model.ref, model.fingerprint), ("dataset", dataset.name, dataset.fingerprint)]
+        return self._read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
+
+    def _add_subjects(
+        self, connection: Connection, model: ModelRecord, dataset: DatasetRecord, stack: StackRecord, now: datetime
+    ) -> str:
+        lock = fingerprint(stack.lock)
+        add = self._add
+        row: dict[str, Any] = {"fingerprint": model.fingerprint, "ref": model.ref, "format": model.format}
+        add(connection, schema.models, [{**row, "manifest": dict(model.manifest), "created": now}])
+        row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "size": dataset.size}
+        add(connection, schema.datasets, [{**row, "details": dict(dataset.details), "created": now}])
+        row = {"fingerprint": stack.fingerprint, "runtime": stack.runtime, "identity": dict(stack.identity)}
+        add(connection, schema.stacks, [{**row, "created": now}])
+        add(connection, schema.locks, [{"fingerprint": lock, "content": dict(stack.lock), "created": now}])
+        names = [
+            {"kind": "model", "name": model.ref, "fingerprint": model.fingerprint},
+            {"kind": "dataset", "name": dataset.name, "fingerprint": dataset.fingerprint},
+        ]
+        add(connection, schema.aliases, names)
+        return lock
+
+    def next_attempt(self, model: str, dataset: str, stack: str) -> int:
+        """The first attempt number, given three fingerprints, that no run has yet."""
+        run = schema.runs.c
+        query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
+        last = self._read(lambda connection: connection.execute(query).scalar())
+        return 0 if last is None else int(last) + 1
+
+    def set_resolved(self, run_id: str, resolved: Mapping[str, Any]) -> None:
+        """Add what only the open session knew to the run; keys given here replace those of the same name."""
+
+        def merge(connection: Connection) -> None:
+            known = _lock_run(connection, run_id)
+            chosen = update(schema.runs).where(schema.runs.c.id == run_id)
+            connection.execute(chosen.values(resolved={**known, **resolved}))
+
+        self._write(merge)
+
+    def runs(
+        self,
+        *,
+        model: str | None = None,
+        dataset: str | None = None,
+        runtime: str | None = None,
+        limit: int | None = None,
+    ) -> list[Run]:
+        """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
+        a model may be named with or without its @version."""
+        return self._read(
+            lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
+        )
+
+    def run(self, name: str) -> Run:
+        """The run of this id, of an id that begins so, or "last", "last~1" and so on."""
+        if last := _LAST.fullmatch(name):
+            found = self._read(lambda connection: queries.load_runs(connection, limit=1, offset=int(last[1] or 0)))
+        elif _PREFIX.fullmatch(name):
+            found = self._read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
+        else:
+            found = []
+        if not found:
+            raise UnknownName("run", name, self._some_ids(), hint=self._hint_for_missing(last is not None))
+        if len(found) > 1:
+            raise ZoolensError(
+                f"{name!r} could be any of the runs {', '.join(run.id for run in found[:5])}"
+                f"{', …' if len(found) > 5 else ''}.",
+                hint="Give more of its id.",
+            )
+        return found[0]
+
+    def _some_ids(self) -> list[str]:
+        query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
+        return [str(row.id) for row in self._read(lambda connection: connection.execute(query).all())]
+
+    def _hint_for_missing(self, relative: bool) -> str | None:
+        count = self._read(
+            lambda connection: connection.execute(select(func.count()).select_from(schema.runs)).scalar()
+        )
+        if count == 0:
+            return f"The store {self.name} has no runs yet."
+        return f"The store {self.name} has {count} runs." if relative else None
+
+    # --- stages and observations
+
+    def finish_stage(
+        self,
+        run_id: str,
+        stage: str,
+        observations: Iterable[Observation] = (),
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store what a stage found and mark it done, both or neither. What is there already stays as it is."""
+        found = [storable(observation) for observation in observations]
+
+        def finish(connection: Connection) -> None:
+            _lock_run(connection, run_id)  # two processes that finish the same stage do so one after the other
+            now = _now()
+            rows = [queries.observation_row(run_id, stage, observation, now) for observation in found]
+            self._add(connection, schema.observations, rows)
+            self._set_stage(connection, run_id, stage, schema.DONE, None, dict(details or {}), now)
+
+        self._write(finish)
+
+    def fail_stage(self, run_id: str, stage: str, error: str) -> None:
+        """Record why a stage did not come to its end. A stage that is done stays done."""
+
+        def fail(connection: Connection) -> None:
+            _lock_run(connection, run_id)
+            self._set_stage(connection, run_id, stage, schema.FAILED, error, {}, _now())
+
+        self._write(fail)
+
+    def _set_stage(
+        self,
+        connection: Connection,
+        run_id: str,
+        stage: str,
+        state: str,
+        error: str | None,
+        details: dict[str, Any],
+        now: datetime,
+    ) -> None:
+        values = {"state": state, "error": error, "details": details, "updated": now}
+        table = schema.stages
+        self._add(connection, table, [{"run_id": run_id, "stage": stage, **values}])
+        same = (table.c.run_id == run_id, table.c.stage == stage, table.c.state != schema.DONE)
+        connection.execute(update(table).where(*same).values(**values))
+
+    def stages(self, run_id: str) -> dict[str, StageState]:
+        """The stages that were done or failed; one that is absent was not finished."""
+        return self._read(lambda connection: queries.load_stages(connection, [run_id]).get(run_id, {}))
+
+    def observations(self, run_id: str, *, metric: str | None = None, scope: str | None = None) -> list[Observation]:
+        """What is known about a run, in the order in which it was stored."""
+        found = self._read(
+            lambda connection: queries.load_observations(
+                connection, [run_id], metrics=None if metric is None else [metric], scope=scope
+            )
+        )
+        if not found:
+            self._require_run(run_id)
+        return found.get(run_id, [])
+
+    def observations_by_run(
+        self, run_ids: Collection[str] | None = None, *, metrics: Collection[str] | None = None
+    ) -> dict[str, list[Observation]]:
+        """The same for several runs, or all of them, at once. Runs without any are absent."""
+        return self._read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
+
+    def observation_table(self, run_ids: Collection[str] | None = None) -> pa.Table:
+        """One row an observation, with what it is about; `details` is JSON text."""
+        return self._read(lambda connection: queries.observation_table(connection, run_ids))
+
+    def frame(self, run_ids: Collection[str] | None = None) -> Any:
+        """`observation_table` as a pandas DataFrame."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise MissingDependency("Store.frame", "pandas", "pandas") from error
+        return self.observation_table(run_ids).to_pandas()
+
+    # --- bulk facts
+
+    def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> None:
+        """Store one part of a run's bulk facts. A part that is there already stays as it is."""
+        if self._read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
+            return
+        self._require_run(run_id)
+        written = self._bulk.write(run_id, kind, part, table)
+        registered = self._write(lambda connection: self._register(connection, run_id, kind, part, written))
+        if registered != written.name:  # another process was faster
+            self._bulk.discard(written.name)
+
+    def _register(self, connection: Connection, run_id: str, kind: str, part: int, written: Written) -> str | None:
+        key = {"run_id": run_id, "kind": kind, "part": part}
+        facts = {"name": written.name, "sha256": written.sha256, "rows": written.rows, "bytes": written.bytes}
+        self._add(connection, schema.parts, [{**key, **facts, "created": _now()}])
+        # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
+        if not self._bulk.path(written.name).exists():
+            raise StoreError(f"The file {written.name} was swept before it was registered.", hint="Run again.")
+        return queries.part_name(connection, run_id, kind, part)
+
+    def parts(self, run_id: str, kind: str) -> list[Part]:
+        """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
+        return self._read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
+
+    def kinds(self, run_id: str) -> list[str]:
+        """Of which bulk facts a run has parts."""
+        query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()
+        return sorted(str(row.kind) for row in self._read(lambda connection: connection.execute(query).all()))
+
+    def iter_tables(self, run_id: str, kind: str) -> Iterator[pa.Table]:
+        """The parts one after the other, each verified; a damaged one is a StoreError that names it."""
+        for part in self.parts(run_id, kind):
+            yield self._bulk.read(part)
+
+    def table(self, run_id: str, kind: str) -> pa.Table:
+        """All parts in one table."""
+        import pyarrow as pa
+
+        tables = list(self.iter_tables(run_id, kind))
+        if not tables:
+            self._require_run(run_id)
+            raise UnknownName("kind of bulk facts", kind, self.kinds(run_id))
+        return pa.concat_tables(tables, promote_options="permissive")
+
+    def sweep(self, older_than: float = ORPHAN_AGE) -> list[Path]:
+        """Remove files that crashes left behind and that are older than so many seconds; what was removed."""
+
+        def clean(connection: Connection) -> list[Path]:
+            if self._engine.dialect.name == "postgresql":
+                connection.exec_driver_sql("LOCK TABLE parts IN SHARE ROW EXCLUSIVE MODE")
+            names = {row.name for row in connection.execute(select(schema.parts.c.name))}
+            return self._bulk.sweep(names, older_than)
+
+        return self._write(clean)
+
+    # --- reaching the database
+
+    def _read(self, action: Callable[[Connection], T]) -> T:
+        return self._with(self._engine, action)
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        return self._with(self._writing, action)
+
+    def _with(self, engine: Engine, action: Callable[[Connection], T]) -> T:
+        def once() -> T:
+            with engine.begin() as connection:
+                return action(connection)
+
+        return with_patience(once, self.name, self._patience)
+
+    def _add(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
+        """Insert rows; those whose key exists are ignored."""
+        if rows:
+            connection.execute(self._insert(table).on_conflict_do_nothing(), rows)
+
+    def _insert(self, table: Any) -> Any:
+        if self._engine.dialect.name == "sqlite":
+            from sqlalchemy.dialects.sqlite import insert
+        else:
+            from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+        return insert(table)
+
+    def _require_run(self, run_id: str) -> None:
+        query = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
+        if self._read(lambda connection: connection.execute(query).first()) is None:
+            raise UnknownName("run", run_id, self._some_ids())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
+    """Hold the run against other writers until the transaction ends, and return its `resolved`."""
+    query = select(schema.runs.c.resolved).where(schema.runs.c.id == run_id).with_for_update(key_share=True)
+    row = connection.execute(query).first()
+    if row is None:
+        raise UnknownName("run", run_id)
+    return dict(row.resolved)

@@ -1,0 +1,97 @@
+"""Folders of models: every manifest below them is an entry, and every model file that no manifest describes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from zoolens.errors import ManifestError, ModelError
+from zoolens.manifests.files import SUFFIXES, parse_manifest, read_text
+from zoolens.manifests.formats import companions, guess_format
+from zoolens.manifests.schema import Manifest
+from zoolens.zoos.base import Entry, Weights, Zoo
+from zoolens.zoos.undescribed import local_files, undescribed, weights_of
+
+PATH_VARIABLE = "ZOOLENS_ZOO_PATH"
+_IS_MANIFEST = re.compile(r"^zoolens\s*:", re.MULTILINE)
+
+
+class FolderZoo(Zoo):
+    name: ClassVar[str] = "folder"
+    summary: ClassVar[str] = "Manifests and model files in the folders that ZOOLENS_ZOO_PATH names"
+
+    def __init__(self, roots: Sequence[Path] | None = None) -> None:
+        self._roots = list(roots) if roots is not None else _roots_from_environment()
+        self._problems: list[str] = []
+
+    def available(self) -> str | None:
+        return None if self._roots else f"No folder to look into: set {PATH_VARIABLE}."
+
+    def problems(self) -> list[str]:
+        return self._problems
+
+    def entries(self, search: str | None = None) -> Iterator[Entry]:
+        self._problems = []
+        seen: set[str] = set()
+        for root in self._roots:
+            if not root.is_dir():
+                self._problems.append(f"{root} is not a folder.")
+                continue
+            for entry in self._entries_in(root):
+                if entry.full_ref in seen:
+                    self._problems.append(f"{entry.full_ref} is there twice; the one in {root} is left out.")
+                elif search is None or search.lower() in entry.manifest.name.lower():
+                    yield entry
+                seen.add(entry.full_ref)
+
+    def _entries_in(self, root: Path) -> Iterator[Entry]:
+        paths = sorted(_walk(root))
+        described: set[Path] = set()
+        for path in paths:
+            if path.suffix in SUFFIXES and (manifest := self._read(path)) is not None:
+                described |= local_files(manifest, path.parent)
+                yield Entry(self.name, manifest, weights_of(manifest, path.parent), path.parent)
+        for path in paths:
+            if path.resolve() not in described and (entry := self._bare(path, root)) is not None:
+                yield entry
+
+    def _read(self, path: Path) -> Manifest | None:
+        try:
+            text = read_text(path)
+            return parse_manifest(text, str(path)) if _IS_MANIFEST.search(text) else None
+        except ManifestError as error:
+            self._problems.append(str(error))
+            return None
+
+    def _bare(self, path: Path, root: Path) -> Entry | None:
+        format_ = guess_format(path)
+        if format_ is None:
+            return None
+        try:
+            files = companions(path, format_)
+        except ModelError as error:
+            self._problems.append(str(error))
+            return None
+        if files["model"] != path:  # the other half of a pair speaks for both
+            return None
+        locations = {role: file.relative_to(root).as_posix() for role, file in files.items()}
+        manifest = undescribed(path.relative_to(root).as_posix(), format_, locations)
+        return Entry(self.name, manifest, Weights.PRESENT, root)
+
+
+def _roots_from_environment() -> list[Path]:
+    value = os.environ.get(PATH_VARIABLE, "")
+    return [Path(part).expanduser() for part in value.split(os.pathsep) if part]
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Files and SavedModel folders; hidden folders are passed over, links to folders not followed."""
+    for folder, names, files in os.walk(root):
+        here = Path(folder)
+        saved = [name for name in names if guess_format(here / name) == "tf-savedmodel"]
+        yield from (here / name for name in saved)
+        names[:] = sorted(name for name in names if not name.startswith(".") and name not in saved)
+        yield from (here / name for name in files if not name.startswith("."))

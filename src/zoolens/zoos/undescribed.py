@@ -1,0 +1,60 @@
+"""Entries for bare model files: name and format are known, everything else waits for a manifest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from zoolens.errors import AssetError
+from zoolens.manifests.locations import locate, presence
+from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
+from zoolens.zoos.base import Entry, Weights
+
+_UNKNOWN_INPUT = Input(modality="array", shape=(None,))
+_WEIGHTS_ONLY = "torch-state-dict"
+
+
+def undescribed(name: str, format_: str, locations: Mapping[str, str], *, task: str = "other") -> Manifest:
+    """A placeholder manifest; `locations` by role. It names the files, and claims nothing about the model."""
+    files = tuple(AssetFile(location=location, role=role) for role, location in locations.items())  # type: ignore[arg-type]
+    # Bare torch weights cannot even be an asset before someone says which network they belong to.
+    assets = () if format_ == _WEIGHTS_ONLY else (Asset(format=format_, files=files),)
+    return Manifest(
+        name=legal_name(name),
+        description="A model file without a manifest.",
+        inputs=(_UNKNOWN_INPUT,),
+        outputs=(Output(task=task),),  # type: ignore[arg-type]
+        assets=assets,
+        attributes={"undescribed": True, "format": format_, "files": dict(locations)},
+    )
+
+
+def legal_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._/+-]+", "_", text).lstrip("._/+-") or "model"
+
+
+def weights_of(manifest: Manifest, folder: Path | None) -> Weights:
+    """The best state among the assets."""
+    states = {presence(asset, folder) for asset in manifest.assets}
+    if "present" in states:
+        return Weights.PRESENT
+    return Weights.REMOTE if "remote" in states else Weights.ABSENT
+
+
+def bare_files(entry: Entry) -> dict[str, str]:
+    """Locations by role of a bare model file."""
+    return dict(entry.manifest.attributes["files"])
+
+
+def local_files(manifest: Manifest, folder: Path | None) -> set[Path]:
+    """The files of a manifest that are on this machine: they need no entry of their own."""
+    found: set[Path] = set()
+    for file in (file for asset in manifest.assets for file in asset.files):
+        try:
+            path = locate(file, folder)
+        except AssetError:  # absent or outside: `zoolens manifest validate` explains it
+            continue
+        if path is not None:
+            found.add(path)
+    return found

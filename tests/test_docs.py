@@ -1,0 +1,84 @@
+"""The documentation is true: generated parts are current, every command and plug-in is described, links resolve,
+and every `zoolens` command shown can be called as shown."""
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from zoolens import plugins
+from zoolens.cli.main import COMMANDS
+
+REPO = Path(__file__).parent.parent
+PAGES = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
+HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
+
+
+def test_generated_parts_are_current():
+    done = subprocess.run(
+        [sys.executable, REPO / "scripts" / "make_docs.py", "--check"], capture_output=True, text=True, cwd=REPO
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_described_and_its_one_line_help_is_there(name):
+    command = importlib.import_module(f"zoolens.cli.{name}").command
+    assert command.help
+    assert any(f"zoolens {name}" in page.read_text() for page in HAND_WRITTEN), f"no page explains zoolens {name}"
+
+
+@pytest.mark.parametrize("group", [plugins.ZOOS, plugins.RUNTIMES, plugins.DATASETS, plugins.METRICS])
+def test_every_plugin_is_described(group):
+    text = "\n".join(page.read_text() for page in PAGES)
+    for name in plugins.names(group):
+        assert re.search(rf"`{name}`", text), f"{name} of {group} is nowhere described"
+
+
+def shown_commands():
+    for page in HAND_WRITTEN:
+        for block in re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", page.read_text(), re.M | re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                line = line.removeprefix("$ ").partition("  #")[0].strip()
+                if line.startswith("zoolens "):
+                    yield pytest.param(line, id=f"{page.name}: {line[:60]}")
+
+
+@pytest.mark.parametrize("line", shown_commands())
+def test_shown_commands_parse(line):
+    words = shlex.split(line)[1:]
+    words = words[: next((i for i, word in enumerate(words) if word in ("|", ">", "&&")), len(words))]
+    if words[0].startswith("--"):
+        return
+    command = importlib.import_module(f"zoolens.cli.{words[0]}").command
+    rest = words[1:]
+    while isinstance(command, click.Group) and rest and rest[0] in command.commands:
+        command, rest = command.commands[rest[0]], rest[1:]
+    if isinstance(command, click.Group) and command.invoke_without_command:
+        return
+    command.make_context(command.name, rest, resilient_parsing="--help" in rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_resolve(page):
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = yaml.safe_load((REPO / "mkdocs.yml").read_text())["nav"]
+    listed = {path for entry in navigation for path in entry.values()}
+    assert listed == {page.name for page in (REPO / "docs").glob("*.md")}
+
+
+def test_readme_names_the_two_sacred_commands():
+    text = (REPO / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
+    assert "make test" in (REPO / ".ci" / "run").read_text()

@@ -1,0 +1,112 @@
+"""The house rules that a newcomer cannot see from one file."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
+
+# Each may import only from those before it.
+ORDER = [
+    "errors", "paths", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
+    "preprocess", "measure", "compare", "cli", "testing",
+]  # fmt: skip
+
+# Framework -> the only modules that may import it.
+FRAMEWORKS = {
+    "onnxruntime": ["runtimes/onnxruntime.py", "testing/models.py"],
+    "openvino": ["runtimes/openvino.py"],
+    "ai_edge_litert": ["runtimes/litert.py", "testing/models.py"],
+    "cv2": ["runtimes/opencv.py"],
+    "torch": ["runtimes/torch.py", "zoos/torchvision.py", "zoos/timm.py", "torchvision_shim.py", "testing/models.py"],
+    "torchvision": ["runtimes/torch.py", "zoos/torchvision.py", "torchvision_shim.py"],
+    "timm": ["runtimes/torch.py", "zoos/timm.py"],
+    "tensorflow": ["runtimes/tensorflow.py", "testing/models.py"],
+    "keras": ["runtimes/tensorflow.py", "zoos/keras.py", "testing/models.py"],
+    "tf_keras": ["runtimes/tensorflow.py", "testing/models.py"],
+    "jax": ["runtimes/jax.py", "testing/models.py"],
+    "mxnet": ["runtimes/mxnet.py"],
+    "onnx": ["runtimes/onnxruntime.py", "zoos/onnx.py", "testing/models.py"],
+    "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py"],
+    "pandas": ["store/store.py", "store/export.py"],
+    "psycopg": ["store/target.py"],
+}
+
+
+def sources():
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if not path.name.startswith(("test_", "conftest"))]
+
+
+def imports(path):
+    """(module, is at module level) for every import of a file."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, id(node) in top
+            if node.module == "zoolens":
+                yield from ((f"zoolens.{alias.name}", id(node) in top) for alias in node.names)
+
+
+def room(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ORDER else None
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    place = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if place not in ORDER:
+        assert place in ("__init__", "__main__")
+        return
+    for module, _ in imports(path):
+        target = room(module) if module.startswith("zoolens") else None
+        if target is not None:
+            assert ORDER.index(target) <= ORDER.index(place), f"{place} imports {module}, which lies above it"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_frameworks_stay_in_their_own_file_and_are_imported_late(path):
+    name = str(path.relative_to(PACKAGE))
+    for module, at_top in imports(path):
+        root = module.split(".")[0]
+        if root in FRAMEWORKS:
+            assert name in FRAMEWORKS[root], f"{name} imports {module}"
+            assert not at_top, f"{name} imports {module} at module level"
+
+
+def test_every_package_is_in_the_order():
+    rooms = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert rooms <= set(ORDER)
+
+
+def test_help_imports_no_command_and_no_heavy_library():
+    code = (
+        "import sys; sys.argv=['zoolens','--help']\n"
+        "from zoolens.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy={'numpy','pydantic','sqlalchemy','pyarrow','rich','alembic','torch','tensorflow','PIL'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("LOADED []")
+
+
+def test_runtimes_work_with_numpy_alone():
+    """An isolated environment holds numpy and one framework: nothing else may be needed to import the contract."""
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.split('.')[0] in {'pydantic','yaml','sqlalchemy','pyarrow','PIL','click','rich','psutil',"
+        "'packaging','platformdirs','filelock','alembic'}:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        "import zoolens.runtimes.worker\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
