@@ -163,10 +163,11 @@ def walk(layers: Architecture, x: T, weights: Iterator[tuple[Any, Any]], ops: Op
 
 
 def fold_norm(
-    kernel: NDArray[np.float32], gamma: Any, beta: Any, mean: Any, variance: Any, epsilon: float, depthwise: bool
+    kernel: NDArray[np.float32], norm: Sequence[NDArray[np.float32]], epsilon: float, depthwise: bool
 ) -> Weights:
-    """The convolution that does what a bias-free convolution and its batch norm did at inference."""
-    scale = np.asarray(gamma, np.float64) / np.sqrt(np.asarray(variance, np.float64) + epsilon)
-    bias = np.asarray(beta, np.float64) - np.asarray(mean, np.float64) * scale
+    """The convolution that does what a bias-free one and its batch norm (gamma, beta, mean, variance) did."""
+    gamma, beta, mean, variance = (values.astype(np.float64) for values in norm)
+    scale = gamma / np.sqrt(variance + epsilon)
+    bias = beta - mean * scale
     folded = kernel * (scale[:, None] if depthwise else scale)
     return Weights(folded.astype(np.float32), bias.astype(np.float32))

@@ -10,7 +10,7 @@ from .architecture import CLASSES, Architecture, Conv, Dense, Flatten, GlobalAve
 
 def _lenet(first: int, second: int, *hidden: int) -> Architecture:
     dense = [Dense(units) for units in hidden]
-    convs = [Conv(first, 5, "valid"), MaxPool(), Conv(second, 5, "valid"), MaxPool()]
+    convs: Architecture = [Conv(first, 5, "valid"), MaxPool(), Conv(second, 5, "valid"), MaxPool()]
     return [*convs, Flatten(), *dense, Dense(CLASSES, relu=False)]
 
 

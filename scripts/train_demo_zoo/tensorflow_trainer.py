@@ -80,6 +80,6 @@ def _collect(network: keras.Model) -> Iterator[Weights]:
         kernel, *bias = layer.get_weights()
         if isinstance(following, keras.layers.BatchNormalization):
             depthwise = isinstance(layer, keras.layers.DepthwiseConv2D)
-            yield fold_norm(kernel, *following.get_weights(), following.epsilon, depthwise)
+            yield fold_norm(kernel, following.get_weights(), following.epsilon, depthwise)
         else:
             yield Weights(kernel, *bias)

@@ -45,7 +45,7 @@ def train(recipe: Recipe, data: Split) -> list[Weights]:
             optimizer.step()
             total += loss.item() * len(batch)
         print(f"  epoch {epoch + 1}: loss {total / len(labels):.4f}", flush=True)
-    return list(_collect(network))
+    return _collect(network)
 
 
 class _FlattenChannelsLast(nn.Module):
@@ -102,14 +102,10 @@ def _collect(network: nn.Module) -> list[Weights]:
             weights.append(Weights(_numpy(module.weight).T.copy(), _numpy(module.bias)))
         elif isinstance(module, nn.Conv2d):
             depthwise = module.groups > 1
-            kernel = (
-                _numpy(module.weight).transpose(2, 3, 0, 1)
-                if depthwise
-                else _numpy(module.weight).transpose(2, 3, 1, 0)
-            )
+            kernel = _numpy(module.weight).transpose((2, 3, 0, 1) if depthwise else (2, 3, 1, 0))
             if isinstance(following, nn.BatchNorm2d):
                 norm = (following.weight, following.bias, following.running_mean, following.running_var)
-                weights.append(fold_norm(kernel, *map(_numpy, norm), following.eps, depthwise))
+                weights.append(fold_norm(kernel, [_numpy(values) for values in norm], following.eps, depthwise))
             else:
                 weights.append(Weights(kernel.copy(), _numpy(module.bias)))
     return weights

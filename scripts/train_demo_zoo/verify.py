@@ -18,7 +18,7 @@ from .data import Split
 
 AGREEMENT_IMAGES: Final = 200
 FLOAT_TOLERANCE: Final = 1e-4  # on logits
-INT8_AGREEMENT: Final = 0.97  # share of equal answers: the two quantisers round differently
+INT8_AGREEMENT: Final = 0.97  # share of equal answers: kernels may round a step up or down
 # Another processor sums in another order; int8 kernels also saturate differently where it lacks VNNI
 ACCURACY_TOLERANCE: Final = {"float32": 5e-4, "int8": 5e-3}
 BATCH: Final = 500

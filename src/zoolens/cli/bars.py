@@ -15,7 +15,7 @@ class Bars:
     """Draws `zoolens.measure.stages.Progress`. Use as a context manager."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, emoji=False)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

@@ -9,7 +9,7 @@ import click
 from zoolens.errors import GateFailed
 
 if TYPE_CHECKING:
-    from zoolens.compare.paired import Report
+    from zoolens.comparisons.paired import Report
 
 
 @click.command()
@@ -24,8 +24,8 @@ def command(run_a: str, run_b: str, conditions: tuple[str, ...], shown: int, sto
 
     A run is named by its id, a prefix of it, 'last' or 'last~1'.
     """
-    from zoolens.compare.gate import parse_gate
-    from zoolens.compare.paired import as_data, compare
+    from zoolens.comparisons.gate import parse_gate
+    from zoolens.comparisons.paired import as_data, compare
 
     gates = [parse_gate(text) for text in conditions]
     report = compare(run_a, run_b, store=store)
@@ -47,9 +47,8 @@ def print_report(report: Report, shown: int) -> None:
     console = Console(width=None if Console().is_terminal else 120, highlight=False)
     for side, run in (("A", report.a), ("B", report.b)):
         precision = run.resolved.get("precision") or "precision unknown"
-        console.print(
-            f"[bold]{side}[/] {run.id[:8]}  {run.model.ref}  {run.stack.runtime} {run.stack.version} ({precision})"
-        )
+        stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
+        console.print(f"[bold]{side}[/] {run.id[:8]}  {run.model.ref}  {stack}")
     console.print(f"  {report.n} inputs of {report.a.dataset.name}\n")
     _print_accuracy(console, report)
     _print_figures(console, report)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.measure.evaluate import Outcome
 
 
 def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
@@ -103,12 +106,15 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
 
 
-def _line(outcome: Any) -> str:
+def _line(outcome: Outcome) -> str:
+    from rich.markup import escape
+
+    title = escape(outcome.title)
     if outcome.errors:
-        return f"[red]✗[/] {outcome.title}: {outcome.errors[0]}"
+        return f"[red]✗[/] {title}: {escape(outcome.errors[0])}"
     if outcome.skipped:
-        return f"[dim]– {outcome.title}: skipped, {outcome.skipped}[/]"
+        return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
     if outcome.warnings:
-        return f"[yellow]![/] {outcome.title}: {outcome.warnings[0]}"
+        return f"[yellow]![/] {title}: {escape(outcome.warnings[0])}"
     state = f"measured {len(outcome.measured)} stages" if outcome.measured else "already measured"
-    return f"[green]✓[/] {outcome.title}: {state}"
+    return f"[green]✓[/] {title}: {state}"

@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, str]] = {
 
 BROKEN_PIPE = 141
 INTERRUPTED = 130
+UNEXPECTED = 70
 
 
 class LazyGroup(click.Group):
@@ -92,4 +93,13 @@ def main() -> None:
             raise
         click.echo(f"Error: {error}", err=True)
         code = error.exit_code
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(
+            f"Error: zoolens failed unexpectedly ({type(error).__name__}: {error}). What was finished is kept. "
+            "Run again with --debug before the command for the traceback, and report it.",
+            err=True,
+        )
+        code = UNEXPECTED
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,9 +9,11 @@ from pathlib import Path
 import click
 
 from zoolens.errors import ManifestError, ZoolensError
-from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, line_of, read_text
-from zoolens.manifests.locations import presence, resolve_file
-from zoolens.manifests.schema import Manifest, Output
+from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
+from zoolens.manifests.locations import presence, resolve_asset, resolve_file
+from zoolens.manifests.schema import AssetFile, DropLeading, Manifest, Output, Select
+
+_QUICK_FORMATS = ("onnx", "tflite")
 
 
 @click.group("manifest")
@@ -93,32 +95,46 @@ def _check_files(manifest: Manifest, folder: Path, text: str) -> Iterator[Proble
 
 def _check_labels(manifest: Manifest, folder: Path, text: str) -> Iterator[Problem]:
     for index, output in enumerate(manifest.outputs):
-        line = line_of(text, "outputs", index, "labels_file" if output.labels_file else "labels")
-        problem = _label_problem(output, folder)
-        if problem:
-            yield Problem(line, f"outputs[{index}]", problem)
+        try:
+            labels = _label_count(output, folder)
+            classes = _class_count(manifest, output, folder) if labels and index == 0 else None
+        except ZoolensError as error:
+            labels, classes = None, None
+            yield Problem(line_of(text, "outputs", index, "labels_file"), f"outputs[{index}]", str(error))
+        if labels is not None and classes is not None and labels != classes:
+            key = "labels_file" if output.labels_file else "labels"
+            what = f"{labels:,} class names, but the model gives {classes:,} classes after postprocessing"
+            yield Problem(line_of(text, "outputs", index, key), f"outputs[{index}].{key}", what)
 
 
-def _label_problem(output: Output, folder: Path) -> str | None:
-    """What is wrong with the class names, as far as it shows without opening the model."""
-    if output.labels is not None and output.labels_file is not None:
-        return "give labels or labels_file, not both"
-    if output.labels_file is not None:
-        path = (folder / output.labels_file).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            return f"{output.labels_file} leads out of the manifest's folder"
-        if not path.is_file():
-            return f"{output.labels_file} does not exist"
-    if output.labels is None:
+def _label_count(output: Output, folder: Path) -> int | None:
+    if output.labels is not None:
+        return len(output.labels)
+    if output.labels_file is None:
         return None
-    kept = next((len(step.indices) for step in reversed(output.postprocess) if step.op == "select"), None)
-    if kept is not None and kept != len(output.labels):
-        return f"{len(output.labels)} labels for the {kept} classes that postprocess selects"
-    highest = max(output.label_map, default=-1) if output.label_map else -1
-    return (
-        f"label_map names class {highest}, but there are {len(output.labels)} labels" * (highest >= len(output.labels))
-        or None
-    )
+    path = resolve_file(AssetFile(location=output.labels_file, role="labels"), folder, fetch=False)
+    return len(read_text(path).splitlines())
+
+
+def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None:
+    """Classes after postprocessing, as a file that is here and quick to open tells."""
+    from zoolens.runtimes.base import ModelFiles
+    from zoolens.runtimes.draft import output_classes
+
+    here = (a for a in manifest.assets if a.format in _QUICK_FORMATS and presence(a, folder) == "present")
+    asset = next(here, None)
+    if asset is None or (output.name is not None and len(manifest.outputs) > 1):
+        return None
+    try:
+        classes = output_classes(ModelFiles(asset.format, resolve_asset(asset, folder, fetch=False)))
+    except ZoolensError:  # altered files are reported by themselves, absent runtimes are no fault of the manifest
+        return None
+    for step in output.postprocess:
+        if isinstance(step, DropLeading) and classes is not None:
+            classes -= step.count
+        elif isinstance(step, Select):
+            classes = len(step.indices)
+    return classes
 
 
 def _relocated(manifest: Manifest, source: Path, target: Path) -> Manifest:
@@ -140,6 +156,13 @@ def _relocated(manifest: Manifest, source: Path, target: Path) -> Manifest:
 def _manifests_in(paths: tuple[Path, ...]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+            yield from (file for file in sorted(path.rglob("*")) if file.suffix in SUFFIXES and _means_to_be_one(file))
         else:
             yield path
+
+
+def _means_to_be_one(path: Path) -> bool:
+    try:
+        return is_manifest(read_text(path))
+    except ManifestError:
+        return False

@@ -21,7 +21,7 @@ def command(run: str, allow_code: bool, store: str | None) -> None:
 
     from zoolens.cli.bars import Bars
     from zoolens.cli.text import figure, with_interval
-    from zoolens.compare.reproduce import reproduce
+    from zoolens.comparisons.reproduce import reproduce
 
     with Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.errors import DatasetError
 
 MAX_UNPACKED: Final = 1 << 30  # what a compressed file may occupy in memory; plain files are mapped and have no limit
@@ -21,8 +21,6 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 class ArrayDataset(Dataset):
     """Row i of `values` is sample i. Images are N × height × width × channels."""
-
-    in_memory = True
 
     def __init__(
         self, values: NDArray[Any], labels: NDArray[Any], *, name: str, classes: tuple[str, ...] | None = None
@@ -44,6 +42,9 @@ class ArrayDataset(Dataset):
 
     def read(self, index: int) -> Sample:
         return Sample(str(index), self._values[index], self._label_list[index])
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows:
+        return Rows(tuple(map(str, indices.tolist())), self._values[indices], self._labels[indices])
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels

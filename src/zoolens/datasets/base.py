@@ -24,10 +24,18 @@ class Sample:
     label: int
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Several samples, their values stacked in one array."""
+
+    ids: tuple[str, ...]
+    values: NDArray[Any]
+    labels: NDArray[np.int64]
+
+
 class Dataset(ABC):
     name: str
     classes: tuple[str, ...] | None = None
-    in_memory: bool = False  # reading a sample costs microseconds: a thread that reads ahead would only slow it down
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -43,6 +51,10 @@ class Dataset(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256 (hex) of content and order."""
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
+        """Several samples at once, where they lie in memory and that is quicker; None: read them one by one."""
+        return None
 
     def close(self) -> None:
         """Release open files. Calling it twice is fine."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import content_digest, file_bytes
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.datasets.classes import check_labels, class_names
 from zoolens.errors import DatasetError
 
@@ -20,13 +22,11 @@ _PATTERNS: Final = {"test": "test_batch*", "train": "data_batch*"}
 
 
 class Cifar10(Dataset):
-    in_memory = True
-
     def __init__(self, files: Sequence[Path], *, name: str = "cifar10", classes: tuple[str, ...] = CLASSES) -> None:
         self.name = name
         self.classes = classes
         self._parts = [_records(path) for path in files]
-        self._starts = np.cumsum([0, *map(len, self._parts)])
+        self._starts = list(accumulate(map(len, self._parts[:-1]), initial=0))
         self._labels = np.concatenate([part[:, 0] for part in self._parts]).astype(np.int64)
         self._label_list: list[int] = self._labels.tolist()
         self._fingerprint: str | None = None
@@ -37,9 +37,22 @@ class Cifar10(Dataset):
 
     def read(self, index: int) -> Sample:
         label = self._label_list[index]
-        part = int(np.searchsorted(self._starts, index, side="right")) - 1 if len(self._parts) > 1 else 0
-        planes = self._parts[part][index - self._starts[part], 1:].reshape(3, 32, 32)
+        planes = self._record(index)[1:].reshape(3, 32, 32)
         return Sample(str(index), planes.transpose(1, 2, 0), label)
+
+    def _record(self, index: int) -> NDArray[np.uint8]:
+        part = bisect_right(self._starts, index) - 1
+        record: NDArray[np.uint8] = self._parts[part][index - self._starts[part]]
+        return record
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows:
+        places = indices.tolist()
+        if len(self._parts) == 1:
+            records = self._parts[0][indices]
+        else:
+            records = np.array([self._record(index) for index in places], np.uint8).reshape(-1, RECORD)
+        values = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        return Rows(tuple(map(str, places)), values, self._labels[indices])
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels

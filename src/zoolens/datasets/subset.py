@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.errors import DatasetError
 
 
@@ -18,7 +18,6 @@ class Subset(Dataset):
         self.parent = parent
         self.name = parent.name
         self.classes = parent.classes
-        self.in_memory = parent.in_memory
         self._indices = indices
         self._index_list: list[int] = indices.tolist()
 
@@ -27,6 +26,9 @@ class Subset(Dataset):
 
     def read(self, index: int) -> Sample:
         return self.parent.read(self._index_list[index])
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
+        return self.parent.read_rows(self._indices[indices])
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()[self._indices]

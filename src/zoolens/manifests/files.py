@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ MAX_BYTES = 1 << 20  # a manifest is prose and numbers; a megabyte of it is some
 MAX_DEPTH = 32
 SUFFIXES = (".yaml", ".yml")
 
+_MARK = re.compile(r"^zoolens\s*:", re.MULTILINE)
 # libyaml where it is compiled in: the pure Python scanner takes ten times as long on a long list of labels.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -46,6 +48,11 @@ def read_text(path: Path) -> str:
         raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path} is not UTF-8 text: byte {error.start} is invalid.") from error
+
+
+def is_manifest(text: str) -> bool:
+    """Whether a YAML text means to be a manifest; folders hold other YAML too."""
+    return _MARK.search(text) is not None
 
 
 def parse_manifest(text: str, source: str = "manifest") -> Manifest:
@@ -100,7 +107,7 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(list, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data))
 
 
-class _Refused(Exception):  # noqa: N818  (never leaves this module)
+class _Refused(Exception):
     def __init__(self, line: int, what: str) -> None:
         super().__init__(what)
         self.problem = Problem(line, "", what)
@@ -217,6 +224,8 @@ def _what(detail: Mapping[str, Any]) -> str:
         return "unknown key; remove it or check the spelling"
     if kind == "missing":
         return "is missing"
+    if kind == "string_type" and isinstance(detail.get("input"), (int, float)):
+        return "must be text, but YAML reads it as a number; put it in quotes"
     if kind == "union_tag_not_found":
         return "op is missing: say which step this is"
     message = message.removeprefix("Value error, ").replace("Tuple", "List").replace("tuple", "list")

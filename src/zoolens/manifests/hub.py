@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +31,7 @@ class HubFile:
 
 def parse(location: str) -> HubFile:
     match = _PATTERN.match(location)
-    if match is None or ".." in location.split("/"):
+    if match is None or ".." in re.split("[/@]", location):
         raise AssetError(f"{location!r} is not a hub location.", hint="Write hf://owner/repository/file.")
     repository, path, revision = match.groups()
     if path.endswith(PICKLES):
@@ -62,15 +65,37 @@ def fetch(file: HubFile) -> Path:
         from huggingface_hub import hf_hub_download
     except ImportError as error:
         raise MissingDependency("Fetching from the Hugging Face hub", "huggingface_hub", "huggingface") from error
+    check_reachable()
     try:
-        path = Path(hf_hub_download(file.repository, file.path, revision=file.revision))
+        # Endpoint and cache are passed on: the client reads their variables once, at import.
+        where = {"endpoint": endpoint_url(), "cache_dir": cache_root()}
+        path = Path(hf_hub_download(file.repository, file.path, revision=file.revision, **where))
     except Exception as error:
         raise AssetError(
-            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {_reason(error)}.",
+            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {reason(error)}.",
             hint="Check the name and the network; `zoolens pull` again when the hub can be reached.",
         ) from error
     _verify(path)
     return path
+
+
+def endpoint_url() -> str:
+    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+
+
+def check_reachable() -> None:
+    """One quick attempt before the hub's client, which would retry for half a minute without a network."""
+    endpoint = urllib.parse.urlsplit(endpoint_url())
+    if endpoint.hostname is None or endpoint.scheme in urllib.request.getproxies():
+        return
+    port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
+    try:
+        socket.create_connection((endpoint.hostname, port), timeout=5).close()
+    except OSError as error:
+        raise AssetError(
+            f"The Hugging Face hub cannot be reached: {error.strerror or error}.",
+            hint="Check the network and try again; models that are already here need none.",
+        ) from error
 
 
 def _verify(path: Path) -> None:
@@ -88,6 +113,7 @@ def _snapshots(folder: Path, revision: str) -> Iterator[str]:
     yield revision  # a commit is its own snapshot
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """What the hub's client says, in one line."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return text.rstrip(".")[:200]

@@ -185,7 +185,8 @@ def _downloaded(file: AssetFile) -> Path | None:
     if target.is_file():
         return target
     candidate = torch_checkpoints() / target.name
-    same = file.sha256 is not None and target.stem.endswith(f"-{file.sha256[:8]}")
+    digits = target.stem.rpartition("-")[2]
+    same = file.sha256 is not None and len(digits) >= 8 and file.sha256.startswith(digits)
     return candidate if same and candidate.is_file() else None
 
 

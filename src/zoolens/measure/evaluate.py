@@ -118,6 +118,7 @@ def evaluate(
 
 def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterator[Outcome]:
     """Outcomes one by one, as they are stored."""
+    store.sweep()
     entries = find_models(plan.models)
     dataset = open_dataset(plan.data, limit=plan.limit, seed=plan.seed)
     jobs, skipped = plan_jobs(entries, plan.wanted)

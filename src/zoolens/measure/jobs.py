@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -110,7 +110,9 @@ def plan_jobs(entries: Sequence[Entry], wanted: Wanted) -> tuple[list[Job], list
 
 
 def _check_entry(entry: Entry, wanted: Wanted) -> None:
-    if not entry.manifest.assets or entry.weights is Weights.ABSENT:
+    if entry.manifest.assets and entry.weights is Weights.ABSENT:
+        resolve_asset(entry.manifest.assets[0], entry.folder, fetch=False)  # says which file is missing, and why
+    if not entry.manifest.assets:
         raise AssetError(
             f"{entry.ref} is structure only: its weights are not on this machine and no location is known.",
             hint="zoolens never fills in random weights; put the file where `zoolens show` says, or choose another.",

@@ -6,8 +6,8 @@ The loop does nothing but call, read two clocks and read the kernel's counters; 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from zoolens.measure.interference import Reading, ThreadWatch, Waiting, clean_sa
 from zoolens.measure.intervals import CONFIDENCE, quantile
 from zoolens.store.records import Observation
 
-CHUNK = 25  # samples between two looks at whether to stop
+CHUNK = 25  # at least so many samples between two looks at whether to stop
 
 
 @dataclass(frozen=True)
@@ -38,20 +38,49 @@ class LatencySamples:
     waiting: Waiting
     clean: NDArray[np.bool_]
     watched: bool  # False: this kernel does not tell, nothing could be judged
-    stopped_by: str  # "precision", "samples" or "time"
+    stopped_by: str = "samples"  # or "precision", or "time"
+
+    @classmethod
+    def none(cls, watched: bool) -> LatencySamples:
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, Waiting(nothing, nothing), nothing.astype(bool), watched)
+
+    def with_more(self, elapsed: Sequence[int], readings: Sequence[Reading]) -> LatencySamples:
+        times = np.array(elapsed, np.int64)
+        waiting = waiting_between(readings)
+        return LatencySamples(
+            np.concatenate([self.elapsed_ns, times]),
+            Waiting(
+                np.concatenate([self.waiting.delay_ns, waiting.delay_ns]),
+                np.concatenate([self.waiting.switches, waiting.switches]),
+            ),
+            np.concatenate([self.clean, clean_samples(times, waiting)]),
+            self.watched,
+        )
 
     def __len__(self) -> int:
         return len(self.elapsed_ns)
 
     def table(self, batch: int) -> pa.Table:
-        return pa.table(
-            {
-                "batch": np.full(len(self), batch, np.int32),
-                "elapsed_ns": self.elapsed_ns,
-                "run_queue_delay_ns": self.waiting.delay_ns,
-                "context_switches": self.waiting.switches,
-                "clean": self.clean,
-            }
+        columns = {
+            "batch": np.full(len(self), batch, np.int32),
+            "elapsed_ns": self.elapsed_ns,
+            "run_queue_delay_ns": self.waiting.delay_ns,
+            "context_switches": self.waiting.switches,
+            "clean": self.clean,
+        }
+        return pa.table(columns, metadata={"stopped_by": self.stopped_by, "watched": str(int(self.watched))})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> LatencySamples:
+        column = {name: table[name].to_numpy() for name in table.column_names}
+        about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        return cls(
+            column["elapsed_ns"],
+            Waiting(column["run_queue_delay_ns"], column["context_switches"]),
+            column["clean"],
+            watched=about.get("watched") != "0",
+            stopped_by=about.get("stopped_by", "samples"),
         )
 
 
@@ -68,44 +97,44 @@ def measure_latency(
     _warm_up(call, settings)
     watch = ThreadWatch(pid)
     watch.find_busy(call)
-    elapsed: list[int] = []
-    readings: list[Reading] = [watch.read()]
+    watched = bool(watch.read())
+    samples = LatencySamples.none(watched)
     deadline = time.perf_counter() + settings.max_seconds
-    stopped_by = "samples"
     try:
-        while len(elapsed) < settings.max_samples:
-            _sample(call, own_seconds, watch, elapsed, readings)
-            times = np.array(elapsed, np.int64)
-            clean = clean_samples(times, waiting_between(readings))
-            if len(times) >= settings.min_samples and _known(times, clean, settings):
-                stopped_by = "precision"
-                break
+        while True:
+            # Chunks grow, so that judging what is there so far stays a small share of the work.
+            wanted = min(max(CHUNK, len(samples) // 4), settings.max_samples - len(samples))
+            samples = samples.with_more(*_sample(call, own_seconds, watch, wanted, deadline))
+            if len(samples) >= settings.min_samples and _known(samples, settings):
+                return replace(samples, stopped_by="precision")
             if time.perf_counter() > deadline:
-                stopped_by = "time"
-                break
+                return replace(samples, stopped_by="time")
+            if len(samples) >= settings.max_samples:
+                return samples
     finally:
-        watched = bool(readings[0])
         watch.close()
-    waiting = waiting_between(readings)
-    times = np.array(elapsed, np.int64)
-    return LatencySamples(times, waiting, clean_samples(times, waiting), watched, stopped_by)
 
 
 def _sample(
     call: Callable[[], object],
     own_seconds: Callable[[], float] | None,
     watch: ThreadWatch,
-    elapsed: list[int],
-    readings: list[Reading],
-) -> None:
+    wanted: int,
+    deadline: float,
+) -> tuple[list[int], list[Reading]]:
     clock, read = time.perf_counter_ns, watch.read
-    readings[-1] = read()  # what happened between two chunks is no sample's fault
-    for _ in range(CHUNK):
+    last = int(deadline * 1e9)
+    elapsed: list[int] = []
+    readings: list[Reading] = [read()]
+    for _ in range(wanted):
         started = clock()
         call()
         ended = clock()
         readings.append(read())
         elapsed.append(ended - started if own_seconds is None else int(own_seconds() * 1e9))
+        if ended > last:
+            break
+    return elapsed, readings
 
 
 def _warm_up(call: Callable[[], object], settings: LatencySettings) -> None:
@@ -116,8 +145,8 @@ def _warm_up(call: Callable[[], object], settings: LatencySettings) -> None:
             return
 
 
-def _known(times: NDArray[np.int64], clean: NDArray[np.bool_], settings: LatencySettings) -> bool:
-    usable = np.sort(times[clean])
+def _known(samples: LatencySamples, settings: LatencySettings) -> bool:
+    usable = np.sort(samples.elapsed_ns[samples.clean])
     if len(usable) < settings.min_samples // 2:
         return False
     median, interval = quantile(usable, 0.5)

@@ -7,9 +7,11 @@ runtime is a new run and an unrelated package is not. `lock` adds what is needed
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import metadata
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from zoolens.runtimes.base import Options, Runtime
@@ -38,8 +40,17 @@ def resolve_stack(runtime: Runtime, options: Options, environment: Environment |
     return StackRecord(fingerprint(identity), runtime.name, identity, lock)
 
 
+@cache
 def installed_packages() -> dict[str, str]:
-    found = {dist.metadata["Name"]: dist.version for dist in metadata.distributions() if dist.metadata["Name"]}
+    """Name and version of every distribution on the path, from the names of their folders.
+
+    Reading each one's metadata takes half a second where many are installed; the folder's name says the same.
+    """
+    found: dict[str, str] = {}
+    for place in map(Path, sys.path):
+        for folder in place.glob("*.dist-info") if place.is_dir() else ():
+            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+            found.setdefault(name, version)
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 

@@ -19,7 +19,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySettings, latency_observations, measure_latency
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
@@ -67,30 +67,45 @@ class Context:
 
 
 def predict_all(context: Context) -> list[Observation]:
-    """Run the model over the data, writing a part every few seconds, starting where the last run was stopped."""
-    store, run, dataset = context.store, context.run, context.dataset
-    parts = store.parts(run.id, KIND)
-    done = sum(part.rows for part in parts)
-    if done >= len(dataset):
-        return []
-    subject = context.subject()
+    """Run the model over the data, writing a part every few seconds, starting where the last run was stopped.
+
+    Part number i always starts where the parts before it end. Should another process be at work on the same run and
+    have written a part first, ours is dropped and we go on behind its parts: nothing is doubled, nothing left out.
+    """
+    size = len(context.dataset)
+    context.progress.begin(context.job, "predictions", size)
+    while (parts := context.store.parts(context.run.id, KIND)) is not None:
+        done = sum(part.rows for part in parts)
+        context.progress.advance(done)
+        if done >= size or _predict_from(context, done, len(parts)):
+            break
+        context.progress.begin(context.job, "predictions", size)
+    context.progress.end()
+    return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _predict_from(context: Context, start: int, part: int) -> bool:
+    """Predict all inputs from `start` on. False: another process wrote the same part before us."""
+    subject, store = context.subject(), context.store
     size = subject.fixed_batch or ACCURACY_BATCH
-    context.progress.begin(context.job, "predictions", len(dataset))
-    context.progress.advance(done)
-    buffer, position, part = PredictionBuffer(), done, len(parts)
-    written = time.monotonic()
-    for batch in batches(dataset, subject.prepare, size, start=done, workers=context.decode_threads):
+    buffer, position, written = PredictionBuffer(), start, time.monotonic()
+    for batch in batches(
+        context.dataset,
+        subject.prepare,
+        size,
+        start=start,
+        workers=context.decode_threads,
+        prepare_many=subject.prepare_many,
+    ):
         raw = _predict_padded(subject, batch.array, subject.fixed_batch)
         buffer.add(position, batch.ids, batch.labels, subject.scores(raw), raw)
         position += len(batch.labels)
         context.progress.advance(len(batch.labels))
         if time.monotonic() - written > SECONDS_BETWEEN_PARTS:
-            store.add_part(run.id, KIND, part, buffer.take())
+            if not store.add_part(context.run.id, KIND, part, buffer.take()):
+                return False
             part, written = part + 1, time.monotonic()
-    if buffer.rows:
-        store.add_part(run.id, KIND, part, buffer.take())
-    context.progress.end()
-    return []  # the answers are facts in bulk; figures come from the metrics
+    return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
 
 
 def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> Any:
@@ -168,6 +183,9 @@ def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Ob
 
 
 def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
+    store, run, kind = context.store, context.run, f"latency-batch{batch}"
+    if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
+        return list(latency_observations(LatencySamples.from_table(store.table(run.id, kind)), batch))
     subject = context.subject()
     context.progress.begin(context.job, f"latency, batch {batch}", None)
     feeds = {subject.input.name: subject.inputs(context.dataset, batch)}
@@ -183,7 +201,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         pid=session.pid if isinstance(session, IsolatedSession) else None,
         own_seconds=(lambda: session.last_predict_seconds or 0.0) if isinstance(session, IsolatedSession) else None,
     )
-    context.store.add_part(context.run.id, f"latency-batch{batch}", 0, samples.table(batch))
+    store.add_part(run.id, kind, 0, samples.table(batch))
     context.progress.end()
     return list(latency_observations(samples, batch))
 

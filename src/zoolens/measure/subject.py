@@ -28,6 +28,7 @@ class Subject:
     input: TensorSpec
     output: TensorSpec
     prepare: Callable[[Sample], Array]
+    prepare_many: Callable[[Array], Array | None] | None
     scores: Callable[[Array], NDArray[np.float32]]
 
     @property
@@ -66,15 +67,19 @@ def prepare_subject(job: Job, session: Session) -> Subject:
         labels = labels_of(output, job.entry.folder)
         output = output.model_copy(update={"labels": labels, "labels_file": None})
     source = session.inputs[0]
-    return Subject(job, session, source, tensor, _prepare(job, session, source), _scores(job, session, output, tensor))
+    prepare, prepare_many = _prepare(job, session, source)
+    return Subject(job, session, source, tensor, prepare, prepare_many, _scores(job, session, output, tensor))
 
 
-def _prepare(job: Job, session: Session, source: TensorSpec) -> Callable[[Sample], Array]:
+def _prepare(
+    job: Job, session: Session, source: TensorSpec
+) -> tuple[Callable[[Sample], Array], Callable[[Array], Array | None] | None]:
+    """How one sample becomes an input, and many at once where that is quicker."""
     if job.manifest.code and job.manifest.code.preprocess:
         isolated = _isolated(session)
-        return lambda sample: isolated.run_preprocess(sample.value)
+        return lambda sample: isolated.run_preprocess(sample.value), None
     declared = build_prepare(job.manifest.inputs[0], source)
-    return lambda sample: declared(sample.value)
+    return lambda sample: declared(sample.value), declared.many
 
 
 def _scores(job: Job, session: Session, output: Output, tensor: TensorSpec) -> Callable[[Array], NDArray[np.float32]]:

@@ -125,26 +125,25 @@ def opencv(given: int, wanted: int, method: str, shrinks: bool, fixed_point: boo
 
 
 @lru_cache(maxsize=_KEPT)
-def opencv_rows(given: int, wanted: int, method: str) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+def opencv_rows(given: int, wanted: int, method: str) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
     """The two rows that every output row is between, and their weights in 1/2048 steps (both wanted × 2)."""
     positions = _opencv_positions(given, wanted, method)
     base = np.floor(positions)
     fraction = positions - base
-    weights = np.rint(np.stack([1 - fraction, fraction], axis=1) * OPENCV_STEPS).astype(np.int64)
+    weights = np.rint(np.stack([1 - fraction, fraction], axis=1) * OPENCV_STEPS).astype(np.int32)
     rows = np.stack([base, base + 1], axis=1)
     return np.clip(rows, 0, given - 1).astype(np.intp), weights
 
 
 def _opencv_positions(given: int, wanted: int, method: str) -> _Real:
-    outputs = np.arange(wanted)
+    outputs = np.arange(wanted, dtype=np.float64)
     if method != "area":
         return (outputs + 0.5) * (given / wanted) - 0.5
     # growing by "area": the nearest pixel, blended with the next only where an output straddles both
     growth = wanted / given
     base = np.floor(outputs * (1 / growth))
     fraction = ((outputs + 1) - (base + 1) * growth).astype(np.float32)
-    positions: _Real = base + np.where(fraction <= 0, 0.0, fraction - np.floor(fraction))
-    return positions
+    return np.asarray(base + np.where(fraction <= 0, 0.0, fraction - np.floor(fraction)), np.float64)
 
 
 def _float_positions(given: int, wanted: int) -> _Real:

@@ -7,7 +7,8 @@ and one addition, or a table of 256 entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -19,37 +20,91 @@ from zoolens.preprocess.resize import check_resize, resize, target_size
 from zoolens.runtimes.base import TensorSpec
 
 Array = NDArray[Any]
-Prepare = Callable[[Array], Array]
-
 _GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
 
 
-def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
-    """From a decoded sample (images: uint8 height × width × channels) to one input without its batch axis.
+class Prepare(ABC):
+    """From a decoded sample to one input without its batch axis."""
 
-    The result has the tensor's dtype and the manifest's layout, and is C-contiguous. A grey image becomes RGB by
-    repetition, an RGB one grey by PIL's weights; layout NC is the flattened image.
+    @abstractmethod
+    def __call__(self, value: Array) -> Array: ...
+
+    @abstractmethod
+    def many(self, values: Array) -> Array | None:
+        """The same for stacked samples, where that is quicker than one by one; None where it is not."""
+
+
+def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
+    """What the manifest declares, ready to run. Images come as uint8 height × width × channels.
+
+    The result has the tensor's dtype and the manifest's layout. A grey image becomes RGB by repetition, an RGB one
+    grey by PIL's weights; layout NC is the flattened image.
     """
     dtype = _dtype(tensor)
-    if spec.modality == "array":
-        return _array_prepare(spec, tensor, dtype)
-    _check(spec)
-    shaping, normalizing = _split(spec.preprocess)
-    to_real = _affine(normalizing, _channel_count(spec))
-    # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
-    bgr = spec.color == "BGR"
-    reverse_first = bgr and any(isinstance(step, Normalize) for step in shaping)
-    finish = _Finish(spec, tensor, dtype, *to_real, swap=bgr and not reverse_first)
+    return _PrepareArray(spec, tensor, dtype) if spec.modality == "array" else _PrepareImage(spec, tensor, dtype)
 
-    def prepare(image: Array) -> Array:
-        image = _to_color(image, spec.color)
-        if reverse_first:
+
+class _PrepareImage(Prepare):
+    def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
+        _check(spec)
+        self._color = spec.color
+        self._channels = _channel_count(spec)
+        self._shaping, normalizing = _split(spec.preprocess)
+        # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
+        bgr = spec.color == "BGR"
+        self._swap_first = bgr and any(isinstance(step, Normalize) for step in self._shaping)
+        affine = _affine(normalizing, self._channels)
+        self._finish = _Finish(spec, tensor, dtype, *affine, swap=bgr and not self._swap_first)
+
+    def __call__(self, value: Array) -> Array:
+        image = _to_color(value, self._color)
+        if self._swap_first:
             image = image[:, :, ::-1]
-        for step in shaping:
+        for step in self._shaping:
             image = _apply(step, image)
-        return finish(image)
+        result: Array = self._finish(image[np.newaxis])[0]
+        return result
 
-    return prepare
+    def many(self, values: Array) -> Array | None:
+        if self._shaping or values.ndim != 4 or values.shape[3] != self._channels:
+            return None
+        return self._finish(values)
+
+
+class _PrepareArray(Prepare):
+    def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
+        steps = [step for step in spec.preprocess if isinstance(step, Normalize)]
+        if len(steps) != len(spec.preprocess):
+            raise ManifestError(
+                "An input of modality array can be normalised only, not resized or cropped.",
+                hint="Remove those steps, or use modality: image.",
+            )
+        per_column = any(len(step.mean) > 1 or len(step.std) > 1 for step in steps)
+        self._factor, self._offset = _affine(steps, (spec.shape[-1] or 1) if per_column else 1)
+        if tensor.quantised:
+            self._factor, self._offset = _quantised(tensor, self._factor, self._offset)
+        self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
+        self._wanted = spec.shape[1:]
+        self._dtype = dtype
+
+    def __call__(self, value: Array) -> Array:
+        result: Array = self.many(value[np.newaxis])[0]
+        return result
+
+    def many(self, values: Array) -> Array:
+        self._check_shape(values.shape[1:])
+        real = values if self._untouched else values * self._factor + self._offset
+        return real if real.dtype == self._dtype else _cast(real, self._dtype)
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        fits = len(shape) == len(self._wanted) and all(
+            want is None or want == have for want, have in zip(self._wanted, shape, strict=True)
+        )
+        if not fits:
+            raise DatasetError(
+                f"The sample has shape {_product(shape)}, but the input takes {_product(self._wanted)}.",
+                hint="Correct shape in the manifest, or prepare the data so.",
+            )
 
 
 def center_crop(image: Array, step: CenterCrop) -> Array:
@@ -69,7 +124,7 @@ def center_crop(image: Array, step: CenterCrop) -> Array:
 
 
 class _Finish:
-    """The last stage: normalise, quantise and lay out an image whose shape is final."""
+    """The last stage: normalise, quantise and lay out images (N × height × width × channels) of final shape."""
 
     def __init__(
         self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], factor: Array, offset: Array, *, swap: bool
@@ -82,46 +137,47 @@ class _Finish:
         self._offset = offset.astype(np.float32)
         self._tables = _tables(factor, offset, dtype) if dtype in (np.uint8, np.int8) else None
         self._swap = swap
-        self._rows: dict[int, tuple[Array, Array]] = {}
         self._planar = spec.layout == "NCHW"
         self._fits: set[tuple[int, ...]] = set()
+        self._rows: dict[int, tuple[Array, Array]] = {}
 
-    def __call__(self, image: Array) -> Array:
-        if image.shape not in self._fits:
-            _check_shape(self._spec, image)
-            self._fits.add(image.shape)
+    def __call__(self, images: Array) -> Array:
+        shape = images.shape[1:]
+        if shape not in self._fits:
+            _check_shape(self._spec, shape)
+            self._fits.add(shape)
         if self._swap:
-            image = image[:, :, ::-1]
+            images = images[:, :, :, ::-1]
         if self._planar:
-            image = image.transpose(2, 0, 1)
-        by_table = self._tables is not None and image.dtype == np.uint8
-        result = self._look_up(image) if by_table else self._compute(image)
+            images = images.transpose(0, 3, 1, 2)
+        by_table = self._tables is not None and images.dtype == np.uint8
+        result = self._look_up(images) if by_table else self._compute(images)
         if self._spec.layout == "NHW":
-            return result[:, :, 0]
-        return result.reshape(-1) if self._spec.layout == "NC" else result
+            return result[:, :, :, 0]
+        return result.reshape(len(result), -1) if self._spec.layout == "NC" else result
 
-    def _look_up(self, image: Array) -> Array:
+    def _look_up(self, images: Array) -> Array:
         tables = self._tables
         assert tables is not None
         if len(tables) == 1:
-            return np.frombuffer(image.tobytes().translate(tables[0]), self._dtype).reshape(image.shape)
-        result = np.empty(image.shape, self._dtype)
+            return np.frombuffer(images.tobytes().translate(tables[0]), self._dtype).reshape(images.shape)
+        result = np.empty(images.shape, self._dtype)
         for channel, table in enumerate(tables):
-            place: Any = channel if self._planar else np.s_[:, :, channel]
-            plane = image[place]
+            place = np.s_[:, channel] if self._planar else np.s_[:, :, :, channel]
+            plane = images[place]
             result[place] = np.frombuffer(plane.tobytes().translate(table), self._dtype).reshape(plane.shape)
         return result
 
-    def _compute(self, image: Array) -> Array:
-        image = np.ascontiguousarray(image)
+    def _compute(self, images: Array) -> Array:
+        images = np.ascontiguousarray(images)
         if self._planar:
-            real = np.multiply(image, self._factor[:, np.newaxis, np.newaxis], dtype=np.float32)
+            real = np.multiply(images, self._factor[:, np.newaxis, np.newaxis], dtype=np.float32)
             real += self._offset[:, np.newaxis, np.newaxis]
         else:
-            factor, offset = self._row(image.shape[1])
-            real = np.multiply(image.reshape(image.shape[0], -1), factor, dtype=np.float32)
+            factor, offset = self._row(images.shape[2])
+            real = np.multiply(images.reshape(*images.shape[:2], -1), factor, dtype=np.float32)
             real += offset
-            real = real.reshape(image.shape)
+            real = real.reshape(images.shape)
         return _cast(real, self._dtype)
 
     def _row(self, width: int) -> tuple[Array, Array]:
@@ -243,43 +299,17 @@ def _normalized(step: Normalize, image: Array) -> Array:
     return image * factor.astype(np.float32) + offset.astype(np.float32)
 
 
-def _check_shape(spec: Input, image: Array) -> None:
-    height, width, channels = image.shape
+def _check_shape(spec: Input, shape: tuple[int, ...]) -> None:
+    height, width, channels = shape
     sizes = {"H": height, "W": width, "C": height * width * channels if spec.layout == "NC" else channels}
     for axis, wanted in zip(spec.layout[1:], spec.shape[1:], strict=True):
         if wanted is not None and wanted != sizes[axis]:
-            shape = "×".join("?" if extent is None else str(extent) for extent in spec.shape[1:])
             raise DatasetError(
                 f"The image is {height}×{width} with {channels} channel{'s' if channels > 1 else ''} after "
-                f"preprocessing, but the input takes {shape} ({spec.layout[1:]}).",
+                f"preprocessing, but the input takes {_product(spec.shape[1:])} ({spec.layout[1:]}).",
                 hint="Add a resize (or center_crop) step to the manifest's preprocess.",
             )
 
 
-def _array_prepare(spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> Prepare:
-    steps = [step for step in spec.preprocess if isinstance(step, Normalize)]
-    if len(steps) != len(spec.preprocess):
-        raise ManifestError(
-            "An input of modality array can be normalised only, not resized or cropped.",
-            hint="Remove those steps, or use modality: image.",
-        )
-    last = spec.shape[-1] or 1
-    factor, offset = _affine(steps, last if any(len(s.mean) > 1 or len(s.std) > 1 for s in steps) else 1)
-    if tensor.quantised:
-        factor, offset = _quantised(tensor, factor, offset)
-    untouched = bool((factor == 1).all() and (offset == 0).all())
-    wanted = spec.shape[1:]
-
-    def prepare(value: Array) -> Array:
-        if len(value.shape) != len(wanted) or any(
-            want is not None and want != have for want, have in zip(wanted, value.shape, strict=True)
-        ):
-            raise DatasetError(
-                f"The sample has shape {'×'.join(map(str, value.shape))}, but the input takes "
-                f"{'×'.join('?' if extent is None else str(extent) for extent in wanted)}.",
-                hint="Correct shape in the manifest, or prepare the data so.",
-            )
-        real = value if untouched else value * factor + offset
-        return np.ascontiguousarray(real if real.dtype == dtype else _cast(real, dtype))
-
-    return prepare
+def _product(shape: tuple[int | None, ...]) -> str:
+    return "×".join("?" if extent is None else str(extent) for extent in shape)

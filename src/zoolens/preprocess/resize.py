@@ -116,26 +116,32 @@ def _opencv(image: Array, size: tuple[int, int], method: str) -> Array:
     if fixed_point and (method == "bilinear" or (method == "area" and not shrinks)):
         return _opencv_blend(across, *kernels.opencv_rows(height, new_height, method))
     values = _rows(kernels.opencv(height, new_height, method, shrinks, fixed_point), across)
-    return _to_uint8(values) if fixed_point else values
+    if not fixed_point:
+        return values
+    # means are rounded half to even, except those of 2 × 2 pixels
+    halved = (height, width) == (2 * new_height, 2 * new_width)
+    return np.rint(values).astype(np.uint8) if method == "area" and not halved else _to_uint8(values)
 
 
-def _opencv_blend(across: NDArray[np.float32], rows: NDArray[np.intp], weights: NDArray[np.int64]) -> Array:
+def _opencv_blend(across: NDArray[np.float32], rows: NDArray[np.intp], weights: NDArray[np.int32]) -> Array:
     """OpenCV's own shifts: they cut where others round, so that one value in eight is smaller by one."""
-    scaled = np.rint(across * kernels.OPENCV_STEPS).astype(np.int64) >> 4
-    upper, lower = (weights[:, side, np.newaxis, np.newaxis] * scaled[rows[:, side]] >> 16 for side in (0, 1))
-    return (upper + lower + 2 >> 2).astype(np.uint8)
+    scaled = np.rint(across * kernels.OPENCV_STEPS).astype(np.int32) >> 4
+    upper, lower = (weights[:, side, np.newaxis] * scaled[:, rows[:, side]] >> 16 for side in (0, 1))
+    return (upper + lower + 2 >> 2).astype(np.uint8).transpose(1, 2, 0)
 
 
 def _columns(weights: NDArray[np.float32], image: Array) -> NDArray[np.float32]:
-    """Apply weights (wanted × given width) along the width."""
-    result: NDArray[np.float32] = np.matmul(weights, image.astype(np.float32, copy=False))
-    return result
-
-
-def _rows(weights: NDArray[np.float32], image: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Apply weights (wanted × given width) along the width. The result lies in planes: channels × height × width."""
     height, width, channels = image.shape
-    flat: NDArray[np.float32] = weights @ image.reshape(height, width * channels)
-    return flat.reshape(-1, width, channels)
+    planes = image.transpose(2, 0, 1).astype(np.float32, order="C")
+    result: NDArray[np.float32] = planes.reshape(channels * height, width) @ weights.T
+    return result.reshape(channels, height, -1)
+
+
+def _rows(weights: NDArray[np.float32], planes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Apply weights (wanted × given height) along the height of planes; back to height × width × channels."""
+    result: NDArray[np.float32] = weights @ planes
+    return result.transpose(1, 2, 0)
 
 
 def _to_uint8(values: NDArray[np.float32]) -> NDArray[np.uint8]:

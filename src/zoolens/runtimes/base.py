@@ -186,6 +186,13 @@ class Runtime(ABC):
         except ImportError as error:
             package = self.distributions[0] if self.distributions else self.name
             raise MissingDependency(f"Runtime {self.name}", package, self.extra) from error
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"Runtime {self.name} is installed but cannot be loaded: {type(error).__name__}: {first_line(error)}",
+                hint="Reinstall it, or run it in an environment of its own with --env.",
+            ) from error
 
     def check(self, model: ModelFiles, options: Options) -> None:
         """Refuse what this runtime declares it cannot do, before any work."""

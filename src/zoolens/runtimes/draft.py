@@ -40,6 +40,7 @@ _BACKGROUND_AND_IMAGENET = 1001
 _IMAGE_CHANNELS = (1, 3, 4)
 _PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_CAFFE_MEAN = (104.0, 117.0, 123.0)  # blue, green, red
 _CHANNELS_LAST = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
 _DRAFT_ORDER = ("onnxruntime", "litert", "openvino", "opencv", "torch")  # quick to import first
 
@@ -86,7 +87,13 @@ def draft_entry(entry: Entry) -> Entry:
         )
     paths = resolve_asset(manifest.assets[0], entry.folder, fetch=False)
     drafted = draft_manifest(paths["model"])
-    own = {"name": manifest.name, "assets": manifest.assets, "license": manifest.license}
+    checked = {file.role: file for file in drafted.assets[0].files}
+    files = tuple(
+        file.model_copy(update={"sha256": checked[file.role].sha256, "bytes": checked[file.role].bytes})
+        for file in manifest.assets[0].files
+    )
+    asset = manifest.assets[0].model_copy(update={"files": files})
+    own = {"name": manifest.name, "assets": (asset,), "license": manifest.license}
     return Entry(entry.zoo, drafted.model_copy(update=own), entry.weights, entry.folder)
 
 
@@ -98,6 +105,12 @@ def find_model(ref: str) -> Entry:
 def find_models(patterns: Iterable[str]) -> list[Entry]:
     """`catalog.find_models`, where bare model files get drafted manifests."""
     return catalog.find_models(patterns, draft=draft_entry)
+
+
+def output_classes(model: ModelFiles) -> int | None:
+    """How many classes the first output of a file has; None: it does not say."""
+    _, outputs, _ = _specs(model)
+    return _classes(outputs[0].shape) if outputs else None
 
 
 def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str]:
@@ -147,9 +160,9 @@ class _Guesses:
         if layout is None:
             return Input(name=spec.name, modality="array", shape=shape or (None,), dtype=_dtype(spec.dtype))
         channels = shape[layout.index("C")] if "C" in layout else 1
-        color = "gray" if channels == 1 else "RGB"
-        if color == "RGB":
-            self._said.append("RGB order")
+        color = "gray" if channels == 1 else "BGR" if self._format == "caffe" else "RGB"
+        if color != "gray":
+            self._said.append(f"{color} order")
         return Input(
             name=spec.name,
             shape=shape,
@@ -196,6 +209,9 @@ class _Guesses:
         if spec.quantised or self._format in _CHANNELS_LAST:
             self._said.append("pixels are scaled to −1…1")
             yield Normalize(op="normalize", scale=1 / 127.5, mean=(1.0,))
+        elif self._format == "caffe" and channels == 3:
+            self._said.append("ImageNet mean is subtracted, as Caffe does")
+            yield Normalize(op="normalize", mean=_CAFFE_MEAN)
         elif channels == 3:
             self._said.append("ImageNet mean and deviation")
             yield Normalize(op="normalize", scale=1 / 255, mean=_IMAGENET_MEAN, std=_IMAGENET_STD)

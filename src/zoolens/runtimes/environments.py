@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ class EnvSpec:
 
 @dataclass(frozen=True)
 class Environment:
-    """A complete environment. `freeze`: what is installed in it, name to version."""
+    """A complete environment. `freeze`: what is installed in it, normalised name to version."""
 
     python: Path
     spec: EnvSpec
@@ -144,10 +145,15 @@ def _build(folder: Path, spec: EnvSpec, requirements: Sequence[str], report: Pro
     if folder.exists():
         shutil.rmtree(folder)
     report("Making a virtual environment")
-    _run([sys.executable, "-m", "venv", str(folder)], folder.parent, report)
     python = _python(folder)
+    if find_spec("pip"):  # ours can install into the other environment: giving it its own takes longer than numpy
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder.parent, report)
+        pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    else:
+        _run([sys.executable, "-m", "venv", str(folder)], folder.parent, report)
+        pip = [str(python), "-m", "pip"]
     quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    _run([str(python), "-m", "pip", "install", *quiet, "--", *requirements], folder, report)
+    _run([*pip, "install", *quiet, "--", *requirements], folder, report)
     freeze = _installed(folder)
     marker = folder / _MARKER
     draft = marker.with_suffix(".draft")
@@ -267,7 +273,10 @@ def _python(folder: Path) -> Path:
 
 
 def _installed(folder: Path) -> dict[str, str]:
-    return {found.name: found.version for found in metadata.distributions(path=[_path("purelib", folder)])}
+    from packaging.utils import canonicalize_name
+
+    found = metadata.distributions(path=[_path("purelib", folder)])
+    return {str(canonicalize_name(package.name)): package.version for package in found}
 
 
 def _path(name: str, folder: Path) -> str:

@@ -125,7 +125,7 @@ class IsolatedSession(Session):
 
     @property
     def packages(self) -> dict[str, str]:
-        """Versions of all distributions the worker sees, by name."""
+        """Versions of all distributions the worker sees, by normalised name (ai-edge-litert, tf-keras)."""
         if self._packages is None:
             self._packages = self._worker.ask("packages", "listing its packages")
         return self._packages

@@ -30,7 +30,7 @@ _CUSTOM_CALLS: Final = re.compile(
     r"shape_assertion|Sharding|SPMD\w+|annotate_device_placement|(stable|m|c)hlo\.\w+|lapack_\w+|mhlo\.\w+"
 )
 _HEAVY: Final = {"stablehlo.convolution", "stablehlo.dot_general", "stablehlo.dot"}
-_TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int8"}
+_TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "ui8": "int8"}
 
 
 class Jax(Runtime):
@@ -104,7 +104,7 @@ class JaxSession(Session):
 
 
 class _Kind:
-    """Type of an operation's first result, taken out of MLIR so that no compiler object outlives the load."""
+    """A tensor type, taken out of MLIR so that no compiler object outlives the load."""
 
     def __init__(self, text: str) -> None:
         found = re.fullmatch(r"tensor<((?:[\d?]+x)*)(\w+).*>", text)
@@ -115,19 +115,22 @@ class _Kind:
 
 
 def _operations(exported: Any) -> Iterator[tuple[str, _Kind]]:
-    """(name, result type) of every operation; ModelError for a custom call that is not known to just compute."""
+    """(name, type) of every operation; ModelError for a custom call that is not known to just compute."""
     from jax.interpreters import mlir
     from jaxlib.mlir.dialects import stablehlo
 
     context = mlir.make_ir_context()
-    waiting = [stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized).operation]
+    module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    waiting = [module.operation]
     while waiting:
         operation = waiting.pop()
         if operation.name == "stablehlo.custom_call":
             target = str(operation.attributes["call_target_name"]).strip('"')
             if not _CUSTOM_CALLS.fullmatch(target):
                 raise ModelError(f"The program calls {target!r} in the hosting process, which zoolens does not allow.")
-        yield operation.name, _Kind(str(operation.results[0].type) if len(operation.results) else "")
+        # A product of narrow numbers is often summed in wide ones: what counts is what goes in.
+        values = operation.operands if operation.name in _HEAVY else operation.results
+        yield operation.name, _Kind(str(values[0].type) if len(values) else "")
         waiting.extend(inner.operation for region in operation.regions for block in region for inner in block)
 
 

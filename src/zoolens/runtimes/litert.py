@@ -77,8 +77,7 @@ class LiteRtSession(Session):
             self._interpreter.set_tensor(index, array)
         self._interpreter.invoke()
         return {
-            spec.name: self._interpreter.get_tensor(index)
-            for spec, index in zip(self.outputs, self._out, strict=True)
+            spec.name: self._interpreter.get_tensor(index) for spec, index in zip(self.outputs, self._out, strict=True)
         }
 
     def _predict_resized(self, arrays: list[Tensor]) -> Tensors:

@@ -40,13 +40,16 @@ class MxNet(Runtime):
 
     def load_library(self) -> Any:
         vars(np).setdefault("bool", bool)  # an alias that numpy 1.24 dropped and MXNet 1.9.1 reads when imported
-        try:
-            import mxnet
-        except ImportError as error:
-            missing = MissingDependency("Runtime mxnet", "mxnet")
-            missing.hint = f"Run it in an environment of its own: --env '{','.join(self.requirements)}'"
-            raise missing from error
+        import mxnet
+
         return mxnet
+
+    def library(self) -> Any:
+        try:
+            return super().library()
+        except MissingDependency as missing:
+            missing.hint = f"Run it in an environment of its own: --env '{','.join(self.requirements)}'"
+            raise
 
     def load(self, model: ModelFiles, options: Options) -> tuple[Any, Any]:
         mx = self.load_library()

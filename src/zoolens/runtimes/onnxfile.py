@@ -6,7 +6,6 @@ runtimes that read ONNX do not need it, and one of them (OpenCV) crashes on grap
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -116,14 +115,11 @@ class OnnxGraph:
 def read_graph(path: Path) -> OnnxGraph:
     """The top-level graph of an ONNX file; ModelError where the bytes are no ONNX model."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            with memoryview(content) as whole:
-                graph = _model(whole)
+        return _model(memoryview(path.read_bytes()))
     except (ValueError, IndexError, UnicodeDecodeError) as error:
         raise ModelError(
             f"{path.name} is not a complete ONNX file: {error}.", hint="Fetch it again, or check its format."
         ) from error
-    return graph
 
 
 # --- protobuf wire format

@@ -1,5 +1,6 @@
 """Demands on runtime and machine."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -123,10 +124,8 @@ def test_what_cannot_be_read_is_pointed_at(text):
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused_but_never_crashes(text):
-    try:
+    with contextlib.suppress(ConstraintError):
         check(parse_requirements_text(text), OnnxRuntime(), MACHINE, INSTALLED)
-    except ConstraintError:
-        pass
 
 
 @given(st.integers(1, 4096), st.sampled_from(["MB", "MiB", "GB", "kib", "B"]))

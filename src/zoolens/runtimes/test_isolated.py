@@ -44,7 +44,6 @@ class Odd(Runtime):
             raise MissingDependency("Runtime odd", "oddities", "odd")
         elif behaviour == "raise":
             raise RuntimeError("bad magic number\n  at odd.cc:12")
-        return None
 
     def compile(self, loaded, model, options):
         return OddSession(model.architecture or {})
@@ -82,7 +81,7 @@ def model(tmp_path, **architecture):
 def session(tmp_path_factory):
     code = {
         "preprocess": "import numpy as np\ndef preprocess(image):\n    return np.float32(image) / 255\n",
-        "postprocess": "def postprocess(outputs):\n    scores = outputs['y']\n    return scores[:, :7] - outputs['z']\n",
+        "postprocess": "def postprocess(outputs):\n    y = outputs['y']\n    return y[:, :7] - outputs['z']\n",
         "architecture": "def build(): ...",
     }
     with open_isolated(Odd(), model(tmp_path_factory.mktemp("m")), Options(), code=code) as opened:
@@ -165,7 +164,7 @@ def test_errors_keep_their_kind_message_and_hint(tmp_path):
         open_isolated(Odd(), model(tmp_path, at_open="missing"), Options())
     assert caught.value.message == "Runtime odd needs oddities, which is not installed."
     assert caught.value.hint == "Run: pip install 'zoolens[odd]'"
-    with pytest.raises(ModelError, match="cannot open model.odd as fake: bad magic number"):
+    with pytest.raises(ModelError, match=r"cannot open model.odd as fake: bad magic number"):
         open_isolated(Odd(), model(tmp_path, at_open="raise"), Options())
 
 
@@ -301,12 +300,12 @@ def test_a_crash_is_explained(tmp_path, behaviour, message):
 
 
 def test_a_worker_that_hangs_is_stopped(tmp_path):
-    with pytest.raises(WorkerError, match="no answer in 2 s while opening model.odd"):
+    with pytest.raises(WorkerError, match=r"no answer in 2 s while opening model.odd"):
         open_isolated(Odd(), model(tmp_path, at_open="hang"), Options(), timeout=2)
 
 
 def test_a_worker_killed_in_mid_prediction_leaves_nothing_behind(tmp_path):
-    held, descriptors = shared_memory_held(), len(os.listdir("/proc/self/fd"))
+    held, descriptors = shared_memory_held(), len(list(Path("/proc/self/fd").iterdir()))
     opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options())
     assert shared_memory_held() > held
     pid = opened._worker.pid
@@ -325,7 +324,7 @@ def test_a_worker_killed_in_mid_prediction_leaves_nothing_behind(tmp_path):
     opened.close()
     opened.close()
     assert shared_memory_held() == held
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
+    wait_until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= descriptors)
 
 
 def test_close_ends_the_worker_and_what_it_started(tmp_path):

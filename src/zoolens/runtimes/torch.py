@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, UnsupportedAbility
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -41,6 +41,12 @@ class Torch(Runtime):
 
         return torch
 
+    def check(self, model: ModelFiles, options: Options) -> None:
+        super().check(model, options)
+        if options.mode == "compiled" and model.format == "torchscript":
+            reason = "torch.compile takes exported programs and bare weights, not TorchScript."
+            raise UnsupportedAbility(self.name, "compile a torchscript model", reason)
+
     def load(self, model: ModelFiles, options: Options) -> Any:
         torch = self.load_library()
         if model.format == "torchscript":
@@ -73,7 +79,7 @@ class TorchSession(Session):
     ) -> None:
         self._torch, self._module, self._call, self._options = torch, module, call, options
         self.inputs = inputs
-        self.outputs = outputs or self._found_outputs()
+        self.outputs = self._found_outputs([spec.name for spec in outputs])
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         # A convolution accepts other sizes too, and then means something else.
@@ -82,9 +88,9 @@ class TorchSession(Session):
             answers = self._run(self._call, [feeds[spec.name] for spec in self.inputs])
         except Exception as error:
             raise ModelError(f"torch failed while running the model: {first_line(error)}") from error
-        names = [spec.name for spec in self.outputs] if len(self.outputs) == len(answers) else list(answers)
         # Copies: a module may answer with a view of its input or of a buffer it keeps.
-        named = {name: array.numpy().copy() for name, array in zip(names, answers.values(), strict=True)}
+        arrays = [answer.numpy().copy() for answer in answers.values()]
+        named = {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
         declared, given = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
         if given and declared != given:
             check_batch(self.outputs, named, declared[0] or 1, given[0])
@@ -102,12 +108,13 @@ class TorchSession(Session):
 
         return [np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs]
 
-    def _found_outputs(self) -> tuple[TensorSpec, ...]:
-        """Torch files do not say what they answer: ask with zeros."""
+    def _found_outputs(self, names: list[str]) -> tuple[TensorSpec, ...]:
+        """Torch files do not say what they answer: ask with zeros. The manifest's names are used where they fit."""
+        answers = self._run(self._module, self._examples())
         free = bool(self.inputs) and bool(self.inputs[0].shape) and self.inputs[0].shape[0] is None
         return tuple(
             TensorSpec(name, (None, *value.shape[1:]) if free and value.ndim else tuple(value.shape), _dtype(value))
-            for name, value in self._run(self._module, self._examples()).items()
+            for name, value in zip(names if len(names) == len(answers) else answers, answers.values(), strict=True)
         )
 
     def warm_up(self) -> None:
@@ -172,9 +179,8 @@ def _dtype(tensor: Any) -> str:
 
 def _declared_inputs(loaded: Any, model: ModelFiles) -> tuple[TensorSpec, ...]:
     """A torch.export program knows its inputs; the other formats need the manifest."""
-    graph = getattr(loaded, "graph", None)
-    placeholders = [n for n in graph.nodes if n.op == "placeholder"] if hasattr(graph, "nodes") else []
-    values = [(node.name, node.meta.get("val")) for node in placeholders] if model.format == "torch-export" else []
+    nodes = loaded.graph.nodes if model.format == "torch-export" else ()
+    values = [(node.name, node.meta.get("val")) for node in nodes if node.op == "placeholder"]
     if not values or any(value is None for _, value in values):
         raise ModelError(
             f"A {model.format} file does not say what its inputs are.", hint="Declare them in the manifest."

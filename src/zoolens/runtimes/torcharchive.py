@@ -9,6 +9,7 @@ by name what a network does not need.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import zipfile
@@ -24,6 +25,8 @@ _PYTHON_CALLS: Final = re.compile(r"\^\w+\(")  # how TorchScript spells a call b
 _EXPORT_ENTRIES: Final = re.compile(
     r"models/model\.json|data/weights/weight_\d+|data/weights/model_weights_config\.json"
     r"|data/constants/tensor_\d+|data/constants/model_constants_config\.json|data/sample_inputs/model\.pt"
+    # Up to torch 2.7 an export was laid out differently.
+    r"|serialized_exported_program\.json|serialized_(state_dict|constants|example_inputs)\.pt"
     r"|archive_format|archive_version|byteorder|version|\.data/\w+|\.format_version"
 )
 _OPERATORS: Final = re.compile(
@@ -79,10 +82,10 @@ def check_export(path: Path) -> None:
                 raise _refused(path, f"the entry {inner!r}", "It may hold compiled code or pickled objects.")
             if inner.endswith("_config.json") and _any(json.loads(archive.read(entry)), "use_pickle", True):
                 raise _refused(path, "pickled tensors", "Export it again from plain tensors.")
-            if inner == "models/model.json":
+            if inner in ("models/model.json", "serialized_exported_program.json"):
                 _check_program(path, json.loads(archive.read(entry)))
             if inner.endswith(".pt"):
-                _check_samples(path, archive.open(entry))
+                _check_plain_tensors(path, inner, archive.read(entry))
 
 
 def _opened(path: Path, kind: str) -> zipfile.ZipFile:
@@ -119,16 +122,14 @@ def _check_tree(path: Path, text: str) -> None:
             raise _refused(path, f"the container {value!r}", "Only tuples, lists and dicts are built.")
 
 
-def _check_samples(path: Path, file: Any) -> None:
-    """torch.export unpickles the sample inputs without restraint when the safe way fails: try the safe way first."""
-    import io
-
+def _check_plain_tensors(path: Path, entry: str, content: bytes) -> None:
+    """torch.export unpickles such an entry without restraint when the safe way fails: try the safe way first."""
     import torch
 
     try:
-        torch.load(io.BytesIO(file.read()), weights_only=True, map_location="cpu")
+        torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except Exception as error:
-        raise _refused(path, "sample inputs that are not plain tensors", "Export it again.") from error
+        raise _refused(path, f"{entry} with more than plain tensors", "Export it again.") from error
 
 
 def harmless_expression(text: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import resource
 import select
 import signal
@@ -97,7 +98,8 @@ class Worker:
         return {"tensors": self._outputs.write({"result": self._snippet("postprocess").run(outputs)})}
 
     def do_packages(self, _: Message) -> dict[str, str]:
-        return {found.name: found.version for found in metadata.distributions() if found.name}
+        found = [package for package in metadata.distributions() if package.name]
+        return {re.sub(r"[-_.]+", "-", package.name).lower(): package.version for package in reversed(found)}
 
     def do_memory(self, _: Message) -> int:
         return peak_memory_bytes()

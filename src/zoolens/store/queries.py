@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Select, or_, select
+from sqlalchemy import Connection, Select, Text, cast, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -23,7 +23,6 @@ from zoolens.store.records import (
     StageState,
 )
 from zoolens.store.schema import DONE, aliases, datasets, locks, models, observations, parts, runs, stacks, stages
-from zoolens.store.values import to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,7 +154,7 @@ def load_observations(
     scope: str | None = None,
 ) -> dict[str, list[Observation]]:
     found: dict[str, list[Observation]] = {}
-    for row in _observation_rows(connection, run_ids, metrics, scope):
+    for row in _observation_rows(connection, run_ids, metrics=metrics, scope=scope):
         observation = Observation(
             metric=row.metric,
             value=row.value,
@@ -172,9 +171,15 @@ def load_observations(
 
 
 def _observation_rows(
-    connection: Connection, run_ids: Collection[str] | None, metrics: Collection[str] | None, scope: str | None
+    connection: Connection,
+    run_ids: Collection[str] | None,
+    *,
+    metrics: Collection[str] | None = None,
+    scope: str | None = None,
+    details: ColumnElement[Any] = observations.c.details,
 ) -> Iterator[Row[Any]]:
-    query = select(observations).order_by(observations.c.seq)
+    others = (column for column in observations.c if column.name not in ("seq", "details"))
+    query: Select[Any] = select(*others, details).order_by(observations.c.seq)
     if metrics is not None:
         query = query.where(observations.c.metric.in_(metrics))
     if scope is not None:
@@ -189,23 +194,18 @@ def _observation_rows(
 def observation_table(connection: Connection, run_ids: Collection[str] | None) -> pa.Table:
     import pyarrow as pa
 
-    text = pa.string()
-    fields = {"run": text, "model": text, "dataset": text, "runtime": text, "runtime_version": text, "precision": text}
-    fields |= {"stage": text, "metric": text, "scope": text, "value": pa.float64(), "low": pa.float64()}
-    fields |= {"high": pa.float64(), "unit": text, "n": pa.int64(), "provenance": text}
-    fields |= {"created": pa.timestamp("us", tz="UTC"), "details": text}
-    columns: dict[str, list[Any]] = {name: [] for name in fields}
+    text, number = pa.string(), pa.float64()
+    about = {"model": text, "dataset": text, "runtime": text, "runtime_version": text, "precision": text}
+    facts = {"stage": text, "metric": text, "scope": text, "value": number, "low": number, "high": number}
+    facts |= {"unit": text, "n": pa.int64(), "provenance": text, "created": pa.timestamp("us", tz="UTC")}
+    json_text = cast(observations.c.details, Text).label("details")  # as it is stored, not parsed and written again
+    rows = list(_observation_rows(connection, run_ids, details=json_text))
     subjects = _subjects(connection)
-    for row in _observation_rows(connection, run_ids, None, None):
-        about = subjects[row.run_id]
-        for name, column in columns.items():
-            if name in about:
-                column.append(about[name])
-            elif name == "details":
-                column.append(to_json(row.details))
-            else:
-                column.append(getattr(row, name))
-    return pa.table({name: pa.array(columns[name], kind) for name, kind in fields.items()})
+    columns = {"run": pa.array([row.run_id for row in rows], text)}
+    columns |= {name: pa.array([subjects[row.run_id][name] for row in rows], kind) for name, kind in about.items()}
+    fields = {**facts, "details": text}
+    columns |= {name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in fields.items()}
+    return pa.table(columns)
 
 
 def _subjects(connection: Connection) -> dict[str, dict[str, Any]]:
@@ -218,7 +218,6 @@ def _subjects(connection: Connection) -> dict[str, dict[str, Any]]:
     )
     return {
         row.id: {
-            "run": row.id,
             "model": row.ref,
             "dataset": row.name,
             "runtime": row.runtime,

@@ -286,15 +286,17 @@ class Store:
 
     # --- bulk facts
 
-    def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> None:
-        """Store one part of a run's bulk facts. A part that is there already stays as it is."""
+    def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> bool:
+        """Store one part of a run's bulk facts. A part that is there already stays as it is, and False is returned:
+        who cuts parts by time must then look at `parts` again, since the stored one may have other rows."""
         if self._read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
-            return
+            return False
         self._require_run(run_id)
         written = self._bulk.write(run_id, kind, part, table)
         registered = self._write(lambda connection: self._register(connection, run_id, kind, part, written))
         if registered != written.name:  # another process was faster
             self._bulk.discard(written.name)
+        return registered == written.name
 
     def _register(self, connection: Connection, run_id: str, kind: str, part: int, written: Written) -> str | None:
         key = {"run_id": run_id, "kind": kind, "part": part}

@@ -7,10 +7,16 @@ and against each other. Makers import their framework when called: a plug-in aut
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import json
 import os
+import shutil
 import struct
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +158,7 @@ def _blob(value: Array) -> bytes:
 def torch_module() -> Any:
     import torch
 
-    class Tiny(torch.nn.Module):
+    class Tiny(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.conv = torch.nn.Conv2d(CHANNELS, FILTERS, 3)
@@ -221,8 +227,7 @@ def keras_model(*, batch: int | None = None, library: Any = None) -> Any:
     """NHWC, as TensorFlow has it on the CPU. `library`: keras (default) or tf_keras."""
     if library is None:
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-        import keras as library
-
+        library = importlib.import_module("keras")
     layers = library.layers
     image = library.Input((SIDE, SIDE, CHANNELS), batch_size=batch, name="image")
     features = layers.Conv2D(FILTERS, 3, activation="relu", name="conv")(image)
@@ -319,6 +324,29 @@ def jax_export(folder: Path, *, batch: int | None = None) -> ModelFiles:
     path = folder / "tiny.jax"
     path.write_bytes(export.export(jax.jit(tiny), platforms=["cpu"])(example).serialize())
     return ModelFiles("jax-export", {"model": path})
+
+
+# --- once per process
+
+
+def cached(maker: Callable[..., ModelFiles], folder: Path, **settings: Any) -> ModelFiles:
+    """What `maker(folder, **settings)` would write, made once per process and copied: some converters take seconds."""
+    made = _made(maker, tuple(sorted(settings.items())))
+    files = {}
+    for role, path in made.files.items():
+        files[role] = folder / path.name
+        if path.is_dir():
+            shutil.copytree(path, files[role])
+        else:
+            shutil.copyfile(path, files[role])
+    return replace(made, files=files)
+
+
+@cache
+def _made(maker: Callable[..., ModelFiles], settings: tuple[tuple[str, Any], ...]) -> ModelFiles:
+    folder = Path(tempfile.mkdtemp(prefix="zoolens-models-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return maker(folder, **dict(settings))
 
 
 # --- damage

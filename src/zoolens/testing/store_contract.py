@@ -203,7 +203,7 @@ class StoreContract:
         assert store.stages(run.id)["latency"].error is None
 
     def test_writing_to_a_run_that_does_not_exist_is_refused(self, store: Store) -> None:
-        writes: list[Callable[[], None]] = [
+        writes: list[Callable[[], object]] = [
             lambda: store.add_part("feed", "predictions", 0, some_rows(0)),
             lambda: store.finish_stage("feed", "accuracy", [Observation("top1", 1.0)]),
             lambda: store.fail_stage("feed", "accuracy", "reason"),
@@ -308,8 +308,8 @@ class StoreContract:
 
     def test_a_part_that_is_there_stays(self, store: Store) -> None:
         run = begin(store)
-        store.add_part(run.id, "predictions", 0, some_rows(0))
-        store.add_part(run.id, "predictions", 0, some_rows(7))
+        assert store.add_part(run.id, "predictions", 0, some_rows(0))
+        assert not store.add_part(run.id, "predictions", 0, some_rows(7))
         assert store.table(run.id, "predictions") == some_rows(0)
         assert len(list(store.bulk_dir.glob("*/*"))) == 1
 

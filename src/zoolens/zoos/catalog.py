@@ -6,6 +6,7 @@ one imports the framework. Whether weights are here is looked up anew each time.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import hashlib
 import json
@@ -23,11 +24,11 @@ from pydantic import ValidationError
 from zoolens import __version__, plugins
 from zoolens.errors import ManifestError, MissingDependency, UnknownName, ZoolensError
 from zoolens.manifests.files import SUFFIXES, read_manifest
-from zoolens.manifests.formats import guess_format
+from zoolens.manifests.formats import detect_format, guess_format
 from zoolens.manifests.schema import Manifest
 from zoolens.paths import cache_dir
 from zoolens.zoos.base import Entry, Weights, Zoo
-from zoolens.zoos.undescribed import weights_of
+from zoolens.zoos.undescribed import undescribed, weights_of
 
 FILE_ZOO = "file"  # the "zoo" of a model named by its path
 CHEAP_ZOOS = ("demo", "folder")  # where a bare name is looked for
@@ -117,7 +118,7 @@ def params_of(manifest: Manifest) -> float | None:
 
 def _as_path(ref: str) -> Path | None:
     path = Path(ref).expanduser()
-    looks_like_one = os.sep in ref and ":" not in ref.split(os.sep)[0]
+    looks_like_one = os.sep in ref and ":" not in path.parts[0]
     if path.suffix in SUFFIXES or guess_format(path) or looks_like_one:
         return path if path.exists() else None
     return None
@@ -128,9 +129,6 @@ def _from_path(path: Path, draft: Draft | None) -> Entry:
     if path.suffix in SUFFIXES:
         manifest = read_manifest(path)
         return Entry(FILE_ZOO, manifest, weights_of(manifest, path.parent), path.parent)
-    from zoolens.manifests.formats import detect_format
-    from zoolens.zoos.undescribed import undescribed
-
     format_, files = detect_format(path)
     locations = {role: file.relative_to(path.parent).as_posix() for role, file in files.items()}
     entry = Entry(FILE_ZOO, undescribed(path.name, format_, locations), Weights.PRESENT, path.parent)
@@ -163,25 +161,23 @@ def _in_zoo(zoo: str, name: str, version: str | None) -> Entry:
     if chosen:
         known = ", ".join(entry.manifest.version for entry in chosen)
         raise UnknownName("model", f"{zoo}:{name}@{version}", hint=f"Its versions: {known}.")
-    if notes and not entries:
-        raise UnknownName("model", f"{zoo}:{name}", hint=" ".join(notes))
+    relevant = [note for note in notes if not entries or name in note]  # its manifest may be the broken one
+    if relevant:
+        raise UnknownName("model", f"{zoo}:{name}", hint=" ".join(relevant))
     raise UnknownName("model", f"{zoo}:{name}", _suggestions(entries))
 
 
 def _by_bare_name(name: str, version: str | None, ref: str) -> Entry:
-    hits: list[Entry] = []
-    known: list[str] = []
-    for zoo in CHEAP_ZOOS:
-        entries, _ = _list_zoo(zoo, None, named=True)
-        known += _suggestions(entries)
-        hits += [entry for entry in entries if entry.manifest.name == name]
-    hits = [entry for entry in hits if version is None or entry.manifest.version == version]
+    entries = [entry for zoo in CHEAP_ZOOS for entry in _list_zoo(zoo, None, named=True)[0]]
+    hits = [entry for entry in entries if entry.manifest.name == name and version in (None, entry.manifest.version)]
     if len({entry.zoo for entry in hits}) > 1:
         raise UnknownName("model", ref, hint=f"Say which: {' or '.join(entry.ref for entry in hits)}.")
     if not hits and guess_format(Path(ref)):
         raise UnknownName("model file", ref, hint="Check the path.")
     if not hits:
-        close = UnknownName("model", f"demo:{name}", known).hint if known else None
+        near = difflib.get_close_matches(name, {entry.manifest.name for entry in entries}, n=3)
+        refs = dict.fromkeys(entry.ref for entry in entries if entry.manifest.name in near)
+        close = f"Did you mean {' or '.join(refs)}?" if refs else None
         raise UnknownName("model", ref, hint=close or "Name it zoo:name; `zoolens models` lists them.")
     return max(hits, key=lambda entry: _version_order(entry.manifest.version))
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from zoolens.errors import ManifestError, ModelError
-from zoolens.manifests.files import SUFFIXES, parse_manifest, read_text
+from zoolens.manifests.files import SUFFIXES, is_manifest, parse_manifest, read_text
 from zoolens.manifests.formats import companions, guess_format
 from zoolens.manifests.schema import Manifest
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.undescribed import local_files, undescribed, weights_of
 
 PATH_VARIABLE = "ZOOLENS_ZOO_PATH"
-_IS_MANIFEST = re.compile(r"^zoolens\s*:", re.MULTILINE)
 
 
 class FolderZoo(Zoo):
@@ -61,7 +59,7 @@ class FolderZoo(Zoo):
     def _read(self, path: Path) -> Manifest | None:
         try:
             text = read_text(path)
-            return parse_manifest(text, str(path)) if _IS_MANIFEST.search(text) else None
+            return parse_manifest(text, str(path)) if is_manifest(text) else None
         except ManifestError as error:
             self._problems.append(str(error))
             return None

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from zoolens.errors import AssetError, MissingDependency
+from zoolens.manifests import hub
 from zoolens.manifests.schema import Architecture, Asset, AssetFile, Manifest
 from zoolens.zoos.base import Entry, Zoo
 from zoolens.zoos.undescribed import legal_name, undescribed, weights_of
@@ -37,7 +38,8 @@ def _repositories(search: str | None) -> Iterable[Any]:
         from huggingface_hub.errors import RepositoryNotFoundError
     except ImportError as error:
         raise MissingDependency("Zoo huggingface", "huggingface_hub", "huggingface") from error
-    api = HfApi()
+    hub.check_reachable()
+    api = HfApi(endpoint=hub.endpoint_url())
     try:
         if search and "/" in search:
             try:
@@ -47,14 +49,9 @@ def _repositories(search: str | None) -> Iterable[Any]:
         return list(api.list_models(search=search, pipeline_tag="image-classification", full=True, limit=LIMIT))
     except Exception as error:
         raise AssetError(
-            f"The Hugging Face hub cannot be reached: {_reason(error)}.",
+            f"The Hugging Face hub cannot be reached: {hub.reason(error)}.",
             hint="Check the network, or use the other zoos: `zoolens models` lists them.",
         ) from error
-
-
-def _reason(error: BaseException) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text.rstrip(".")[:200]
 
 
 def _manifests(info: Any) -> Iterator[Manifest]:

@@ -59,7 +59,7 @@ def _manifest(name: str, timm: Any) -> Manifest:
             attributes["aliases"] = [architecture]
     return Manifest(
         name=name,
-        description=config.description or config.notes and " ".join(config.notes) or "",
+        description=config.description or "",
         license=config.license,
         references=_references(config),
         framework=Framework(name="torch"),
@@ -98,7 +98,7 @@ def _input(config: Any) -> Input:
 
 def _steps(config: Any, height: int, width: int) -> Iterator[Step]:
     """As timm's evaluation transform does: the size before the crop is floor(size / crop_pct)."""
-    method = config.interpolation if config.interpolation in {"bilinear", "bicubic", "nearest"} else "bicubic"
+    method: Any = config.interpolation if config.interpolation in {"bilinear", "bicubic", "nearest"} else "bicubic"
     crop = config.crop_pct or 0.875
     if config.crop_mode == "squash" or height != width:
         size: int | tuple[int, int] = (math.floor(height / crop), math.floor(width / crop))

@@ -25,7 +25,7 @@ from zoolens.torchvision_shim import import_torchvision
 from zoolens.zoos.base import Entry, Zoo
 from zoolens.zoos.undescribed import weights_of
 
-_DIGEST = re.compile(r"-([0-9a-f]{8})\.pth$")
+_DIGEST = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 _VERSION = re.compile(r"_V(\d+)$")
 
 

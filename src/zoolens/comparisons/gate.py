@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zoolens.compare.paired import Report
+from zoolens.comparisons.paired import Report
 from zoolens.errors import UnknownName, ZoolensError
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.compare.stacks import Difference, likely_cause, stack_differences
+from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
 from zoolens.measure.predictions import KIND, Predictions, read_predictions

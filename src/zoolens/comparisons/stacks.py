@@ -44,10 +44,9 @@ def likely_cause(a: Run, b: Run, differ: bool) -> str | None:
     if precision_a and precision_b and precision_a != precision_b:
         evidence = {**a.resolved.get("details", {}), **b.resolved.get("details", {})}.get("exec_types", "")
         named = f" (layers ran as {evidence})" if evidence else ""
-        return (
-            f"A computed in {precision_a}, B in {precision_b}{named}; "
-            "evaluate with --precision float32 to see whether the difference goes away."
-        )
+        check = " Evaluate with --precision float32 to see whether the difference goes away."
+        lowered = "float16" in precision_a + precision_b  # also bfloat16: the runtime's choice, not the file's
+        return f"A computed in {precision_a}, B in {precision_b}{named}.{check if lowered else ''}"
     if a.model.fingerprint != b.model.fingerprint:
         if a.model.format != b.model.format:
             return f"Different files: A is {a.model.format}, B is {b.model.format}."

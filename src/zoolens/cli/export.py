@@ -1,0 +1,43 @@
+"""`zoolens export`: observations and predictions as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from zoolens.errors import ZoolensError
+
+
+@click.command()
+@click.option(
+    "--format", "format_", type=click.Choice(["csv", "json", "parquet"]), help="Else the suffix of -o, or csv."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; without it, CSV and JSON are printed.")
+@click.option("--run", "names", multiple=True, help="Only this run: id, prefix, 'last' or 'last~1'. Repeatable.")
+@click.option(
+    "--predictions", is_flag=True, help="Also every single prediction, to OUTPUT with .predictions before its suffix."
+)
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+def command(
+    format_: str | None, output: Path | None, names: tuple[str, ...], predictions: bool, store: str | None
+) -> None:
+    """Write what was measured as CSV, JSON or Parquet: one row an observation, with what it is about."""
+    from zoolens.store.export import FORMATS, export, export_to_stream
+    from zoolens.store.store import open_store
+
+    suffix = output.suffix.lstrip(".").lower() if output else ""
+    chosen = format_ or (suffix if suffix in FORMATS else "csv")
+    if predictions and output is None:
+        raise ZoolensError("Predictions go to a file of their own.", hint="Name one with -o.")
+    with open_store(store) as opened:
+        runs = list(dict.fromkeys(opened.run(name).id for name in names)) if names else None
+        if output is None:
+            export_to_stream(opened, sys.stdout, chosen, runs=runs)
+            return
+        written = export(opened, output, chosen, runs=runs, kinds=["predictions"] if predictions else [])
+    for path in written:
+        click.echo(f"Wrote {path}", err=True)
+    if predictions and len(written) == 1:
+        click.echo("There are no predictions of these runs.", err=True)

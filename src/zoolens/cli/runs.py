@@ -1,0 +1,260 @@
+"""`zoolens runs`: what was measured, as a list or one run in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from zoolens.cli.text import count, figure, provenance_mark, with_interval
+from zoolens.store.records import Observation, Provenance, Run, StageState
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LIST_METRICS: Final = ("top1", "latency_p50")
+SCOPES_SHOWN: Final = 10  # of one metric, such as the recall of each class
+ENTRIES_SHOWN: Final = 16  # of one part of the lock
+WIDTH_IN_A_PIPE: Final = 160
+
+store_option = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--model", metavar="PATTERN", help="Only models like this: 'torchvision:*'.")
+@click.option("--dataset", metavar="PATTERN", help="Only on datasets like this.")
+@click.option("--runtime", metavar="PATTERN", help="Only in runtimes like this.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
+@store_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    model: str | None,
+    dataset: str | None,
+    runtime: str | None,
+    limit: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List runs, newest first. `zoolens runs show RUN` shows one in full."""
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = {**(ctx.obj or {}), "store": store}
+        return
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        runs = opened.runs(model=model, dataset=dataset, runtime=runtime, limit=limit)
+        observations = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+    if as_json:
+        click.echo(json.dumps([_listed(run, observations.get(run.id, [])) for run in runs], indent=2, default=str))
+    elif runs:
+        _print_list(runs, observations)
+    else:
+        click.echo("No runs match." if model or dataset or runtime else "No runs yet: try `zoolens demo`.", err=True)
+
+
+@command.command()
+@click.argument("run")
+@store_option
+@json_option
+@click.pass_context
+def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
+    """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
+    from zoolens.store.store import open_store
+
+    with open_store(store or (ctx.obj or {}).get("store")) as opened:
+        found = opened.run(run)
+        observations = opened.observations(found.id)
+        stages = opened.stages(found.id)
+    if as_json:
+        data = {**_about(found), **asdict(found), "observations": [asdict(one) for one in observations]}
+        data["stages"] = {name: asdict(state) for name, state in stages.items()}
+        click.echo(json.dumps(data, indent=2, default=str, ensure_ascii=False))
+    else:
+        _print_run(found, stages, observations)
+
+
+# --- the list
+
+
+def main_latency(observations: Iterable[Observation]) -> Observation | None:
+    """The median latency that stands for the run: of the smallest batch, with interference removed."""
+    clean = [one for one in observations if one.metric == "latency_p50" and not one.scope.endswith(",raw")]
+    return min(clean, key=lambda one: (len(one.scope), one.scope), default=None)
+
+
+def _state(run: Run) -> str:
+    failed = [name for name, state in run.stages.items() if state != "done"]
+    done = len(run.stages) - len(failed)
+    if not run.stages:
+        return "begun"
+    return f"{done} done" + (f", failed: {', '.join(failed)}" if failed else "")
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "created": run.created.isoformat(),
+        "attempt": run.key.attempt,
+        "runtime": run.stack.runtime,
+        "runtime_version": run.stack.version,
+        "precision": run.precision,
+    }
+
+
+def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
+    figures = {"top1": _top1(observations), "latency_p50": main_latency(observations)}
+    shown = {name: asdict(one) if one else None for name, one in figures.items()}
+    return {
+        **_about(run),
+        "model": run.model.ref,
+        "dataset": run.dataset.name,
+        "stages": dict(run.stages),
+        **shown,
+    }
+
+
+def _top1(observations: Iterable[Observation]) -> Observation | None:
+    return next((one for one in observations if one.metric == "top1" and one.scope == ""), None)
+
+
+def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("run", "when", "model", "dataset", "runtime", "precision"):
+        table.add_column(name, no_wrap=name in ("run", "when"), overflow="fold")
+    table.add_column("top-1 [95 %]", justify="right", no_wrap=True)
+    table.add_column("p50", justify="right", no_wrap=True)
+    table.add_column("stages", overflow="fold")
+    for run in runs:
+        known = observations.get(run.id, [])
+        attempt = f" #{run.key.attempt}" if run.key.attempt else ""
+        cells = [
+            run.id[:8] + attempt,
+            _when(run),
+            run.model.ref,
+            run.dataset.name,
+            f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
+            run.precision or "–",
+            with_interval(_top1(known)),
+            _without_interval(main_latency(known)),
+            _state(run),
+        ]
+        table.add_row(*(escape(cell) for cell in cells))
+    _console().print(table)
+
+
+def _without_interval(observation: Observation | None) -> str:
+    return "–" if observation is None else figure(observation.value, observation.unit)
+
+
+def _when(run: Run) -> str:
+    return run.created.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+# --- one run
+
+
+def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequence[Observation]) -> None:
+    console = _console()
+    facts = {
+        "run": run.id + (f" (attempt {run.key.attempt})" if run.key.attempt else ""),
+        "when": _when(run),
+        "model": f"{run.model.ref} ({run.model.format}, {run.model.fingerprint[:12]})",
+        "dataset": f"{run.dataset.name} ({run.dataset.size:,} inputs, {run.dataset.fingerprint[:12]})",
+        "runtime": f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
+        "precision": run.precision or "the runtime does not tell",
+    }
+    _print_facts(console, facts)
+    _print_section(console, "resolved", run.resolved)
+    _print_facts(console, {name: str(state) for name, state in stages.items()}, "stages")
+    _print_observations(console, observations)
+    _print_section(console, "lock", run.stack.lock)
+
+
+def _print_facts(console: Console, facts: Mapping[str, str], title: str | None = None) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not facts:
+        return
+    if title is not None:
+        console.print(f"\n[bold]{escape(title)}[/]")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        table.add_row(escape(name), escape(text))
+    console.print(table)
+
+
+def _print_section(console: Console, title: str, data: Mapping[str, Any]) -> None:
+    """A nested mapping as lines; long lists are counted, and --json has them."""
+    _print_facts(console, {name: _short(value) for name, value in data.items() if value not in (None, {}, [])}, title)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        if len(value) > ENTRIES_SHOWN:
+            return f"{len(value)} entries (--json lists them)"
+        return ", ".join(f"{name} {_short(item)}" for name, item in value.items() if item is not None)
+    if isinstance(value, list):
+        if len(value) > ENTRIES_SHOWN:
+            return f"{len(value)} entries (--json lists them)"
+        return ", ".join(_short(item) for item in value)
+    return str(value)
+
+
+def _print_observations(console: Console, observations: Sequence[Observation]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not observations:
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
+    table.add_column("metric")
+    table.add_column("scope")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("n", justify="right")
+    table.add_column("", overflow="fold")
+    for metric, group in _by_metric(observations).items():
+        for position, one in enumerate(group[:SCOPES_SHOWN]):
+            name = metric if position == 0 else ""
+            cells = [name, one.scope, _value(one), "" if one.n is None else f"{one.n:,}", _remark(one)]
+            table.add_row(*(escape(cell) for cell in cells))
+        if len(group) > SCOPES_SHOWN:
+            table.add_row("", f"… and {len(group) - SCOPES_SHOWN} more (--json lists them)")
+    console.print("\n[bold]observations[/]")
+    console.print(table)
+
+
+def _by_metric(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
+    groups: dict[str, list[Observation]] = {}
+    for one in observations:
+        groups.setdefault(one.metric, []).append(one)
+    return groups
+
+
+def _value(observation: Observation) -> str:
+    return count(observation.value) if observation.metric == "parameters" else with_interval(observation)
+
+
+def _remark(observation: Observation) -> str:
+    if observation.provenance is Provenance.UNAVAILABLE:
+        return f"unavailable: {observation.details.get('reason', 'no reason given')}"
+    lost = observation.details.get("not_finite")
+    text = ", ".join(f"{name} was {was}" for name, was in lost.items()) if isinstance(lost, Mapping) else ""
+    return (text + provenance_mark(observation)).strip()
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if Console().is_terminal else WIDTH_IN_A_PIPE, highlight=False)

@@ -1,0 +1,115 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.runs import command
+from zoolens.errors import UnknownName
+from zoolens.store.records import Observation, Provenance
+from zoolens.store.store import open_store
+from zoolens.testing.store_contract import begin, dataset_record, model_record, stack_record
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    path = tmp_path / "store.sqlite"
+    monkeypatch.setenv("ZOOLENS_STORE", str(path))
+    return path
+
+
+@pytest.fixture
+def run(path):
+    observations = [
+        Observation("top1", 0.718, unit="fraction", low=0.7, high=0.73, n=1000),
+        Observation("latency_p50", 0.0123, scope="batch=1,raw", unit="s"),
+        Observation("latency_p50", 0.0456, scope="batch=1", unit="s"),
+        Observation("latency_p50", 0.2, scope="batch=16", unit="s"),
+        Observation("file_size", 13_978_000.0, unit="B"),
+        Observation("parameters", 3_504_872.0),
+        Observation("nll", float("nan")),
+        Observation("energy", None, provenance=Provenance.UNAVAILABLE, details={"reason": "no counter here"}),
+        *(Observation("recall", 0.5, scope=f"class={i}", unit="fraction") for i in range(30)),
+    ]
+    with open_store(path) as store:
+        begin(store, "zoo:older@1.0.0")
+        run = store.begin_run(
+            model_record("zoo:[bold]net@1.0.0"),
+            dataset_record(),
+            stack_record(all_packages={f"package{i}": "1" for i in range(50)}),
+            resolved={"precision": "bfloat16", "provider": "CPUExecutionProvider"},
+        )
+        store.finish_stage(run.id, "metric:topk", observations)
+        store.fail_stage(run.id, "cold", "the process died")
+        return store.run(run.id)
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(command, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_list(run):
+    header, newest, oldest = invoke().splitlines()
+    assert header.split()[:3] == ["run", "when", "model"]
+    for text in (run.id[:8], "zoo:[bold]net@1.0.0", "digits", "onnxruntime 1.20", "bfloat16", "71.8 % [70.0, 73.0]"):
+        assert text in newest
+    assert "45.6 ms" in newest
+    assert "1 done, failed: cold" in newest
+    assert "zoo:older@1.0.0" in oldest
+    assert oldest.rstrip().endswith("begun")
+
+
+def test_the_list_is_filtered(run):
+    assert "older" not in invoke("--model", "zoo:*net")
+    assert "older" not in invoke("--limit", "1")
+    assert [found["id"] for found in json.loads(invoke("--model", "*net*", "--json"))] == [run.id]
+
+
+def test_the_list_as_json(run):
+    newest, oldest = json.loads(invoke("--json"))
+    assert newest["top1"]["value"] == 0.718
+    assert newest["latency_p50"]["scope"] == "batch=1"
+    assert newest["stages"] == {"metric:topk": "done", "cold": "failed: the process died"}
+    assert oldest["top1"] is None
+
+
+def test_an_empty_store(path):
+    assert invoke() == ""
+    assert invoke("--json").strip() == "[]"
+
+
+def test_one_run(run):
+    text = invoke("show", run.id[:6])
+    for expected in (
+        "zoo:[bold]net@1.0.0",
+        "CPUExecutionProvider",
+        "failed: the process died",
+        "71.8 % [70.0, 73.0]",
+        "14.0 MB",
+        "3.50M",
+        "value was nan",
+        "unavailable: no counter here",
+        "… and 20 more",
+        "50 entries (--json lists them)",
+    ):
+        assert expected in text, expected
+
+
+def test_one_run_as_json_has_everything(run):
+    data = json.loads(invoke("show", "last", "--json"))
+    assert data["id"] == run.id
+    assert len(data["observations"]) == 38
+    assert len(data["stack"]["lock"]["all_packages"]) == 50
+    assert data["stages"]["metric:topk"]["done"] is True
+    assert data["precision"] == "bfloat16"
+
+
+def test_the_store_option_reaches_show(run, path, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_STORE", str(tmp_path / "other.sqlite"))
+    assert run.id in invoke("--store", str(path), "show", "last")
+    assert run.id in invoke("show", "last", "--store", str(path))
+    with pytest.raises(UnknownName):
+        invoke("show", "last")

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zoolens.errors import ManifestError
+from zoolens.manifests.files import check_manifest, dump_manifest, parse_manifest, read_manifest, write_manifest
+from zoolens.manifests.schema import CenterCrop, Input, Manifest, Normalize, Output, Resize
+
+GOOD = """\
+zoolens: 1
+name: good
+inputs:
+  - shape: [1, 3, 8, 8]
+    preprocess:
+      - op: resize
+        size: 8
+      - op: normalize
+        mean: [0.5, 0.5, 0.5]
+outputs:
+  - labels: [cat, dog]
+assets:
+  - format: onnx
+    files:
+      - location: good.onnx
+"""
+
+
+def problem_lines(text: str) -> list[tuple[int, str]]:
+    manifest, problems = check_manifest(text)
+    assert manifest is None
+    return [(problem.line, problem.where) for problem in problems]
+
+
+def test_reads_a_manifest():
+    manifest = parse_manifest(GOOD)
+    assert manifest.inputs[0].preprocess[0] == Resize(op="resize", size=8)
+    assert manifest.outputs[0].labels == ("cat", "dog")
+
+
+def test_every_problem_carries_its_line():
+    text = """\
+zoolens: 1
+name: bad
+bogus: 3
+inputs:
+  - shape: [1, 3, 224, 224]
+    preprocess:
+      - op: resize
+        size: big
+        metod: bilinear
+      - op: center_crop
+      - {op: normalize, std: [0, 1]}
+      - op: blur
+      - size: 3
+outputs:
+  - {task: foo}
+assets:
+  - format: onnx
+    files:
+      - location: x.onnx
+        sha256: zz
+  - format: onnx
+    files: []
+  - format: torch-state-dict
+    files: [{role: model}]
+"""
+    assert problem_lines(text) == [
+        (3, "bogus"),
+        (8, "inputs[0].preprocess[0].size"),
+        (9, "inputs[0].preprocess[0].metod"),
+        (10, "inputs[0].preprocess[1]"),
+        (11, "inputs[0].preprocess[2].std"),
+        (12, "inputs[0].preprocess[3]"),
+        (13, "inputs[0].preprocess[4]"),
+        (15, "outputs[0].task"),
+        (20, "assets[0].files[0].sha256"),
+        (22, "assets[1].files"),
+        (24, "assets[2].files[0].location"),
+    ]
+
+
+def test_an_unknown_key_named_like_a_step_is_found_at_its_own_line():
+    text = GOOD.replace("        size: 8\n", "        size: 8\n        normalize: true\n")
+    assert problem_lines(text) == [(8, "inputs[0].preprocess[0].normalize")]
+
+
+def test_error_message_lists_source_lines_and_advice():
+    with pytest.raises(ManifestError) as caught:
+        parse_manifest(GOOD.replace("format: onnx", "formt: onnx"), "my.yaml")
+    text = str(caught.value)
+    assert "my.yaml is not a valid manifest, 2 problems" in text
+    assert "line 13: assets[0].formt: unknown key" in text
+    assert "line 13: assets[0].format: is missing" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("a: &x [1, 2]\nb: *x\n", 2, "aliases"),
+        ("name: a\nname: b\n", 2, "given twice"),
+        ("a:\n  x: 1\n  y: 2\n  x: 3\n", 4, "given twice"),
+        ("? [a]\n: 1\n", 1, "key must be plain text"),
+        ("a: 1\nb: !!python/object/apply:os.system ['true']\n", 2, None),
+        ("a: 1\nx: !!python/name:os.system ''\n", 2, "constructor"),
+        (f"zoolens: {'9' * 5000}\n", 1, "digits"),
+        ("a: b\n c: d\n", 2, "not valid YAML"),
+        ("- a\n- b\n", 1, "mapping"),
+        ("", 1, "mapping"),
+        ("\x00", 1, "not valid YAML"),
+        ("x: 2024-99-99\n", 1, "month"),
+    ],
+)
+def test_refuses_hostile_yaml(text: str, line: int, says: str | None):
+    manifest, problems = check_manifest(text)
+    assert manifest is None
+    assert problems[0].line == line or says is None
+    assert says is None or says in problems[0].what
+
+
+def test_a_billion_laughs_are_refused_quickly():
+    levels = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    started = time.perf_counter()
+    _, problems = check_manifest("\n".join(levels))
+    assert "aliases" in problems[0].what
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
+def test_deep_nesting_is_refused_without_a_stack_overflow(opening: str):
+    started = time.perf_counter()
+    _, problems = check_manifest(opening * 200_000)
+    assert problems
+    assert time.perf_counter() - started < 5
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)  # sparse
+    with pytest.raises(ManifestError, match="1,099,511,627,776 bytes"):
+        read_manifest(path)
+
+
+def test_binary_and_missing_files_are_explained(tmp_path):
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ManifestError, match="not UTF-8"):
+        read_manifest(tmp_path / "binary.yaml")
+    with pytest.raises(ManifestError, match="No such file"):
+        read_manifest(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    "shape", ["[1, 3, 100000, 100000]", "[60000, 60000, 60000, 3]", "[1, 3, -1, 5]", "[1, 0, 2, 2]"]
+)
+def test_impossible_shapes_are_refused_with_their_line(shape: str):
+    assert problem_lines(GOOD.replace("[1, 3, 8, 8]", shape)) == [(4, "inputs[0].shape")]
+
+
+def test_layout_must_fit_shape():
+    assert problem_lines(GOOD.replace("[1, 3, 8, 8]", "[1, 64]")) == [(4, "inputs[0]")]
+
+
+def test_a_digest_that_yaml_takes_for_a_number_is_explained():
+    _, problems = check_manifest(GOOD.replace("good.onnx\n", "good.onnx\n        sha256: 01234567\n"))
+    assert (problems[0].line, problems[0].where) == (16, "assets[0].files[0].sha256")
+    assert "put it in quotes" in problems[0].what
+
+
+def test_weights_without_architecture_are_refused():
+    assert problem_lines(GOOD.replace("onnx\n    files", "torch-state-dict\n    files")) == [(13, "assets[0]")]
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path):
+    path = tmp_path / "bom.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert read_manifest(path).name == "good"
+
+
+steps = st.one_of(
+    st.builds(
+        Resize,
+        op=st.just("resize"),
+        size=st.one_of(st.integers(1, 600), st.tuples(st.integers(1, 9), st.integers(1, 9))),
+    ),
+    st.builds(
+        CenterCrop, op=st.just("center_crop"), size=st.tuples(st.integers(1, 9), st.integers(1, 9)), fraction=st.none()
+    ),
+    st.builds(
+        Normalize,
+        op=st.just("normalize"),
+        scale=st.floats(-10, 10),
+        mean=st.tuples(st.floats(-1, 1)),
+        std=st.just((0.5,)),
+    ),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    preprocess=st.lists(steps, max_size=4).map(tuple),
+    description=st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=60),
+    labels=st.none()
+    | st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12), max_size=12).map(tuple),
+)
+def test_what_is_written_reads_back_the_same(preprocess, description, labels):
+    manifest = Manifest(
+        name="a/b",
+        description=description,
+        inputs=(Input(shape=(None, 3, 8, 8), preprocess=preprocess),),
+        outputs=(Output(labels=labels),),
+    )
+    assert parse_manifest(dump_manifest(manifest)) == manifest
+
+
+def test_written_manifests_have_no_aliases_for_repeated_values(tmp_path):
+    step = Normalize(op="normalize", mean=(1.0, 2.0, 3.0))
+    manifest = Manifest(
+        name="a",
+        inputs=(Input(shape=(1, 3, 4, 4), preprocess=(step, step)),),
+        outputs=(Output(),),
+        attributes={"x": {"y": [1]}},
+    )
+    write_manifest(manifest, tmp_path / "a.yaml")
+    assert read_manifest(tmp_path / "a.yaml") == manifest
+    assert yaml.safe_load((tmp_path / "a.yaml").read_text())["zoolens"] == 1

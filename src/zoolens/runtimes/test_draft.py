@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoolens.errors import ModelError
+from zoolens.manifests.files import dump_manifest, parse_manifest
+from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.runtimes.draft import _Guesses, draft_manifest, find_model, find_models, output_classes
+
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
+needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+
+
+def spec(shape, dtype="float32", name="x", scale=None):
+    return TensorSpec(name, shape, dtype, scale, 0 if scale else None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "format_", "layout"),
+    [
+        ((None, 3, 224, 224), "onnx", "NCHW"),
+        ((1, 1, 28, 28), "onnx", "NCHW"),
+        ((1, 224, 224, 3), "tflite", "NHWC"),
+        ((1, 3, 3, 3), "onnx", "NCHW"),
+        ((1, 3, 3, 3), "tflite", "NHWC"),
+        ((None, 28, 28), "onnx", "NHW"),
+    ],
+)
+def test_layout_of_images(shape, format_, layout):
+    drafted = _Guesses(format_).input(spec(shape))
+    assert (drafted.modality, drafted.layout, drafted.shape) == ("image", layout, shape)
+
+
+@pytest.mark.parametrize("shape", [(1, 10), (None, 7, 8, 9), (1, 2, 3, 4, 5), ()])
+def test_what_is_no_image_is_an_array(shape):
+    assert _Guesses("onnx").input(spec(shape)).modality == "array"
+
+
+def test_outputs():
+    guesses = _Guesses("onnx")
+    assert guesses.output(spec((1, 1000), name="softmax_1")).scores == "probabilities"
+    assert guesses.output(spec((1, 1000), name="fc")).scores == "logits"
+    assert guesses.output(spec((1, 1000), "uint8", "out", 1 / 256)).scores == "probabilities"
+    assert [step.op for step in guesses.output(spec((1, 1001))).postprocess] == ["drop_leading"]
+    assert guesses.output(spec((None, 10, 1, 1))).task == "classification"
+    assert guesses.output(spec((1, 100, 4))).task == "other"
+
+
+def test_guesses_are_named():
+    guesses = _Guesses("onnx")
+    guesses.input(spec((1, 3, 224, 224)))
+    assert "ImageNet mean" in guesses.summary()
+    assert "RGB order" in guesses.summary()
+
+
+def test_caffe_means_bgr_and_a_mean_to_subtract():
+    drafted = _Guesses("caffe").input(spec((10, 3, 227, 227)))
+    assert drafted.color == "BGR"
+    assert drafted.preprocess[-1].mean == (104.0, 117.0, 123.0)
+
+
+def test_drafting_a_made_up_model(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    write_onnx(onnx, tmp_path / "tiny.onnx", (1, 3, 4, 4), 48)
+    manifest = draft_manifest(tmp_path / "tiny.onnx")
+    assert manifest.name == "tiny"
+    assert manifest.inputs[0].shape == (1, 3, 4, 4)
+    assert manifest.outputs[0].task == "classification"
+    assert manifest.assets[0].files[0].bytes == (tmp_path / "tiny.onnx").stat().st_size
+    assert "Guessed, please check" in manifest.description
+    assert parse_manifest(dump_manifest(manifest)) == manifest
+    assert output_classes(ModelFiles("onnx", {"model": tmp_path / "tiny.onnx"})) == 48
+
+
+def test_bare_files_in_a_folder_zoo_are_drafted(tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "zoo" / "sub").mkdir(parents=True)
+    write_onnx(onnx, tmp_path / "zoo" / "sub" / "tiny.onnx", (1, 3, 4, 4), 48)
+    monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(tmp_path / "zoo"))
+    (entry,) = find_models(["folder:*"])
+    assert entry.ref == "folder:sub/tiny.onnx"
+    assert entry.described
+    file = entry.manifest.assets[0].files[0]
+    assert file.location == "sub/tiny.onnx"
+    assert len(file.sha256) == 64
+    assert find_model(str(tmp_path / "zoo" / "sub" / "tiny.onnx")).manifest.inputs == entry.manifest.inputs
+
+
+def test_an_impossible_input_is_a_sentence(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    write_onnx(onnx, tmp_path / "huge.onnx", (1, 3, 100_000, 100_000), 30_000_000_000)
+    with pytest.raises(ModelError, match="makes no sense: "):
+        draft_manifest(tmp_path / "huge.onnx")
+
+
+def test_garbage_and_bare_weights_are_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "garbage.onnx").write_bytes(os.urandom(200))
+    with pytest.raises(ModelError, match="could not be opened"):
+        draft_manifest(tmp_path / "garbage.onnx")
+    (tmp_path / "weights.pth").write_bytes(b"\x80\x02}q\x00.")
+    with pytest.raises(ModelError, match="weights only"):
+        draft_manifest(tmp_path / "weights.pth")
+
+
+def write_onnx(onnx, path: Path, shape: tuple[int, ...], classes: int) -> None:
+    """A network of one Flatten."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Flatten", ["image"], ["scores"])],
+        "tiny",
+        [helper.make_tensor_value_info("image", kind, shape)],
+        [helper.make_tensor_value_info("scores", kind, (1, classes))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+@needs_assets
+@pytest.mark.assets
+@pytest.mark.parametrize(
+    ("file", "module", "layout", "shape", "drops"),
+    [
+        ("imagenet/onnx/shufflenet-v2-12-int8.onnx", "onnxruntime", "NCHW", (1, 3, 224, 224), False),
+        ("imagenet/tflite/coral_mobilenet_v1_0.25_128_quant.tflite", "ai_edge_litert", "NHWC", (1, 128, 128, 3), True),
+        ("imagenet/tflite/efficientnet_lite0_int8.tflite", "ai_edge_litert", "NHWC", (1, 224, 224, 3), False),
+        ("cifar10/samplenet/SampLeNet.xml", "openvino", "NCHW", (1, 3, 32, 32), False),
+    ],
+)
+def test_reference_models(file, module, layout, shape, drops):
+    pytest.importorskip(module)
+    manifest = draft_manifest(ASSETS / file)
+    assert (manifest.inputs[0].layout, manifest.inputs[0].shape) == (layout, shape)
+    assert bool(manifest.outputs[0].postprocess) is drops

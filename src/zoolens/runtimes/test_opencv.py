@@ -1,0 +1,63 @@
+"""OpenCV keeps the contract with ONNX and Caffe files, and survives graphs its own importer crashes on."""
+
+from __future__ import annotations
+
+import pytest
+
+cv2 = pytest.importorskip("cv2")
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.opencv import OpenCv
+from zoolens.testing import models
+from zoolens.testing.runtime_contract import RuntimeContract
+from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+needs_caffe = pytest.mark.skipif(not hasattr(cv2.dnn, "readNetFromCaffe"), reason="OpenCV 5 dropped the Caffe importer")
+
+
+class TestOnnx(RuntimeContract, ComputesTheTinyNetwork):
+    runtime_class = OpenCv
+
+    def model(self, tmp_path):
+        pytest.importorskip("onnx")
+        return models.onnx(tmp_path)
+
+
+@needs_caffe
+class TestCaffe(RuntimeContract, ComputesTheTinyNetwork):
+    runtime_class = OpenCv
+
+    def model(self, tmp_path):
+        return models.caffe(tmp_path)
+
+
+def test_a_graph_with_a_dangling_name_does_not_crash_the_process(tmp_path):
+    pytest.importorskip("onnx")
+    files = models.onnx(tmp_path)
+    content = files.path().read_bytes()
+    files.path().write_bytes(content.replace(b"\x12\x04flat", b"\x12\x04f!at", 1))
+    with pytest.raises(ModelError, match="nothing makes the tensor 'flat'"):
+        OpenCv().open(files)
+
+
+@needs_caffe
+def test_a_caffe_training_graph_is_explained(tmp_path):
+    files = models.caffe(tmp_path)
+    files.path().write_text(files.path().read_text().replace("input_shape", "#"))
+    with pytest.raises(ModelError, match="0 dimensions"):
+        OpenCv().open(files)
+
+
+@needs_caffe
+def test_an_input_layer_declares_the_input_too(tmp_path):
+    files = models.caffe(tmp_path)
+    head, shape, rest = files.path().read_text().partition("input_shape")
+    shape, rest = (shape + rest).split("\n", 1)
+    layer = (
+        f'layer {{ name: "in" type: "Input" top: "image" input_param {{ {shape.replace("input_shape", "shape:")} }} }}'
+    )
+    files.path().write_text(head.replace('input: "image"', "") + layer + "\n" + rest)
+    with OpenCv().open(files) as session:
+        assert session.inputs[0].name == "image"
+        assert session.inputs[0].shape == (1, 3, 8, 8)
+        session.predict(RuntimeContract.feeds(session))

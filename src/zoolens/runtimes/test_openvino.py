@@ -1,0 +1,97 @@
+"""OpenVINO keeps the contract in every format it reads, and tells the precision it really computes in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino")
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import Options
+from zoolens.runtimes.openvino import OpenVino
+from zoolens.testing import models
+from zoolens.testing.runtime_contract import RuntimeContract
+from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+
+class _Contract(RuntimeContract, ComputesTheTinyNetwork):
+    runtime_class = OpenVino
+    tolerance = 2e-2  # bfloat16 where the processor has it
+
+
+class TestOnnx(_Contract):
+    def model(self, tmp_path):
+        pytest.importorskip("onnx")
+        return models.onnx(tmp_path, batch=1)
+
+
+class TestIr(_Contract):
+    def model(self, tmp_path):
+        pytest.importorskip("onnx")
+        return models.openvino_ir(tmp_path)
+
+
+class TestTflite(_Contract):
+    layout = "NHWC"
+
+    def model(self, tmp_path):
+        pytest.importorskip("tensorflow")
+        return models.cached(models.tflite, tmp_path)
+
+
+class TestSavedModel(_Contract):
+    layout = "NHWC"
+
+    def model(self, tmp_path):
+        pytest.importorskip("tensorflow")
+        return models.cached(models.tf_savedmodel, tmp_path)
+
+
+class TestFrozen(_Contract):
+    layout = "NHWC"
+
+    def model(self, tmp_path):
+        pytest.importorskip("tensorflow")
+        return models.cached(models.tf_frozen, tmp_path)
+
+
+def test_reported_precision_explains_the_error(tmp_path):
+    """Where it says float32 the answers are float32's; where it says bfloat16 they are off by as much as that."""
+    pytest.importorskip("onnx")
+    files, images = models.onnx(tmp_path), models.images(8)
+    with OpenVino().open(files) as session:
+        found, precision = session.predict({"image": images})["logits"], session.effective().precision
+    error = np.abs(found - models.reference(images)).max()
+    assert error < {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}[precision]
+
+
+def test_other_batches_beyond_those_it_keeps(tmp_path):
+    pytest.importorskip("onnx")
+    with OpenVino().open(models.onnx(tmp_path, batch=1), Options(precision="float32")) as session:
+        for batch in (2, 3, 4, 5, 2):
+            images = models.images(batch, seed=batch)
+            answers = session.predict({"image": images})["logits"]
+            np.testing.assert_allclose(answers, models.reference(images), atol=1e-5)
+
+
+def test_scales_of_a_quantised_tflite_file_are_told(tmp_path):
+    pytest.importorskip("tensorflow")
+    litert = pytest.importorskip("zoolens.runtimes.litert")
+    pytest.importorskip("ai_edge_litert")
+    files = models.cached(models.tflite, tmp_path, int8=True)
+    with OpenVino().open(files) as ours, litert.LiteRt().open(files) as theirs:
+        for mine, wanted in zip(ours.inputs + ours.outputs, theirs.inputs + theirs.outputs, strict=True):
+            assert (mine.dtype, mine.zero_point) == (wanted.dtype, wanted.zero_point)
+            assert mine.scale == pytest.approx(wanted.scale)
+        feeds = RuntimeContract.feeds(ours)
+        mine, wanted = ours.predict(feeds), theirs.predict(feeds)
+        np.testing.assert_allclose(mine[ours.outputs[0].name].astype(int), wanted[theirs.outputs[0].name], atol=2)
+
+
+def test_weights_shorter_than_the_graph_says(tmp_path):
+    pytest.importorskip("onnx")
+    files = models.openvino_ir(tmp_path)
+    files.path("weights").write_bytes(files.path("weights").read_bytes()[:-4])
+    with pytest.raises(ModelError, match="reads up to byte"):
+        OpenVino().open(files)

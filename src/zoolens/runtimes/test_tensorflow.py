@@ -1,0 +1,175 @@
+"""TensorFlow keeps the contract in its four formats and refuses files that carry code or reach for other files."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tf_keras")
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.tensorflow import TensorFlow
+from zoolens.testing import models
+from zoolens.testing.runtime_contract import RuntimeContract
+from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+
+class _Contract(RuntimeContract, ComputesTheTinyNetwork):
+    runtime_class = TensorFlow
+    layout = "NHWC"
+
+
+class TestSavedModel(_Contract):
+    def model(self, tmp_path):
+        return models.cached(models.tf_savedmodel, tmp_path)
+
+
+class TestFrozen(_Contract):
+    def model(self, tmp_path):
+        return models.cached(models.tf_frozen, tmp_path)
+
+
+class TestKeras(_Contract):
+    def model(self, tmp_path):
+        return models.cached(models.keras, tmp_path)
+
+
+class TestKerasH5(_Contract):
+    def model(self, tmp_path):
+        return models.cached(models.keras_h5, tmp_path)
+
+
+class TestFixedBatch(RuntimeContract):
+    runtime_class = TensorFlow
+
+    def model(self, tmp_path):
+        return models.cached(models.tf_savedmodel, tmp_path, batch=1)
+
+
+# --- hostile files
+
+
+def _saved(folder, function):
+    module = tf.Module()
+    module.run = tf.function(function, input_signature=[tf.TensorSpec((None, 4), tf.float32, "x")])
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.run})
+    return ModelFiles("tf-savedmodel", {"model": folder})
+
+
+@pytest.mark.parametrize("operator", ["WriteFile", "ReadFile", "EagerPyFunc", "PrintV2"])
+def test_a_saved_model_that_reaches_outside_is_refused(tmp_path, operator):
+    mark = tmp_path / "ran"
+
+    def hostile(x):
+        if operator == "WriteFile":
+            tf.io.write_file(str(mark), "x")
+        elif operator == "ReadFile":
+            x += tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
+        elif operator == "EagerPyFunc":
+            x = tf.ensure_shape(tf.py_function(lambda value: value, [x], tf.float32), (None, 4))
+        else:
+            tf.print("x", output_stream=f"file://{mark}")
+        return {"y": x}
+
+    with pytest.raises(ModelError, match=operator):
+        TensorFlow().open(_saved(tmp_path / "hostile", hostile))
+    assert not mark.exists()
+
+
+def test_a_saver_operator_in_the_answer_is_refused(tmp_path):
+    mark = tmp_path / "ran"
+
+    def hostile(x):
+        tf.raw_ops.SaveV2(prefix=str(mark), tensor_names=["x"], shape_and_slices=[""], tensors=[x])
+        return {"y": x}
+
+    with pytest.raises(ModelError, match="SaveV2 in what answers"):
+        TensorFlow().open(_saved(tmp_path / "hostile", hostile))
+    assert not list(tmp_path.glob("ran*"))
+
+
+def test_a_frozen_graph_that_writes_is_refused(tmp_path):
+    graph = tf.Graph()
+    with graph.as_default():
+        image = tf.compat.v1.placeholder(tf.float32, (None, 4), "image")
+        with tf.control_dependencies([tf.io.write_file(str(tmp_path / "ran"), "x")]):
+            tf.identity(image, "answer")
+    path = tmp_path / "hostile.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    with pytest.raises(ModelError, match="WriteFile"):
+        TensorFlow().open(ModelFiles("tf-frozen", {"model": path}))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_lambda_layer_is_refused_in_both_keras_formats(tmp_path):
+    import keras
+    import tf_keras
+
+    new = keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda x: x * 2)])
+    new.save(tmp_path / "hostile.keras")
+    old = tf_keras.Sequential([tf_keras.Input((4,)), tf_keras.layers.Lambda(lambda x: x * 2)])
+    old.save(str(tmp_path / "hostile.h5"), save_format="h5")
+    for format_, name in (("keras", "hostile.keras"), ("keras-h5", "hostile.h5")):
+        with pytest.raises(ModelError, match="Lambda layer"):
+            TensorFlow().open(ModelFiles(format_, {"model": tmp_path / name}))
+
+
+def _changed_config(tmp_path, change):
+    files = models.cached(models.keras, tmp_path)
+    with zipfile.ZipFile(files.path()) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(entries["config.json"])
+    change(next(layer for layer in config["config"]["layers"] if layer["class_name"] == "Conv2D"))
+    with zipfile.ZipFile(files.path(), "w") as archive:
+        for name, content in entries.items():
+            archive.writestr(name, json.dumps(config) if name == "config.json" else content)
+    return files
+
+
+def _foreign_function(layer):
+    layer["config"]["activation"] = {"module": "os", "class_name": "function", "config": "system"}
+
+
+def _downloader(layer):
+    layer["config"]["activation"] = {"module": "keras.utils", "class_name": "function", "config": "get_file"}
+
+
+def _foreign_class(layer):
+    layer["module"] = "subprocess"
+
+
+@pytest.mark.parametrize("change", [_foreign_function, _downloader, _foreign_class])
+def test_a_keras_file_naming_things_outside_keras_is_refused(tmp_path, change):
+    with pytest.raises(ModelError, match="does not run"):
+        TensorFlow().open(_changed_config(tmp_path, change))
+
+
+def test_a_rewritten_keras_file_still_opens(tmp_path):
+    TensorFlow().open(_changed_config(tmp_path, lambda layer: None)).close()
+
+
+def test_an_old_keras_file_calling_tensorflow_freely_is_refused(tmp_path):
+    import h5py
+
+    files = models.cached(models.keras_h5, tmp_path)
+    with h5py.File(files.path(), "a") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"].append(
+            {"class_name": "TFOpLambda", "name": "t", "config": {"name": "t", "function": "io.write_file"}}
+        )
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(ModelError, match="io.write_file"):
+        TensorFlow().open(files)
+
+
+def test_running_statistics_are_no_parameters(tmp_path):
+    import keras
+
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.BatchNormalization()])
+    network.save(tmp_path / "bn.keras")
+    with TensorFlow().open(ModelFiles("keras", {"model": tmp_path / "bn.keras"})) as session:
+        assert session.count_parameters() == 4 * 3 + 3 + 3 + 3

@@ -1,0 +1,67 @@
+"""Every test has its own store and caches; the reference models are found through ZOOLENS_ASSETS or skipped aloud."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPO = Path(__file__).parent.parent
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A fresh home for this test, also for the processes it starts."""
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOOLENS_ASSETS", str(ASSETS))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def assets():
+    if not ASSETS.exists():
+        pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {ASSETS}; set ZOOLENS_ASSETS to test against them")
+    return ASSETS
+
+
+@pytest.fixture
+def zoolens(home):
+    """Run the command as a user does."""
+
+    def run(*arguments, timeout=300):
+        command = [sys.executable, "-m", "zoolens", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+    return run
+
+
+@pytest.fixture
+def fake_model(tmp_path):
+    """Write a fake model with its manifest; returns the manifest's path."""
+
+    def write(name="fake", labels=None, folder=tmp_path, **settings):
+        settings = {"classes": 10, "input": [8, 8], **settings}
+        (folder / f"{name}.json").write_text(json.dumps(settings))
+        label_line = f"\n    labels: {json.dumps(labels)}" if labels else ""
+        (folder / f"{name}.yaml").write_text(
+            f"zoolens: 1\nname: {name}\nversion: 1.0.0\n"
+            "inputs:\n  - modality: image\n    shape: [null, 8, 8]\n    layout: NHW\n    color: gray\n"
+            f"outputs:\n  - scores: logits{label_line}\n"
+            f"assets:\n  - format: fake\n    files:\n      - location: {name}.json\n"
+        )
+        return folder / f"{name}.yaml"
+
+    return write
+
+
+@pytest.fixture
+def data(tmp_path):
+    """300 random 8×8 images; the label is the first pixel modulo 10, as the label_leak behaviour answers."""
+    images = np.random.default_rng(0).integers(0, 256, (300, 8, 8), np.uint8)
+    path = tmp_path / "data.npz"
+    np.savez(path, x=images, y=(images[:, 0, 0] % 10).astype(np.int64))
+    return path

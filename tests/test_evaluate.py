@@ -1,0 +1,190 @@
+"""Whole evaluations: measured once, resumed, repeated, compared, reproduced, through the Python API and the store."""
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.measure import stages
+from zoolens.measure.evaluate import evaluate
+
+QUICK = {"cold": False}
+
+
+def values(store, run, metric):
+    return {one.scope: one.value for one in store.observations(run.id) if one.metric == metric}
+
+
+def test_an_evaluation_leaves_every_kind_of_observation(home, fake_model, data):
+    store = zoolens.open_store()
+    (outcome,) = evaluate([str(fake_model(behaviour="label_leak"))], data, batches=(1, 8), store=store)
+    assert not outcome.errors
+    run = outcome.run
+    found = {one.metric for one in store.observations(run.id)}
+    assert {"top1", "top5", "recall", "ece", "brier", "nll", "file_size", "parameters", "throughput"} <= found
+    assert {"latency_p50", "latency_p90", "latency_p99", "cold_start", "peak_memory", "clean_share"} <= found
+    assert values(store, run, "top1") == {"": 1.0}
+    assert set(values(store, run, "latency_p50")) == {"batch=1", "batch=1,raw", "batch=8", "batch=8,raw"}
+    assert {"start", "import", "load", "compile", "first_run", "total"} == set(values(store, run, "cold_start"))
+    assert store.table(run.id, "predictions").num_rows == 300
+    samples = store.table(run.id, "latency-batch1")
+    assert {"elapsed_ns", "run_queue_delay_ns", "context_switches", "clean"} <= set(samples.column_names)
+    assert run.resolved["precision"] == "float32"
+
+
+def test_the_same_evaluation_again_measures_nothing(home, fake_model, data, monkeypatch):
+    model = str(fake_model())
+    (first,) = evaluate([model], data, **QUICK)
+    monkeypatch.setattr("zoolens.measure.jobs.Job.open", lambda self: pytest.fail("the model was opened again"))
+    (second,) = evaluate([model], data, **QUICK)
+    assert second.run.id == first.run.id
+    assert second.measured == ()
+    assert set(second.kept) == set(first.measured)
+
+
+def test_another_batch_size_adds_to_the_run(home, fake_model, data):
+    model = str(fake_model())
+    (first,) = evaluate([model], data, **QUICK)
+    (second,) = evaluate([model], data, batches=(1, 4), **QUICK)
+    assert second.run.id == first.run.id
+    assert second.measured == ("latency:batch=4",)
+
+
+def test_fresh_makes_a_new_attempt(home, fake_model, data):
+    model = str(fake_model())
+    (first,) = evaluate([model], data, **QUICK)
+    (second,) = evaluate([model], data, fresh=True, **QUICK)
+    assert second.run.id != first.run.id
+    assert second.run.key.attempt == 1
+
+
+def test_predictions_resume_where_they_stopped(home, fake_model, data, monkeypatch):
+    """Stopped in the middle, the second run predicts only the rest, and all answers equal an undisturbed run's."""
+    store = zoolens.open_store()
+    model = str(fake_model())
+    monkeypatch.setattr(stages, "SECONDS_BETWEEN_PARTS", 0.0)
+    seen = []
+
+    class StopAfterFour(stages.Silent):
+        def advance(self, steps):
+            seen.append(steps)
+            if len(seen) == 5:  # the first call tells how much was done before
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate([model], data, store=store, progress=StopAfterFour(), **QUICK)
+    (run,) = store.runs()
+    done = sum(part.rows for part in store.parts(run.id, "predictions"))
+    assert 0 < done < 300
+    (outcome,) = evaluate([model], data, store=store, **QUICK)
+    resumed = store.table(outcome.run.id, "predictions")
+    (undisturbed,) = evaluate([model], data, store=store, fresh=True, **QUICK)
+    assert resumed.equals(store.table(undisturbed.run.id, "predictions"))
+    assert resumed["index"].to_pylist() == list(range(300))
+
+
+def test_changed_weights_and_changed_data_are_other_runs(home, fake_model, data, tmp_path):
+    (first,) = evaluate([str(fake_model(seed=1))], data, **QUICK)
+    (second,) = evaluate([str(fake_model(seed=2))], data, **QUICK)
+    np.savez(tmp_path / "other.npz", x=np.zeros((30, 8, 8), np.uint8), y=np.arange(30) % 10)
+    (third,) = evaluate([str(fake_model(seed=2))], tmp_path / "other.npz", **QUICK)
+    assert len({first.run.id, second.run.id, third.run.id}) == 3
+
+
+def test_a_description_is_not_part_of_the_models_identity(home, fake_model, data):
+    model = fake_model()
+    (first,) = evaluate([str(model)], data, **QUICK)
+    model.write_text(model.read_text() + "description: better words\n")
+    (second,) = evaluate([str(model)], data, **QUICK)
+    assert second.run.id == first.run.id
+
+
+def test_nan_outputs_are_an_error_and_other_models_still_run(home, fake_model, data):
+    bad, good = fake_model("bad", behaviour="nan"), fake_model("good")
+    outcomes = evaluate([str(bad), str(good)], data, **QUICK)
+    assert "NaN or infinity" in outcomes[0].errors[0]
+    assert not outcomes[1].errors
+
+
+def test_a_constant_model_is_measured_and_called_suspicious(home, fake_model, data):
+    (outcome,) = evaluate([str(fake_model(behaviour="constant", seed=3))], data, **QUICK)
+    assert outcome.run is not None
+    assert "answers class 3" in outcome.warnings[0]
+    assert outcome.failed
+
+
+def test_a_fixed_batch_is_honoured_for_accuracy_and_refused_for_other_latencies(home, fake_model, data):
+    store = zoolens.open_store()
+    model = fake_model(batch=7, behaviour="label_leak")
+    model.write_text(model.read_text().replace("[null, 8, 8]", "[7, 8, 8]"))
+    (outcome,) = evaluate([str(model)], data, batches=(7, 2), store=store, **QUICK)
+    assert values(store, outcome.run, "top1") == {"": 1.0}
+    refused = next(one for one in store.observations(outcome.run.id) if one.scope == "batch=2")
+    assert refused.value is None
+    assert refused.provenance == "unavailable"
+    assert refused.details["reason"]
+
+
+def test_comparison_is_paired_and_exact(home, fake_model, data):
+    store = zoolens.open_store()
+    (right,) = evaluate([str(fake_model("right", behaviour="label_leak"))], data, store=store, **QUICK)
+    (noise,) = evaluate([str(fake_model("noise"))], data, store=store, **QUICK)
+    report = zoolens.compare(right.run.id, noise.run.id, store=store)
+    predictions = stages.stored_predictions(store, noise.run)
+    wrong = int((~predictions.correct).sum())
+    assert (report.n, report.only_a, report.only_b, report.both_wrong) == (300, wrong, 0, 0)
+    assert report.top1_change == pytest.approx(-wrong / 300)
+    assert report.difference.low <= report.top1_change <= report.difference.high
+    assert report.p_value < 1e-6
+    assert len(report.disagreements) == wrong
+    same = zoolens.compare(right.run.id, right.run.id, store=store)
+    assert (same.p_value, same.agreement, same.identical_outputs) == (1.0, 1.0, 1.0)
+    assert same.cause is None
+
+
+def test_runs_on_other_data_are_not_compared(home, fake_model, data):
+    store = zoolens.open_store()
+    model = str(fake_model())
+    (a,) = evaluate([model], data, store=store, **QUICK)
+    (b,) = evaluate([model], data, limit=100, store=store, **QUICK)
+    with pytest.raises(zoolens.ZoolensError, match="only runs on the same inputs"):
+        zoolens.compare(a.run.id, b.run.id, store=store)
+
+
+def test_a_run_is_reproduced_from_the_store_alone(home, fake_model, data):
+    store = zoolens.open_store()
+    (outcome,) = evaluate([str(fake_model())], data, limit=120, seed=5, store=store, **QUICK)
+    again = zoolens.reproduce(outcome.run.id, store=store)
+    assert again.holds
+    assert again.again.key.attempt == 1
+    assert again.report.identical_outputs == 1.0
+
+
+def test_a_changed_model_is_not_passed_off_as_reproduced(home, fake_model, data):
+    store = zoolens.open_store()
+    (outcome,) = evaluate([str(fake_model(seed=1))], data, store=store, **QUICK)
+    fake_model(seed=2)
+    with pytest.raises(zoolens.ZoolensError, match="not the model that run"):
+        zoolens.reproduce(outcome.run.id, store=store)
+
+
+def test_constraints_select_and_explain(home, fake_model, data):
+    (outcome,) = evaluate([str(fake_model())], data, require="memory>=9000GB", **QUICK)
+    assert "memory" in outcome.errors[0]
+    (outcome,) = evaluate([str(fake_model())], data, require="cores>=1", **QUICK)
+    assert not outcome.errors
+
+
+def test_isolated_and_in_process_give_the_same_answers(home, fake_model, data):
+    store = zoolens.open_store()
+    model = str(fake_model())
+    (inside,) = evaluate([model], data, store=store, **QUICK)
+    (outside,) = evaluate([model], data, store=store, isolate=True, fresh=True, **QUICK)
+    assert zoolens.compare(inside.run.id, outside.run.id, store=store).identical_outputs == 1.0
+
+
+def test_observations_as_dataframe(home, fake_model, data):
+    store = zoolens.open_store()
+    evaluate([str(fake_model(behaviour="label_leak"))], data, store=store, **QUICK)
+    frame = store.frame()
+    row = frame[frame.metric == "top1"].iloc[0]
+    assert (row.value, row.n) == (1.0, 300)
