@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from zoolens.runtimes.support import support_markdown
 
 from zoolens import plugins
 from zoolens.cli.main import COMMANDS
 from zoolens.manifests.schema import Manifest
+from zoolens.runtimes.support import support_markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- generated: {} -->", "<!-- end -->"

@@ -264,7 +264,7 @@ class Writer:
         self.write(
             "cifar10/samplenet_savedmodel", saved,
             {"format": "tf-savedmodel", "files": [{"location": f"file://${{ZOOLENS_ASSETS}}/{folder}/samplenet_tf2"}]},
-            image(32, "NHWC", UNIT, resize=False, batch=None), classification("probabilities"),
+            image(32, "NHWC", UNIT, resize=False, batch=None), classification("logits"),
         )  # fmt: skip
 
     def mnist(self) -> None:

@@ -21,7 +21,8 @@ QUANTISATION = "onnxruntime quantize_static, QDQ, int8 activations and weights, 
 
 def export(layers: Architecture, weights: Sequence[Weights], name: str) -> bytes:
     ops = _OnnxOps()
-    start = ops.node("Unsqueeze", "input", ops.constant("axes", np.array([1], np.int64)))
+    # Not Unsqueeze: OpenCV 4.14 fixes the batch size there, and crashes when it meets another one
+    start = ops.node("Reshape", "input", ops.constant("shape", np.array([-1, 1, *INPUT_SHAPE[:2]], np.int64)))
     end = walk(layers, start, iter(weights), ops)
     ops.nodes[-1].output[0] = "logits"
     if end != ops.nodes[-1].name:

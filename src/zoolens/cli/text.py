@@ -55,8 +55,8 @@ def provenance_mark(observation: Observation) -> str:
 
 
 def _three_digits(value: float) -> str:
-    if value == 0:
-        return "0"
+    if value == int(value) and abs(value) < 1000:
+        return str(int(value))
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0

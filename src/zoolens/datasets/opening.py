@@ -87,10 +87,12 @@ def _kind_of_folder(folder: Path) -> str | None:
         return "idx"
     if any(name.startswith(("test_batch", "data_batch")) for name in names):
         return "cifar10"
-    if next(folder.rglob("*.parquet"), None):
+    if any(name.endswith(".parquet") for name in names):
         return "parquet"
-    subfolders = (path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith("."))
-    return "imagefolder" if any(next(images_under(path), None) for path in subfolders) else None
+    subfolders = (folder / name for name in names if (folder / name).is_dir() and not name.startswith("."))
+    if any(next(images_under(path), None) for path in subfolders):
+        return "imagefolder"
+    return "parquet" if next(folder.rglob("*.parquet"), None) else None
 
 
 def _kind_of_file(path: Path) -> str | None:

@@ -74,7 +74,8 @@ def predict_all(context: Context) -> list[Observation]:
     """
     size = len(context.dataset)
     context.progress.begin(context.job, "predictions", size)
-    while (parts := context.store.parts(context.run.id, KIND)) is not None:
+    while True:
+        parts = context.store.parts(context.run.id, KIND)
         done = sum(part.rows for part in parts)
         context.progress.advance(done)
         if done >= size or _predict_from(context, done, len(parts)):

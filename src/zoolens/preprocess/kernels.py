@@ -107,10 +107,13 @@ def _tensorflow_cubic(given: int, wanted: int) -> Weights:
 @lru_cache(maxsize=_KEPT)
 def torch_fixed_point(given: int, wanted: int, kernel: str, antialias: bool) -> Weights:
     """torch's weights for bytes: 16-bit integers, with as many binary places as the largest of them leaves."""
-    weights = antialiased(given, wanted, kernel) if antialias else interpolated(given, wanted, kernel)
+    if antialias:
+        weights = antialiased(given, wanted, kernel).astype(np.float64)
+    else:
+        weights = _gathered(given, (np.arange(wanted) + 0.5) * (given / wanted) - 0.5, kernel)
     largest = float(weights.max())
     places = next(places for places in range(22) if int(0.5 + largest * (1 << (places + 1))) >= 1 << 15)
-    return _stepped(weights.astype(np.float64), 1 << places).astype(np.float32)
+    return _stepped(weights, 1 << places).astype(np.float32)
 
 
 @lru_cache(maxsize=_KEPT)

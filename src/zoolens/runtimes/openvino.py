@@ -157,7 +157,7 @@ def _executed_layers(compiled: Any) -> Iterator[tuple[str, str, str]]:
     """(layer type, precision, kernel) of every layer as the plug-in really runs it."""
     for op in compiled.get_runtime_model().get_ops():
         info = op.get_rt_info()
-        kind, precision, kernel = (info[key].astype(str) for key in ("layerType", "runtimePrecision", "execType"))
+        kind, precision, kernel = (info[key].astype(str) for key in ("layerType", "runtimePrecision", "primitiveType"))
         if kind not in ("Input", "Output", "Const"):
             yield kind, precision, kernel
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-jax = pytest.importorskip("jax")
-
 import numpy as np
+import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
@@ -14,6 +11,8 @@ from zoolens.runtimes.jax import Jax
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+jax = pytest.importorskip("jax")
 
 
 class TestContract(RuntimeContract, ComputesTheTinyNetwork):

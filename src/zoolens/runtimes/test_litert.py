@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("ai_edge_litert")
-pytest.importorskip("tensorflow")
-
 from zoolens.runtimes.litert import LiteRt
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+pytest.importorskip("ai_edge_litert")
+pytest.importorskip("tensorflow")
 
 
 class TestFloat(RuntimeContract, ComputesTheTinyNetwork):

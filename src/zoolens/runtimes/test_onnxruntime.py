@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
-
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
 
 
 class TestContract(RuntimeContract, ComputesTheTinyNetwork):

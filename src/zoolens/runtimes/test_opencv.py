@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-cv2 = pytest.importorskip("cv2")
-
 from zoolens.errors import ModelError
 from zoolens.runtimes.opencv import OpenCv
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+cv2 = pytest.importorskip("cv2")
 
 needs_caffe = pytest.mark.skipif(not hasattr(cv2.dnn, "readNetFromCaffe"), reason="OpenCV 5 dropped the Caffe importer")
 

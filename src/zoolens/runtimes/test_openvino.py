@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("openvino")
-
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.openvino import OpenVino
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+pytest.importorskip("openvino")
 
 
 class _Contract(RuntimeContract, ComputesTheTinyNetwork):

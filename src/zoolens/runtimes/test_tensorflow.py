@@ -7,15 +7,15 @@ import zipfile
 
 import pytest
 
-tf = pytest.importorskip("tensorflow")
-pytest.importorskip("tf_keras")
-
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.tensorflow import TensorFlow
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tf_keras")
 
 
 class _Contract(RuntimeContract, ComputesTheTinyNetwork):
@@ -162,7 +162,7 @@ def test_an_old_keras_file_calling_tensorflow_freely_is_refused(tmp_path):
             {"class_name": "TFOpLambda", "name": "t", "config": {"name": "t", "function": "io.write_file"}}
         )
         file.attrs["model_config"] = json.dumps(config)
-    with pytest.raises(ModelError, match="io.write_file"):
+    with pytest.raises(ModelError, match=r"io\.write_file"):
         TensorFlow().open(files)
 
 

@@ -14,8 +14,6 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
 from zoolens.errors import CodeNotAllowed, ModelError, UnsupportedAbility
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.torch import Torch
@@ -23,6 +21,8 @@ from zoolens.runtimes.torcharchive import harmless_expression
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+
+torch = pytest.importorskip("torch")
 
 
 class _Contract(RuntimeContract, ComputesTheTinyNetwork):

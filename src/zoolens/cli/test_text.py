@@ -1,0 +1,36 @@
+import pytest
+
+from zoolens.cli.text import count, figure, with_interval
+from zoolens.store.records import Observation
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.8691, "fraction", "86.9 %"),
+        (0.00123, "s", "1.23 ms"),
+        (41.6e-6, "s", "41.6 µs"),
+        (2.5, "s", "2.50 s"),
+        (63, "B", "63 B"),
+        (4_392_912, "B", "4.39 MB"),
+        (1234.5, "inputs/s", "1,234 inputs/s"),
+        (0, "s", "0 µs"),
+        (None, "s", "–"),
+    ],
+)
+def test_figure(value, unit, text):
+    assert figure(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(10, "10"), (61_706, "61.7k"), (2_270_000, "2.27M"), (0, "0"), (None, "–")]
+)
+def test_count(value, text):
+    assert count(value) == text
+
+
+def test_an_interval_is_written_in_the_unit_of_its_value():
+    assert with_interval(Observation("x", 0.9e-3, unit="s", low=0.8e-3, high=1.1e-3)) == "900 µs [800, 1,100]"
+    assert with_interval(Observation("x", 0.5, unit="fraction", low=0.25, high=0.75)) == "50.0 % [25.0, 75.0]"
+    assert with_interval(Observation("x", None)) == "–"
+    assert with_interval(None) == "–"

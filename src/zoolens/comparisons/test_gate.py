@@ -1,0 +1,59 @@
+from types import SimpleNamespace
+
+import pytest
+
+from zoolens.comparisons.gate import parse_gate
+from zoolens.comparisons.paired import Figure
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.store.records import Observation
+
+
+def figure(metric, a, b, unit, scope=""):
+    return Figure(metric, scope, unit, Observation(metric, a, unit=unit), Observation(metric, b, unit=unit))
+
+
+@pytest.fixture
+def report():
+    """Accuracy falls from 80 to 78.5 %, latency rises by a quarter, 3 % of the answers differ."""
+    figures = [
+        figure("top1", 0.80, 0.785, "fraction"),
+        figure("latency_p50", 0.008, 0.010, "s", "batch=1"),
+        figure("latency_p50", 0.02, 0.02, "s", "batch=8"),
+    ]
+
+    def value(metric, scope=None):
+        return next((one for one in figures if one.metric == metric and scope in (None, one.scope)), None)
+
+    return SimpleNamespace(figures=figures, value=value, agreement=0.97)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("top1 drop > 1%", True),
+        ("top1 drop > 2%", False),
+        ("top1 drop >= 0.015", True),
+        ("top1 rise > 0%", False),
+        ("top1 change > 1 %", True),
+        ("latency_p50 rise > 20%", True),
+        ("latency_p50 rise > 30%", False),
+        ("latency_p50[batch=8] rise > 1%", False),
+        ("disagreement > 2%", True),
+        ("disagreement > 5%", False),
+    ],
+)
+def test_verdicts(report, condition, holds):
+    verdict, said = parse_gate(condition).verdict(report)
+    assert verdict is holds
+    assert condition in said
+
+
+@pytest.mark.parametrize("text", ["", "top1", "top1 > 1%", "top1 drop 1%", "top1 drop > lots", "drop > 1%; rm -rf"])
+def test_nonsense_is_refused(text):
+    with pytest.raises(ZoolensError, match="not a condition"):
+        parse_gate(text)
+
+
+def test_a_metric_that_is_not_there_is_named(report):
+    with pytest.raises(UnknownName, match="top11"):
+        parse_gate("top11 drop > 1%").verdict(report)

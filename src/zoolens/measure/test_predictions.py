@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from zoolens.errors import ModelError
+from zoolens.measure.metrics.calibration import calibration, expected_calibration_error
+from zoolens.measure.metrics.per_class import per_class
+from zoolens.measure.metrics.topk import topk
+from zoolens.measure.predictions import PredictionBuffer, best_classes, bit_digest, read_predictions
+
+
+@given(
+    arrays.arrays(np.float32, (3, 40), elements=st.sampled_from([0.0, -0.0, 0.125, 0.25, 0.5, 1.0])), st.integers(1, 5)
+)
+def test_best_classes_is_a_stable_sort_even_with_ties(scores, k):
+    expected = np.argsort(-(scores + 0.0), axis=1, kind="stable")[:, :k]
+    assert (best_classes(scores, k) == expected).all()
+
+
+def test_digests_see_every_bit_and_only_bits():
+    raw = np.random.default_rng(0).normal(size=(50, 13)).astype(np.float32)
+    other = raw.copy()
+    other[7, 12] = np.nextafter(other[7, 12], np.float32(9))
+    changed = bit_digest(raw) != bit_digest(other)
+    assert changed.tolist() == [row == 7 for row in range(50)]
+    assert (bit_digest(raw[10:20]) == bit_digest(raw)[10:20]).all()
+    swapped = raw[:, ::-1]
+    assert (bit_digest(swapped) != bit_digest(raw)).all()
+
+
+def made(probabilities, labels):
+    buffer = PredictionBuffer()
+    probabilities = np.asarray(probabilities, np.float32)
+    buffer.add(0, [f"i{n}" for n in range(len(labels))], np.asarray(labels), probabilities, probabilities)
+    return read_predictions(buffer.take(), ("cat", "dog", "eel"))
+
+
+def test_metrics_of_a_case_done_by_hand():
+    predictions = made([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]], [0, 1, 1, 2])
+    (top1,) = [one for one in topk(predictions) if one.metric == "top1"]
+    assert (top1.value, top1.n, top1.details["correct"]) == (0.75, 4, 3)
+    found = {one.metric: one.value for one in calibration(predictions)}
+    brier = np.mean([0.09 + 0.04 + 0.01, 0.01 + 0.04 + 0.01, 0.36 + 0.49 + 0.01, 0.04 + 0.09 + 0.25])
+    assert found["brier"] == pytest.approx(brier, abs=1e-6)
+    assert found["nll"] == pytest.approx(-np.log([0.7, 0.8, 0.3, 0.5]).mean(), abs=1e-6)
+    assert found["ece"] == pytest.approx((0.3 + 0.2 + 0.6 + 0.5) / 4, abs=1e-6)
+
+
+def test_recall_per_class_leaves_out_classes_with_hardly_any_input():
+    probabilities = np.tile([0.9, 0.1, 0.0], (12, 1))
+    predictions = made(probabilities, [0] * 6 + [1] * 5 + [2])
+    found = {one.details["class"]: one.value for one in per_class(predictions)}
+    assert found == {"cat": 1.0, "dog": 0.0}
+
+
+def test_a_perfectly_calibrated_model_has_no_calibration_error():
+    generator = np.random.default_rng(1)
+    confidence = generator.uniform(0.3, 1, 200_000)
+    correct = (generator.uniform(size=confidence.size) < confidence).astype(float)
+    assert expected_calibration_error(confidence, correct) < 0.01
+    assert expected_calibration_error(confidence, np.zeros_like(correct)) == pytest.approx(confidence.mean())
+
+
+def test_what_is_not_finite_is_refused_with_the_input_named():
+    with pytest.raises(ModelError, match="first for input i1"):
+        made([[0.5, 0.5], [np.nan, 1.0]], [0, 1])
+
+
+def test_a_label_beyond_the_outputs_is_refused():
+    with pytest.raises(ModelError, match="class 5"):
+        made([[0.5, 0.5]], [5])
