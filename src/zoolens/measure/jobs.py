@@ -151,7 +151,8 @@ def _jobs_of(entry: Entry, wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
             if unmet:
                 reasons += unmet
                 continue
-            isolate = wanted.isolate or environment is not None or entry.manifest.code is not None
+            needs_own_process = runtime.fragile is not None or entry.manifest.code is not None
+            isolate = wanted.isolate or environment is not None or needs_own_process
             jobs.append(Job(entry, asset, runtime, wanted.options, environment, isolate))
     if not jobs:
         raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(reasons))}.")

@@ -110,9 +110,9 @@ def torch_fixed_point(given: int, wanted: int, kernel: str, antialias: bool) -> 
     if antialias:
         weights = antialiased(given, wanted, kernel).astype(np.float64)
     else:
-        weights = _gathered(given, (np.arange(wanted) + 0.5) * (given / wanted) - 0.5, kernel)
+        weights = _gathered(given, _centres(given, wanted), kernel)
     largest = float(weights.max())
-    places = next(places for places in range(22) if int(0.5 + largest * (1 << (places + 1))) >= 1 << 15)
+    places = next((p for p in range(22) if int(0.5 + largest * (1 << (p + 1))) >= 1 << 15), 22)
     return _stepped(weights, 1 << places).astype(np.float32)
 
 
@@ -138,11 +138,16 @@ def opencv_rows(given: int, wanted: int, method: str) -> tuple[NDArray[np.intp],
     return np.clip(rows, 0, given - 1).astype(np.intp), weights
 
 
+def _centres(given: int, wanted: int) -> _Real:
+    """Output centres in input pixels."""
+    return np.asarray((np.arange(wanted) + 0.5) * (given / wanted) - 0.5, np.float64)
+
+
 def _opencv_positions(given: int, wanted: int, method: str) -> _Real:
-    outputs = np.arange(wanted, dtype=np.float64)
     if method != "area":
-        return (outputs + 0.5) * (given / wanted) - 0.5
+        return _centres(given, wanted)
     # growing by "area": the nearest pixel, blended with the next only where an output straddles both
+    outputs = np.arange(wanted, dtype=np.float64)
     growth = wanted / given
     base = np.floor(outputs * (1 / growth))
     fraction = ((outputs + 1) - (base + 1) * growth).astype(np.float32)
@@ -150,7 +155,7 @@ def _opencv_positions(given: int, wanted: int, method: str) -> _Real:
 
 
 def _float_positions(given: int, wanted: int) -> _Real:
-    """Output centres in input pixels, with the rounding of float32 that torch and TensorFlow compute them in."""
+    """Output centres with the rounding of float32 that torch and TensorFlow compute them in."""
     scale = np.float32(given) / np.float32(wanted)
     positions = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
     return np.asarray(positions, np.float64)

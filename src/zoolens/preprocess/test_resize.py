@@ -107,6 +107,12 @@ def test_any_size_gives_the_size_asked_for_and_a_flat_image_stays_flat(kind, hav
     np.testing.assert_allclose(result, value, atol=1 if library == "opencv" else 1e-3)
 
 
+def test_shrinking_ten_thousandfold_is_a_mean():
+    strip = np.full((1, 20_000, 3), 100, np.uint8)
+    strip[:, ::2] = 200
+    assert np.abs(resize(strip, (1, 2), "bilinear", "torchvision").astype(int) - 150).max() <= 2
+
+
 @pytest.mark.parametrize(
     ("height", "width", "size", "wanted"),
     [

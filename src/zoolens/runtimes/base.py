@@ -144,6 +144,7 @@ class Runtime(ABC):
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     modes: ClassVar[tuple[str, ...]] = ()
     cannot: ClassVar[Mapping[str, str]] = {}  # ability -> why not
+    fragile: ClassVar[str | None] = None  # why a model can take the process down: evaluations then run it in its own
 
     @abstractmethod
     def load_library(self) -> Any:
@@ -171,13 +172,17 @@ class Runtime(ABC):
             raise
         except Exception as error:
             raise ModelError(
-                f"{self.name} cannot open {model.path().name} as {model.format}: {first_line(error)}",
+                f"{self.name} cannot open {model.path().name} as {model.format}: {self.reason(error)}",
                 hint="Is the file complete, and is the format in the manifest right?",
             ) from error
         session.phases = {"load": ready - started, "compile": time.perf_counter() - ready}
         if options.precision != "default":
             _insist_on_precision(session, model, options.precision)
         return session
+
+    def reason(self, error: BaseException) -> str:
+        """The telling line of what the framework raised; override where that is not the first one."""
+        return first_line(error)
 
     def library(self) -> Any:
         """`load_library`, with a missing framework explained."""

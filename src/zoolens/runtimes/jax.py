@@ -45,6 +45,7 @@ class Jax(Runtime):
         "set_threads": "XLA's thread pool is made once per process and has no setting",
         "compile_mode": "a program is always compiled",
     }
+    fragile = "damaged files can crash the compiler that reads them"
 
     def load_library(self) -> Any:
         import jax

@@ -81,7 +81,7 @@ class OnnxSession(Session):
         precision = self._graph.precision()
         return Effective(
             provider=self._session.get_providers()[0],
-            precision=precision.replace("float16", "float32") if precision == "float16" else precision,
+            precision="float32" if precision == "float16" else precision,
             threads=self._threads,
             details={"weights": precision},
         )

@@ -44,6 +44,7 @@ class OpenCv(Runtime):
     distributions = ("opencv-python-headless",)
     extra = "opencv"
     cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a network is prepared when it first sees an input"}
+    fragile = "some ONNX graphs end the process (SIGFPE) when the batch size changes"
 
     def load_library(self) -> Any:
         import cv2
@@ -78,6 +79,8 @@ class OpenCvSession(Session):
         self._output_names = list(loaded.net.getUnconnectedOutLayersNames())
         self.inputs = loaded.inputs
         self.outputs = ()
+        # Only the first row of an int8 batch is computed right (4.14): such nets see one input at a time.
+        self._one_by_one = self._quantised()
         blanks = {spec.name: np.zeros(_example_shape(spec), spec.dtype) for spec in self.inputs}
         free = self.inputs[0].shape[0] is None
         self.outputs = tuple(
@@ -87,6 +90,10 @@ class OpenCvSession(Session):
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds, any_batch=True)  # OpenCV converts some types silently and crashes on others
+        rows = len(feeds[self.inputs[0].name])
+        if self._one_by_one and rows > 1:
+            singles = [self.predict({name: array[i : i + 1] for name, array in feeds.items()}) for i in range(rows)]
+            return {name: np.concatenate([one[name] for one in singles]) for name in self._output_names}
         try:
             with _threads(self._cv2, self._threads):
                 for spec in self.inputs:
@@ -100,13 +107,15 @@ class OpenCvSession(Session):
         return named
 
     def effective(self) -> Effective:
-        kinds = [self._net.getLayer(int(i)).type for i in range(1, len(self._net.getLayerNames()) + 1)]
-        quantised = any(kind.endswith("Int8") for kind in kinds)
         return Effective(
             provider="OpenCV CPU",
-            precision="int8" if quantised else "float32",
+            precision="int8" if self._quantised() else "float32",
             threads=self._threads or int(self._cv2.getNumThreads()),
         )
+
+    def _quantised(self) -> bool:
+        kinds = (self._net.getLayer(int(i)).type for i in range(1, len(self._net.getLayerNames()) + 1))
+        return any(kind.endswith("Int8") for kind in kinds)
 
     def count_parameters(self) -> int:
         return self._parameters
@@ -146,7 +155,10 @@ def _example_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _caffe_inputs(graph: str) -> tuple[TensorSpec, ...]:
-    """Names and shapes from the text graph: `input:` with `input_shape` or `input_dim`, or layers of type Input."""
+    """Names and shapes from the text graph: `input:` with `input_shape` or `input_dim`, or layers of type Input.
+
+    The batch a Caffe file states is a habit, not a limit: it is given as free.
+    """
     text = re.sub(r"#[^\n]*", "", graph)
     first_layer = re.search(r"\blayers?\s*\{", text)
     head = text[: first_layer.start()] if first_layer else text
@@ -161,7 +173,7 @@ def _caffe_inputs(graph: str) -> tuple[TensorSpec, ...]:
             f"The Caffe graph declares {len(names)} inputs and {len(dims)} dimensions; four belong to each.",
             hint="Is it the deploy version of the graph, with `input` and `input_shape`?",
         )
-    return tuple(TensorSpec(name, tuple(dims[4 * i : 4 * i + 4]), "float32") for i, name in enumerate(names))
+    return tuple(TensorSpec(name, (None, *dims[4 * i + 1 : 4 * i + 4]), "float32") for i, name in enumerate(names))
 
 
 def _blob_elements(net: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -54,6 +55,9 @@ class OpenVino(Runtime):
             _check_ir_weights(weights.stat().st_size, model.path().read_text(encoding="utf-8"))
             return core.read_model(model.path(), weights)
         return core.read_model(model.path())
+
+    def reason(self, error: BaseException) -> str:
+        return _reason(error)
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
         return OpenVinoSession(self.load_library(), loaded, model, options)
@@ -163,11 +167,7 @@ def _executed_layers(compiled: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_weight(op: Any) -> bool:
-    if op.get_type_name() != "Constant" or not op.shape:
-        return False
-    if op.get_element_type().to_string() not in _WEIGHT_TYPES and op.get_element_type().get_type_name() not in (
-        _WEIGHT_TYPES
-    ):
+    if op.get_type_name() != "Constant" or not op.shape or op.get_element_type().get_type_name() not in _WEIGHT_TYPES:
         return False
     return all(
         target.get_index() not in _NOT_WEIGHTS.get(target.get_node().get_type_name(), ())
@@ -177,8 +177,6 @@ def _is_weight(op: Any) -> bool:
 
 def _check_ir_weights(available: int, graph: str) -> None:
     """Every constant in the graph lies inside the weights file (the plug-in reads them through a memory map)."""
-    import re
-
     for offset, size in re.findall(r'offset="(\d+)"[^>]*?size="(\d+)"', graph):
         if int(offset) + int(size) > available:
             raise ModelError(
@@ -187,7 +185,7 @@ def _check_ir_weights(available: int, graph: str) -> None:
             )
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """OpenVINO's first line says where in its sources; the cause is in a later one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("Exception from", "Check ", "[", "FrontEnd API"))]

@@ -59,7 +59,7 @@ def support_markdown() -> str:
             _line([row.name, ", ".join(row.formats), ", ".join(row.devices), ", ".join(row.modes) or "default", *marks])
         )
         reasons += [
-            f"- {row.name} cannot {ability.replace('_', ' ')}: {reason}."
+            f"- {row.name}, {ability.replace('_', ' ')}: {reason}."
             for ability, reason in row.abilities.items()
             if reason is not None
         ]

@@ -59,5 +59,20 @@ def test_an_input_layer_declares_the_input_too(tmp_path):
     files.path().write_text(head.replace('input: "image"', "") + layer + "\n" + rest)
     with OpenCv().open(files) as session:
         assert session.inputs[0].name == "image"
-        assert session.inputs[0].shape == (1, 3, 8, 8)
+        assert session.inputs[0].shape == (None, 3, 8, 8)
         session.predict(RuntimeContract.feeds(session))
+
+
+def test_int8_batches_are_computed_right_for_every_row():
+    """OpenCV 4.14 itself gets only the first row of an int8 batch right."""
+    pytest.importorskip("onnxruntime")
+    from zoolens.runtimes.onnxruntime import OnnxRuntime
+    from zoolens.zoos.demo import MODELS_FOLDER
+
+    files = ModelFiles("onnx", {"model": MODELS_FOLDER / "lenet-int8.onnx"})
+    batch = np.random.default_rng(0).normal(size=(8, 28, 28)).astype(np.float32)
+    with OpenCv().open(files) as ours, OnnxRuntime().open(files) as theirs:
+        (mine,) = ours.predict({ours.inputs[0].name: batch}).values()
+        (expected,) = theirs.predict({theirs.inputs[0].name: batch}).values()
+    assert (mine.argmax(1) == expected.argmax(1)).all()
+    np.testing.assert_allclose(mine, expected, atol=1.0)

@@ -95,3 +95,13 @@ def test_weights_shorter_than_the_graph_says(tmp_path):
     files.path("weights").write_bytes(files.path("weights").read_bytes()[:-4])
     with pytest.raises(ModelError, match="reads up to byte"):
         OpenVino().open(files)
+
+
+def test_what_cannot_be_converted_is_named(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    files = models.onnx(tmp_path)
+    model = onnx.load(str(files.path()))
+    model.graph.node[1].op_type = "Reloo"
+    onnx.save(model, str(files.path()))
+    with pytest.raises(ModelError, match="Reloo"):
+        OpenVino().open(files)

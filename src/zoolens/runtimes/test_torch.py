@@ -107,6 +107,12 @@ def test_tuples_and_dicts_name_their_outputs(tmp_path):
             np.testing.assert_array_equal(answers[wanted[-1]], images * 2)
 
 
+def test_a_failure_inside_torchscript_names_its_cause(tmp_path):
+    wrong = (replace(models.declared()[0], shape=(1, 7, 8, 8)),)
+    with pytest.raises(ModelError, match="channels"):
+        Torch().open(replace(models.torchscript(tmp_path), inputs=wrong))
+
+
 # --- weights and architectures
 
 

@@ -47,6 +47,9 @@ class Torch(Runtime):
             reason = "torch.compile takes exported programs and bare weights, not TorchScript."
             raise UnsupportedAbility(self.name, "compile a torchscript model", reason)
 
+    def reason(self, error: BaseException) -> str:
+        return _reason(error)
+
     def load(self, model: ModelFiles, options: Options) -> Any:
         torch = self.load_library()
         if model.format == "torchscript":
@@ -87,7 +90,7 @@ class TorchSession(Session):
         try:
             answers = self._run(self._call, [feeds[spec.name] for spec in self.inputs])
         except Exception as error:
-            raise ModelError(f"torch failed while running the model: {first_line(error)}") from error
+            raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
         # Copies: a module may answer with a view of its input or of a buffer it keeps.
         arrays = [answer.numpy().copy() for answer in answers.values()]
         named = {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
@@ -171,6 +174,12 @@ def _named(torch: Any, answer: Any) -> dict[str, Any]:
         if named:
             return named
     raise ModelError(f"The model answers with a {type(answer).__name__}, not with tensors.")
+
+
+def _reason(error: BaseException) -> str:
+    """TorchScript puts the cause last, below a listing of its code; everything else puts it first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines and "TorchScript interpreter" in lines[0] else first_line(error)
 
 
 def _dtype(tensor: Any) -> str:

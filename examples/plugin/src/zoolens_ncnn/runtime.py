@@ -46,6 +46,7 @@ class Ncnn(Runtime):
                 setattr(net.opt, name, False)
         graph, weights = model.path(), model.path("weights")
         _check_graph(graph.read_bytes())
+        _check_weights(weights.read_bytes()[:4])
         if net.load_param(str(graph)) != 0:
             raise ModelError(f"ncnn cannot read the graph {graph.name}.", hint="Is it a .param file in text form?")
         if net.load_model(str(weights)) != 0:
@@ -66,8 +67,9 @@ class NcnnSession(Session):
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)
         extractor = self._net.create_extractor()
-        # clone: ncnn keeps no copy of its own, and the caller's array must stay as it is
-        extractor.input(self.inputs[0].name, self._library.Mat(feeds[self.inputs[0].name][0]).clone())
+        # ncnn reads raw memory and keeps no copy of its own: it must be contiguous, and not the caller's
+        image = np.ascontiguousarray(feeds[self.inputs[0].name][0])
+        extractor.input(self.inputs[0].name, self._library.Mat(image).clone())
         failed, answer = extractor.extract(self.outputs[0].name)
         if failed:
             raise ModelError("ncnn failed while running the model.", hint="Are the weights those of this graph?")
@@ -80,6 +82,12 @@ class NcnnSession(Session):
 
     def close(self) -> None:
         self._net = None
+
+
+def _check_weights(start: bytes) -> None:
+    """Weights are raw numbers behind a tag that says how they are stored; anything else there is no weights file."""
+    if int.from_bytes(start, "little") not in (0, 0x01306B47, 0x000D4B38, 0x0002C056):
+        raise ModelError("This is not an ncnn .bin file.", hint="It should start with a storage tag.")
 
 
 def _check_graph(text: bytes) -> None:
