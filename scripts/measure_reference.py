@@ -108,7 +108,7 @@ def main() -> None:
                 outcomes = list(carry_out(plan(path, task, assets), store, bars))
                 found = rows(store, path, task, outcomes)
                 lines += found
-                bars.say("\n".join(found).replace("[", "\\["))
+                bars.say("\n".join(found))
     if chosen.write:
         begin, end = "<!-- measured -->", "<!-- end -->"
         text = PAGE.read_text(encoding="utf-8")

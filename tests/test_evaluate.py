@@ -6,6 +6,7 @@ import pytest
 import zoolens
 from zoolens.measure import stages
 from zoolens.measure.evaluate import evaluate
+from zoolens.measure.progress import Silent
 
 QUICK = {"cold": False}
 
@@ -64,7 +65,7 @@ def test_predictions_resume_where_they_stopped(home, fake_model, data, monkeypat
     monkeypatch.setattr(stages, "SECONDS_BETWEEN_PARTS", 0.0)
     seen = []
 
-    class StopAfterFour(stages.Silent):
+    class StopAfterFour(Silent):
         def advance(self, steps):
             seen.append(steps)
             if len(seen) == 5:  # the first call tells how much was done before

@@ -6,9 +6,8 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-from zoolens.measure.jobs import Job
 
 
 class Bars:
@@ -37,9 +36,9 @@ class Bars:
     ) -> None:
         self._progress.stop()
 
-    def begin(self, job: Job, stage: str, total: int | None) -> None:
+    def begin(self, title: str, stage: str, total: int | None) -> None:
         self.end()
-        self._task = self._progress.add_task(f"{job.title}: {stage}", total=total)
+        self._task = self._progress.add_task(escape(f"{title}: {stage}"), total=total)
 
     def advance(self, steps: int) -> None:
         if self._task is not None:
@@ -51,4 +50,8 @@ class Bars:
             self._task = None
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
+        """A plain line, above the bars."""
+        self.show(escape(text))
+
+    def show(self, markup: str) -> None:
+        self._console.print(markup, highlight=False, soft_wrap=True)

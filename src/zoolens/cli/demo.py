@@ -47,7 +47,7 @@ def command(store: str | None) -> None:
         for outcome in carry_out(plan, opened, bars):
             outcomes.append(outcome)
             if outcome.failed:
-                bars.say(f"[red]✗[/] {outcome.title}: {(outcome.errors + outcome.warnings)[0]}")
+                bars.say(f"✗ {outcome.title}: {(outcome.errors + outcome.warnings)[0]}")
     print_outcomes(opened, outcomes, plan.batches)
     click.echo(
         f"\n{len(outcomes)} runs of 2,000 images in {time.monotonic() - started:.0f} s. Top-1 with its 95 % interval; "

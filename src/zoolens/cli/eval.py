@@ -99,7 +99,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         for outcome in carry_out(plan, store, bars):
             outcomes.append(outcome)
             if not chosen["as_json"]:
-                bars.say(_line(outcome))
+                bars.show(_line(outcome))
     (print_json if chosen["as_json"] else print_outcomes)(store, outcomes, plan.batches)
     failures = [outcome for outcome in outcomes if outcome.failed]
     if failures:

@@ -14,7 +14,7 @@ from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
-from zoolens.measure.stages import Progress, Silent
+from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, open_store

@@ -16,12 +16,12 @@ from zoolens import plugins
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
+from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
+from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
     Context,
-    Progress,
-    Silent,
     compute_metric,
     measure_batch_latency,
     measure_cold_start,
@@ -121,7 +121,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
     store.sweep()
     entries = find_models(plan.models)
     dataset = open_dataset(plan.data, limit=plan.limit, seed=plan.seed)
-    jobs, skipped = plan_jobs(entries, plan.wanted)
+    jobs, skipped = plan_jobs(entries, plan.wanted, progress)
     planned = {job.entry.ref for job in jobs}
     for one in skipped:
         yield _passed_over(one, failed=one.title not in planned)
@@ -139,6 +139,7 @@ def run_job(
     """All stages of one job. A failing stage is recorded and reported; the others still run."""
     with ExitStack() as stack:
         try:
+            _fetch(job, progress)
             run = _begin(job, plan, dataset, store, attempt)
             context = Context(
                 job=job,
@@ -154,6 +155,22 @@ def run_job(
         except ZoolensError as error:
             return Outcome(job.title, errors=(str(error),))
         return _Stages(context).carry_out(plan)
+
+
+def _fetch(job: Job, progress: Progress) -> None:
+    """Download what is not here yet, with a bar; files that are here cost nothing."""
+    seen = 0
+
+    def downloaded(done: int, total: int | None) -> None:
+        nonlocal seen
+        if not seen:
+            progress.begin(job.title, "download", total)
+        progress.advance(done - seen)
+        seen = done
+
+    resolve_asset(job.asset, job.entry.folder, fetch=True, progress=downloaded)
+    if seen:
+        progress.end()
 
 
 def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None) -> Run:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
 
 from zoolens import plugins
 from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Asset, Manifest
 from zoolens.measure.lock import installed_packages, resolve_stack
+from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import check, parse_requirements_text
 from zoolens.runtimes.environments import Environment, ensure_environment, parse_env
@@ -94,13 +97,16 @@ class Wanted:
     allow_code: bool = False
 
 
-def plan_jobs(entries: Sequence[Entry], wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
+def plan_jobs(
+    entries: Sequence[Entry], wanted: Wanted, progress: Progress | None = None
+) -> tuple[list[Job], list[Skipped]]:
+    """Every job that can be run, and what was asked for and cannot. Builds environments that are not there yet."""
     jobs: list[Job] = []
     skipped: list[Skipped] = []
     for entry in entries:
         try:
             _check_entry(entry, wanted)
-            found, passed_over = _jobs_of(entry, wanted)
+            found, passed_over = _jobs_of(entry, wanted, progress or Silent())
         except ZoolensError as error:
             skipped.append(Skipped(entry.ref, str(error)))
             continue
@@ -124,7 +130,7 @@ def _check_entry(entry: Entry, wanted: Wanted) -> None:
         )
 
 
-def _jobs_of(entry: Entry, wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
+def _jobs_of(entry: Entry, wanted: Wanted, progress: Progress) -> tuple[list[Job], list[Skipped]]:
     machine = describe_machine()
     clauses = parse_requirements_text(", ".join(t for t in (wanted.require, entry.manifest.requires) if t))
     jobs, reasons = [], []
@@ -145,9 +151,12 @@ def _jobs_of(entry: Entry, wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
             if not text and runtime.version() is None:
                 reasons.append(f"{name} is not installed{_how_to_get(runtime)}")
                 continue
-            environment = ensure_environment(parse_env(text), runtime) if text else None
+            environment = ensure_environment(parse_env(text), runtime, progress.say) if text else None
             installed = environment.freeze if environment else installed_packages()
-            unmet = check(clauses, runtime, machine, installed)
+            unmet = [
+                *check(clauses, runtime, machine, installed),
+                *_framework_mismatch(entry.manifest, runtime, installed),
+            ]
             if unmet:
                 reasons += unmet
                 continue
@@ -158,6 +167,15 @@ def _jobs_of(entry: Entry, wanted: Wanted) -> tuple[list[Job], list[Skipped]]:
         raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(reasons))}.")
     asked_for = reasons if wanted.runtimes else []
     return jobs, [Skipped(entry.ref, reason) for reason in asked_for]
+
+
+def _framework_mismatch(manifest: Manifest, runtime: Runtime, installed: Mapping[str, str]) -> Iterator[str]:
+    """The manifest's own version constraint, where the model runs in the framework that made it."""
+    made_with = manifest.framework
+    if made_with and made_with.version and made_with.name in runtime.distributions:
+        version = installed.get(made_with.name)
+        if version is None or not SpecifierSet(made_with.version).contains(version, prereleases=True):
+            yield f"the manifest asks for {made_with.name}{made_with.version} but {version or 'none'} is installed"
 
 
 def _how_to_get(runtime: Runtime) -> str:

@@ -29,7 +29,7 @@ def resolve_stack(runtime: Runtime, options: Options, environment: Environment |
     identity = {
         "protocol": PROTOCOL,
         "runtime": runtime.name,
-        "version": shaping[runtime.distributions[0]] if runtime.distributions else runtime.version(),
+        "version": (shaping[runtime.distributions[0]] if runtime.distributions else None) or runtime.version(),
         "packages": shaping,
         "environment": list(environment.spec.requirements) if environment else None,
         "python": platform.python_version(),

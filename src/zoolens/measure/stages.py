@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
+from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.store.records import Observation, Provenance, Run
@@ -28,24 +29,6 @@ from zoolens.store.store import Store
 
 SECONDS_BETWEEN_PARTS = 2.0  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
-
-
-class Progress(Protocol):
-    """What long work tells whoever watches. The command line draws bars from it."""
-
-    def begin(self, job: Job, stage: str, total: int | None) -> None: ...
-
-    def advance(self, steps: int) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class Silent:
-    def begin(self, job: Job, stage: str, total: int | None) -> None: ...
-
-    def advance(self, steps: int) -> None: ...
-
-    def end(self) -> None: ...
 
 
 @dataclass
@@ -73,14 +56,14 @@ def predict_all(context: Context) -> list[Observation]:
     have written a part first, ours is dropped and we go on behind its parts: nothing is doubled, nothing left out.
     """
     size = len(context.dataset)
-    context.progress.begin(context.job, "predictions", size)
+    context.progress.begin(context.job.title, "predictions", size)
     while True:
         parts = context.store.parts(context.run.id, KIND)
         done = sum(part.rows for part in parts)
         context.progress.advance(done)
         if done >= size or _predict_from(context, done, len(parts)):
             break
-        context.progress.begin(context.job, "predictions", size)
+        context.progress.begin(context.job.title, "predictions", size)
     context.progress.end()
     return []  # the answers are facts in bulk; figures come from the metrics
 
@@ -188,7 +171,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
         return list(latency_observations(LatencySamples.from_table(store.table(run.id, kind)), batch))
     subject = context.subject()
-    context.progress.begin(context.job, f"latency, batch {batch}", None)
+    context.progress.begin(context.job.title, f"latency, batch {batch}", None)
     feeds = {subject.input.name: subject.inputs(context.dataset, batch)}
     session = subject.session
     try:
@@ -212,7 +195,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
 
 def measure_cold_start(context: Context) -> list[Observation]:
     """A fresh process, opened and run once, several times over. Files come from the page cache; that is said."""
-    context.progress.begin(context.job, "cold start", context.cold_repeats)
+    context.progress.begin(context.job.title, "cold start", context.cold_repeats)
     feed = context.subject().inputs(context.dataset, context.subject().fixed_batch or 1)
     phases: dict[str, list[float]] = {}
     peaks: list[float] = []

@@ -132,3 +132,14 @@ def test_labels_from_a_file_inside_the_folder_only(tmp_path):
         labels_of(Output(labels_file="link.txt"), folder)
     with pytest.raises(ManifestError, match="no folder"):
         labels_of(Output(labels_file="names.txt"), None)
+
+
+def test_scores_dequantised_inside_the_model_may_miss_one_by_their_rounding():
+    """1,000 softmax scores rounded to 1/256: most of a flat tail is lost, and that is no mistake of the manifest."""
+    scores = np.zeros((1, 1000), np.float32)
+    scores[0, :3] = [100 / 256, 60 / 256, 7 / 256]
+    output = Output(scores="probabilities")
+    assert build_scores(output, TensorSpec("y", (1, 1000), "float32"))(scores)[0, 0] == np.float32(100 / 256)
+    scores[0, 0] += 0.001  # not a whole step: these are not rounded probabilities
+    with pytest.raises(ModelError, match="add up to"):
+        build_scores(output, TensorSpec("y", (1, 1000), "float32"))(scores)

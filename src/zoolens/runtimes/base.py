@@ -227,13 +227,13 @@ class Runtime(ABC):
 
     def version(self) -> str | None:
         """Version of the framework, read from package metadata without importing it; None: not installed."""
-        if not self.distributions:
-            return "built-in"
-        for name in self.distributions[:1]:
-            try:
-                return metadata.version(name)
-            except metadata.PackageNotFoundError:
-                return None
+        return installed_version(self.distributions[0]) if self.distributions else "built-in"
+
+
+def installed_version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return None
 
 

@@ -80,7 +80,7 @@ class OpenCvSession(Session):
         self.inputs = loaded.inputs
         self.outputs = ()
         # Only the first row of an int8 batch is computed right (4.14): such nets see one input at a time.
-        self._one_by_one = self._quantised()
+        self._one_by_one = any(kind.endswith(("Int8", "Quantize")) for kind in self._layer_kinds())
         blanks = {spec.name: np.zeros(_example_shape(spec), spec.dtype) for spec in self.inputs}
         free = self.inputs[0].shape[0] is None
         self.outputs = tuple(
@@ -109,13 +109,12 @@ class OpenCvSession(Session):
     def effective(self) -> Effective:
         return Effective(
             provider="OpenCV CPU",
-            precision="int8" if self._quantised() else "float32",
+            precision="int8" if any(kind.endswith("Int8") for kind in self._layer_kinds()) else "float32",
             threads=self._threads or int(self._cv2.getNumThreads()),
         )
 
-    def _quantised(self) -> bool:
-        kinds = (self._net.getLayer(int(i)).type for i in range(1, len(self._net.getLayerNames()) + 1))
-        return any(kind.endswith("Int8") for kind in kinds)
+    def _layer_kinds(self) -> list[str]:
+        return [self._net.getLayer(int(i)).type for i in range(1, len(self._net.getLayerNames()) + 1)]
 
     def count_parameters(self) -> int:
         return self._parameters

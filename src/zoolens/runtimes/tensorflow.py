@@ -24,6 +24,7 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_feeds,
     first_line,
+    installed_version,
 )
 from zoolens.runtimes.tensorflowgraph import check_graph, check_keras, check_keras_h5, check_saved_model
 
@@ -50,13 +51,16 @@ class TensorFlow(Runtime):
     summary = "TensorFlow and Keras, CPU"
     formats = ("tf-savedmodel", "tf-frozen", "keras", "keras-h5")
     requirements = ("tensorflow", "tf_keras")
-    distributions = ("tensorflow-cpu", "keras", "tf_keras")
+    distributions = ("tensorflow", "keras", "tf_keras")
     extra = "tensorflow"
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a graph made for one batch size runs with that one only",
         "set_threads": "TensorFlow fixes its thread pools once per process, at its first operation",
         "compile_mode": "graphs are optimised when they are made; XLA would be another compiler",
     }
+
+    def version(self) -> str | None:
+        return super().version() or installed_version("tensorflow-cpu")  # the same library under another name
 
     def load_library(self) -> Any:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -66,17 +70,6 @@ class TensorFlow(Runtime):
         with _quiet_stderr():
             import tensorflow
         return tensorflow
-
-    def version(self) -> str | None:
-        """The same library comes as two distributions."""
-        from importlib import metadata
-
-        for distribution in ("tensorflow-cpu", "tensorflow"):
-            try:
-                return metadata.version(distribution)
-            except metadata.PackageNotFoundError:
-                continue
-        return None
 
     def load(self, model: ModelFiles, options: Options) -> Loaded:
         return _LOADERS[model.format](self.load_library(), model)
@@ -206,12 +199,31 @@ def _load_keras(tf: Any, model: ModelFiles) -> Loaded:
 
 
 def _load_keras_h5(tf: Any, model: ModelFiles) -> Loaded:
+    if model.architecture:
+        return _load_keras_weights(tf, model)
     check_keras_h5(model.path())
     try:
         import tf_keras
     except ImportError as error:
         raise MissingDependency("Reading a Keras-2 .h5 file", "tf_keras", "tensorflow") from error
     return _from_keras(tf, tf_keras.models.load_model(str(model.path()), compile=False))
+
+
+def _load_keras_weights(tf: Any, model: ModelFiles) -> Loaded:
+    """Bare weights of a Keras Applications network: arrays only, joined to a network built here."""
+    import keras
+
+    wanted: Mapping[str, Any] = model.architecture or {}
+    name = wanted.get("name") or ""
+    build = getattr(keras.applications, name, None) if name[:1].isupper() else None
+    if wanted.get("library") != "keras" or not callable(build):
+        raise ModelError(
+            f"TensorFlow cannot build the network {wanted.get('library')}:{name} that these weights belong to.",
+            hint="architecture.library is keras, and name a function of keras.applications such as ResNet50.",
+        )
+    network = build(weights=None, **wanted.get("arguments", {}))
+    network.load_weights(str(model.path()))
+    return _from_keras(tf, network)
 
 
 def _from_keras(tf: Any, network: Any) -> Loaded:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
+from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.opencv import OpenCv
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract

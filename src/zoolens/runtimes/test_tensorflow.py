@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 
+import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
@@ -173,3 +174,21 @@ def test_running_statistics_are_no_parameters(tmp_path):
     network.save(tmp_path / "bn.keras")
     with TensorFlow().open(ModelFiles("keras", {"model": tmp_path / "bn.keras"})) as session:
         assert session.count_parameters() == 4 * 3 + 3 + 3 + 3
+
+
+def test_bare_weights_of_a_keras_application_are_joined_to_its_network(tmp_path):
+    """What the keras zoo offers where weights were downloaded before."""
+    import keras
+
+    arguments = {"alpha": 0.25, "input_shape": [32, 32, 3], "classes": 7}
+    network = keras.applications.MobileNet(weights=None, **arguments)
+    network.save_weights(tmp_path / "mobilenet.weights.h5")
+    path = tmp_path / "mobilenet.weights.h5"
+    image = np.random.default_rng(0).normal(size=(2, 32, 32, 3)).astype(np.float32)
+    architecture = {"library": "keras", "name": "MobileNet", "arguments": arguments}
+    with TensorFlow().open(ModelFiles("keras-h5", {"model": path}, architecture)) as session:
+        (answer,) = session.predict({session.inputs[0].name: image}).values()
+    np.testing.assert_allclose(answer, network(image).numpy(), atol=1e-5)
+    for wrong in ({"library": "keras", "name": "NoSuchNet"}, {"library": "keras", "name": "os"}):
+        with pytest.raises(ModelError, match="cannot build"):
+            TensorFlow().open(ModelFiles("keras-h5", {"model": path}, wrong))
