@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 
 import click
 
 from zoolens.errors import ZoolensError
 
-_NEXT = """
-What to try next
-  zoolens runs                                   what was measured, kept in your store
-  zoolens compare {a} {b}              two runtimes, one model, input by input
-  zoolens runs show {a}                      everything about one run, and the stack it ran in
-  zoolens eval your-model.onnx --data your/images   your own model, on your own data
-  zoolens models                                 every zoo on this machine
-"""
+_NEXT = (
+    ("runs", "what was measured, kept in your store"),
+    ("compare {a} {b}", "two runtimes, one model, input by input"),
+    ("runs show {a}", "everything about one run, and the stack it ran in"),
+    ("eval your-model.onnx --data your/images", "your own model, on your own data"),
+    ("models", "every zoo on this machine"),
+)
 
 
 @click.command()
@@ -55,6 +57,13 @@ def command(store: str | None) -> None:
     )
     runs = [outcome.run.id[:8] for outcome in outcomes if outcome.run]
     if len(runs) > 1:
-        click.echo(_NEXT.format(a=runs[0], b=runs[1]))
+        click.echo("\nWhat to try next")
+        for words, what in _NEXT:
+            click.echo(f"  {_program()} {words.format(a=runs[0], b=runs[1]):40} {what}")
     if any(outcome.failed for outcome in outcomes):
         raise ZoolensError("Some evaluations failed; see above.")
+
+
+def _program() -> str:
+    """What to type: the bare name where the shell finds it, else the path we were called by."""
+    return "zoolens" if shutil.which("zoolens") else os.path.relpath(sys.argv[0])

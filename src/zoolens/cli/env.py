@@ -38,7 +38,7 @@ def list_() -> None:
     for one in found:
         click.echo(f"{one.key}  {', '.join(one.spec.requirements)}  ({len(one.freeze)} packages)")
     if not found:
-        click.echo("No environments yet. `zoolens eval … --env mxnet==1.9.1,numpy<1.24` builds one.")
+        click.echo("No environments yet. `zoolens eval … --env 'mxnet==1.9.1,numpy<1.24'` builds one.")
 
 
 @command.command()

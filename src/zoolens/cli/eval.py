@@ -116,5 +116,6 @@ def _line(outcome: Outcome) -> str:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
     if outcome.warnings:
         return f"[yellow]![/] {title}: {escape(outcome.warnings[0])}"
-    state = f"measured {len(outcome.measured)} stages" if outcome.measured else "already measured"
+    count = len(outcome.measured)
+    state = f"measured {count} stage{'s' if count > 1 else ''}" if count else "already measured"
     return f"[green]✓[/] {title}: {state}"

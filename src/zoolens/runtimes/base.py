@@ -15,9 +15,12 @@ documentation and the conformance tests all come from that declaration.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -235,6 +238,20 @@ def installed_version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+@contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """For native libraries that chat on the error stream whatever one sets; what fails is raised all the same."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def first_line(error: BaseException) -> str:

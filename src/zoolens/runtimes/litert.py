@@ -20,6 +20,7 @@ from zoolens.runtimes.base import (
     check_batch,
     check_feeds,
     first_line,
+    quiet_stderr,
 )
 from zoolens.runtimes.tflitefile import TfliteGraph, read_graph
 
@@ -53,8 +54,9 @@ class LiteRtSession(Session):
         self.outputs = tuple(_spec(detail) for detail in self._interpreter.get_output_details())
 
     def _start(self) -> None:
-        self._interpreter = self._library.Interpreter(model_path=self._path, num_threads=self._threads)
-        self._interpreter.allocate_tensors()
+        with quiet_stderr():  # it announces its delegate
+            self._interpreter = self._library.Interpreter(model_path=self._path, num_threads=self._threads)
+            self._interpreter.allocate_tensors()
         self._in = [int(detail["index"]) for detail in self._interpreter.get_input_details()]
         self._out = [int(detail["index"]) for detail in self._interpreter.get_output_details()]
         self._shapes = [tuple(map(int, detail["shape"])) for detail in self._interpreter.get_input_details()]

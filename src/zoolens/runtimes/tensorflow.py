@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Final
@@ -25,6 +24,7 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
     installed_version,
+    quiet_stderr,
 )
 from zoolens.runtimes.tensorflowgraph import check_graph, check_keras, check_keras_h5, check_saved_model
 
@@ -67,7 +67,7 @@ class TensorFlow(Runtime):
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
         if "tensorflow" in sys.modules:
             return sys.modules["tensorflow"]
-        with _quiet_stderr():
+        with quiet_stderr():  # it greets before its log level applies
             import tensorflow
         return tensorflow
 
@@ -119,20 +119,6 @@ class TensorFlowSession(Session):
 
     def close(self) -> None:
         self._loaded = Loaded(None, (), (), lambda _: (), None)
-
-
-@contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """TensorFlow greets on the error stream before its log level applies; a broken import raises all the same."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _spec(name: str, tensor: Any) -> TensorSpec:
