@@ -44,6 +44,8 @@ def dockerfile(run: Run) -> str:
             "# Build context: a checkout of zoolens beside this file, as ./zoolens",
             "COPY zoolens ./zoolens",
             "RUN pip install --no-cache-dir --no-deps ./zoolens",
+            "# Run it with your store and data mounted, such as",
+            "# docker run -v ~/.local/share/zoolens:/root/.local/share/zoolens -v /data:/data IMAGE",
             'ENTRYPOINT ["zoolens"]',
             f'CMD ["reproduce", "{run.id}"]',
             "",

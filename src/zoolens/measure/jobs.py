@@ -164,7 +164,9 @@ def _jobs_of(entry: Entry, wanted: Wanted, progress: Progress) -> tuple[list[Job
             isolate = wanted.isolate or environment is not None or needs_own_process
             jobs.append(Job(entry, asset, runtime, wanted.options, environment, isolate))
     if not jobs:
-        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(reasons))}.")
+        # A runtime for other formats is news only where none is for this one.
+        telling = [reason for reason in reasons if "does not run" not in reason] or reasons
+        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(telling))}.")
     asked_for = reasons if wanted.runtimes else []
     return jobs, [Skipped(entry.ref, reason) for reason in asked_for]
 

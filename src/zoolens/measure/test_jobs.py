@@ -1,0 +1,135 @@
+"""Which combinations are run, which are not and why, and what identifies the stack they run in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zoolens import plugins
+from zoolens.errors import ZoolensError
+from zoolens.manifests.schema import Framework, Manifest
+from zoolens.measure.containers import dockerfile, requirements_lock
+from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.lock import installed_packages, resolve_stack
+from zoolens.runtimes.base import Options
+from zoolens.runtimes.fake import Fake
+from zoolens.zoos.base import Entry, Weights
+
+
+@pytest.fixture
+def entry(tmp_path):
+    (tmp_path / "m.json").write_text('{"classes": 3}')
+    manifest = Manifest.model_validate(
+        {
+            "name": "m",
+            "inputs": [{"modality": "array", "shape": [None, 4], "layout": "NC"}],
+            "outputs": [{}],
+            "assets": [{"format": "fake", "files": [{"location": "m.json"}]}],
+        }
+    )
+    return Entry("file", manifest, Weights.PRESENT, tmp_path)
+
+
+def changed(entry, **fields):
+    return replace(entry, manifest=entry.manifest.model_copy(update=fields))
+
+
+def test_every_runtime_that_can_run_it_is_chosen(entry):
+    jobs, skipped = plan_jobs([entry], Wanted())
+    assert [job.runtime.name for job in jobs] == ["fake"]
+    assert not skipped
+
+
+def test_a_runtime_asked_for_that_cannot_run_it_is_named(entry):
+    jobs, skipped = plan_jobs([entry], Wanted(runtimes=("fake", "onnxruntime")))
+    assert [job.runtime.name for job in jobs] == ["fake"]
+    assert skipped[0].reason == "onnxruntime does not run fake"
+
+
+def test_structure_only_is_never_run(entry):
+    jobs, (skipped,) = plan_jobs([changed(entry, assets=())], Wanted())
+    assert not jobs
+    assert "structure only" in skipped.reason
+    assert "random" in skipped.reason
+
+
+def test_the_manifests_own_requirements_count(entry):
+    jobs, (skipped,) = plan_jobs([changed(entry, requires="cores>=100000")], Wanted())
+    assert not jobs
+    assert "cores" in skipped.reason
+
+
+def test_the_manifests_framework_version_counts_in_that_framework_only(entry, monkeypatch):
+    monkeypatch.setattr(Fake, "distributions", ("numpy",))
+    old = changed(entry, framework=Framework(name="numpy", version="<1"))
+    jobs, (skipped,) = plan_jobs([old], Wanted(runtimes=("fake",)))
+    assert not jobs
+    assert "asks for numpy<1 but" in skipped.reason
+    other = changed(entry, framework=Framework(name="torch", version="<1"))
+    assert len(plan_jobs([other], Wanted(runtimes=("fake",)))[0]) == 1
+
+
+def test_a_fragile_runtime_gets_a_process_of_its_own(entry, monkeypatch):
+    assert not plan_jobs([entry], Wanted())[0][0].isolate
+    monkeypatch.setattr(Fake, "fragile", "it is made of glass")
+    assert plan_jobs([entry], Wanted())[0][0].isolate
+
+
+def test_an_unknown_runtime_is_an_error_for_each_model(entry):
+    _, (skipped,) = plan_jobs([entry], Wanted(runtimes=("fakee",)))
+    assert "Did you mean fake" in skipped.reason
+
+
+def test_a_broken_plugin_does_not_stop_the_others(entry, monkeypatch):
+    load = plugins.load
+
+    def sometimes(group, name):
+        if name == "torch":
+            raise ZoolensError("broken")
+        return load(group, name)
+
+    monkeypatch.setattr(plugins, "load", sometimes)
+    jobs, _ = plan_jobs([entry], Wanted())
+    assert [job.runtime.name for job in jobs] == ["fake"]
+
+
+def test_options_and_versions_are_identity_and_unrelated_packages_are_not(monkeypatch):
+    plain = resolve_stack(Fake(), Options(), None)
+    assert resolve_stack(Fake(), Options(), None).fingerprint == plain.fingerprint
+    assert resolve_stack(Fake(), Options(precision="float32"), None).fingerprint != plain.fingerprint
+    packages = {**installed_packages(), "unrelated": "1.0"}
+    monkeypatch.setattr("zoolens.measure.lock.installed_packages", lambda: packages)
+    assert resolve_stack(Fake(), Options(), None).fingerprint == plain.fingerprint
+    packages["numpy"] = "0.0.1"
+    assert resolve_stack(Fake(), Options(), None).fingerprint != plain.fingerprint
+
+
+def test_installed_packages_are_those_that_metadata_knows():
+    from importlib.metadata import version
+
+    found = installed_packages()
+    assert found["numpy"] == version("numpy")
+    assert found["pyarrow"] == version("pyarrow")
+
+
+def test_the_exported_stack_pins_what_was_installed(entry):
+    import numpy as np
+
+    from zoolens.datasets.opening import open_dataset
+    from zoolens.measure.evaluate import EvaluationPlan, run_job
+    from zoolens.measure.progress import Silent
+    from zoolens.store.store import open_store
+
+    np.savez(entry.folder / "data.npz", x=np.random.default_rng(0).normal(size=(30, 4)), y=np.arange(30) % 3)
+    store = open_store(entry.folder / "store.sqlite")
+    (job,), _ = plan_jobs([entry], Wanted())
+    plan = EvaluationPlan(models=[], data=str(entry.folder / "data.npz"), batches=(), cold=False)
+    outcome = run_job(job, plan, open_dataset(plan.data), store, Silent())
+    assert not outcome.errors
+    lock = requirements_lock(outcome.run)
+    assert f"numpy=={np.__version__}\n" in lock
+    assert "zoolens==" not in lock
+    text = dockerfile(outcome.run)
+    assert f'CMD ["reproduce", "{outcome.run.id}"]' in text
+    assert "FROM python:3." in text
