@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from zoolens import plugins
+from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Framework, Manifest
 from zoolens.measure.containers import dockerfile, requirements_lock
+from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.lock import installed_packages, resolve_stack
+from zoolens.measure.progress import Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.fake import Fake
+from zoolens.store.store import open_store
 from zoolens.zoos.base import Entry, Weights
 
 
 @pytest.fixture
 def entry(tmp_path):
-    (tmp_path / "m.json").write_text('{"classes": 3}')
+    (tmp_path / "m.json").write_text('{"classes": 3, "input": [4]}')
     manifest = Manifest.model_validate(
         {
             "name": "m",
@@ -114,13 +119,6 @@ def test_installed_packages_are_those_that_metadata_knows():
 
 
 def test_the_exported_stack_pins_what_was_installed(entry):
-    import numpy as np
-
-    from zoolens.datasets.opening import open_dataset
-    from zoolens.measure.evaluate import EvaluationPlan, run_job
-    from zoolens.measure.progress import Silent
-    from zoolens.store.store import open_store
-
     np.savez(entry.folder / "data.npz", x=np.random.default_rng(0).normal(size=(30, 4)), y=np.arange(30) % 3)
     store = open_store(entry.folder / "store.sqlite")
     (job,), _ = plan_jobs([entry], Wanted())
