@@ -205,3 +205,18 @@ def test_interrupt_keeps_what_was_done(home, fake_model, data):
     assert process.returncode == 130
     assert "goes on from there" in err
     assert "Traceback" not in err
+
+
+def test_allowed_code_with_several_decoding_threads(zoolens, manifest, tmp_path, fake_model):
+    """Threads that prepare inputs and the one that predicts share one worker: their answers must not mix."""
+    fake_model("m", behaviour="label_leak")
+    pixels = np.random.default_rng(0).integers(0, 256, (120, 8, 8), np.uint8)
+    for index, image in enumerate(pixels):
+        folder = tmp_path / "photos" / str(image[0, 0] % 10)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{index:03}.png")
+    code = "code:\n  preprocess: |\n    def preprocess(image):\n        return image[:, :, 0].astype('float32')\n"
+    model = manifest("m.json", "fake", more=code)
+    done = zoolens("eval", model, "--data", tmp_path / "photos", "--allow-code", "--no-cold", "--decode-threads", 3)
+    assert done.returncode == 0, done.stderr
+    assert "100.0 %" in done.stdout

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zoolens.cli.text import count, figure, with_interval
+from zoolens.cli.text import count, figure, stack_label, with_interval
 from zoolens.measure.evaluate import Outcome
 from zoolens.store.records import Observation
 from zoolens.store.store import Store
@@ -49,12 +49,10 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     assert run is not None
     found = observations_by_name(store, run.id)
     first = f"batch={batches[0]}"
-    precision = run.resolved.get("precision")
-    runtime = run.stack.runtime + (f" ({precision})" if precision and precision != "float32" else "")
     return [
         run.id[:8],
         run.model.ref.partition("@")[0],
-        runtime,
+        stack_label(run),
         with_interval(found.get(("top1", ""))),
         _value(found.get(("ece", ""))),
         *(_value(found.get(("latency_p50", f"batch={batch}"))) for batch in batches),

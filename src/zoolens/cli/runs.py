@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.text import count, figure, provenance_mark, with_interval
+from zoolens.cli.text import count, figure, provenance_mark, stack_label, with_interval
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observa
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("run", "when", "model", "dataset", "runtime", "precision"):
+    for name in ("run", "when", "model", "dataset", "runtime"):
         table.add_column(name, no_wrap=name in ("run", "when"), overflow="fold")
     table.add_column("top-1 [95 %]", justify="right", no_wrap=True)
     table.add_column("p50", justify="right", no_wrap=True)
@@ -141,8 +141,7 @@ def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observa
             _when(run),
             run.model.ref,
             run.dataset.name,
-            f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
-            run.precision or "–",
+            stack_label(run),
             with_interval(_top1(known)),
             _without_interval(main_latency(known)),
             _state(run),

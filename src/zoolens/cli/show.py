@@ -74,7 +74,10 @@ def _facts(entry: Entry) -> Iterator[str]:
     if manifest.requires:
         yield f"requires    {manifest.requires}"
     if manifest.code:
-        yield "code        carries Python of its own, which runs only with --allow-code"
+        yield "code        carries Python of its own, which runs only with --allow-code:"
+        for name, source in manifest.code.model_dump(exclude_none=True).items():
+            yield f"  {name}"
+            yield from (f"    | {line}" for line in source.splitlines())
     yield from (f"see         {reference}" for reference in manifest.references)
 
 

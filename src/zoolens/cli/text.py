@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.store.records import Observation, Provenance
+from zoolens.store.records import Observation, Provenance, Run
 
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -52,6 +52,17 @@ def with_interval(observation: Observation | None) -> str:
 
 def provenance_mark(observation: Observation) -> str:
     return "" if observation.provenance is Provenance.MEASURED else f" ({observation.provenance})"
+
+
+def stack_label(run: Run) -> str:
+    """Runtime and version, and what sets this stack apart: mode, precision, an environment of its own."""
+    apart = [
+        run.stack.identity.get("options", {}).get("mode"),
+        run.precision,
+        "own environment" if run.stack.identity.get("environment") else None,
+    ]
+    notes = [note for note in apart if note not in (None, "default", "float32")]
+    return f"{run.stack.runtime} {run.stack.version or ''}".rstrip() + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _three_digits(value: float) -> str:

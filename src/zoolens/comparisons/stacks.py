@@ -42,8 +42,8 @@ def likely_cause(a: Run, b: Run, differ: bool) -> str | None:
         return None
     precision_a, precision_b = a.resolved.get("precision"), b.resolved.get("precision")
     if precision_a and precision_b and precision_a != precision_b:
-        evidence = {**a.resolved.get("details", {}), **b.resolved.get("details", {})}.get("exec_types", "")
-        named = f" (layers ran as {evidence})" if evidence else ""
+        kernels = [run.resolved.get("details", {}).get("kernels", "") for run in (a, b)]
+        named = "".join(f" ({side} ran {names})" for side, names in zip("AB", kernels, strict=True) if names)
         check = " Evaluate with --precision float32 to see whether the difference goes away."
         lowered = "float16" in precision_a + precision_b  # also bfloat16: the runtime's choice, not the file's
         return f"A computed in {precision_a}, B in {precision_b}{named}.{check if lowered else ''}"

@@ -14,9 +14,9 @@ from zoolens.errors import DatasetError
 class Subset(Dataset):
     """Some samples of a dataset in a given order; the samples keep their ids."""
 
-    def __init__(self, parent: Dataset, indices: NDArray[np.int64]) -> None:
+    def __init__(self, parent: Dataset, indices: NDArray[np.int64], which: str) -> None:
         self.parent = parent
-        self.name = parent.name
+        self.name = f"{parent.name} ({which})"
         self.classes = parent.classes
         self._indices = indices
         self._index_list: list[int] = indices.tolist()
@@ -49,9 +49,9 @@ def select(dataset: Dataset, limit: int | None, seed: int | None = None) -> Data
     if limit < 1:
         raise DatasetError(f"A limit of {limit} leaves no samples.", hint="Give 1 or more.")
     if seed is None:
-        return Subset(dataset, np.arange(limit, dtype=np.int64))
+        return Subset(dataset, np.arange(limit, dtype=np.int64), f"first {limit}")
     if seed < 0:
         raise DatasetError(f"The seed {seed} is negative.", hint="Give 0 or more.")
     # raw bits, since numpy promises those for ever and the sampling built on them only for one version
     ranks = np.argsort(np.random.PCG64(seed).random_raw(len(dataset)), kind="stable")
-    return Subset(dataset, np.sort(ranks[:limit]).astype(np.int64))
+    return Subset(dataset, np.sort(ranks[:limit]).astype(np.int64), f"{limit} of seed {seed}")

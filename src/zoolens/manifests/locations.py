@@ -116,7 +116,7 @@ def _inside_folder(location: str, folder: Path | None) -> Path:
         )
     path = (root / location).resolve()
     if not path.is_relative_to(root) or path == root:
-        raise AssetError(f"{location} leads out of the manifest's folder {folder}.", hint="Put the file inside it.")
+        raise AssetError(f"{location} leads out of the manifest's folder {root}.", hint="Put the file inside it.")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Did the operating system let us run? Run-queue delay and context switches of a process's busy threads.
+"""Did the operating system let us run? Run-queue delay and context switches of our busy threads.
 
 On a shared machine most slow samples are slow because another process had the core. The kernel counts, per thread,
 how long it was ready to run but waited (`/proc/PID/task/TID/schedstat`: time on a core, time waiting, times
@@ -31,8 +31,8 @@ class Waiting:
 class ThreadWatch:
     """Holds the schedstat files of the threads that do the work. `read` is made to be called in a hot loop."""
 
-    def __init__(self, pid: int | None = None) -> None:
-        self._root = f"/proc/{pid or os.getpid()}/task"
+    def __init__(self) -> None:
+        self._root = f"/proc/{os.getpid()}/task"
         self._files: list[int] = []
 
     @property

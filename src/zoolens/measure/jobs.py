@@ -183,7 +183,7 @@ def _framework_mismatch(manifest: Manifest, runtime: Runtime, installed: Mapping
 def _how_to_get(runtime: Runtime) -> str:
     if runtime.extra:
         return f" (pip install 'zoolens[{runtime.extra}]')"
-    return f" (try --env {','.join(runtime.requirements)})" if runtime.requirements else ""
+    return f" (try --env '{','.join(runtime.requirements)}')" if runtime.requirements else ""
 
 
 def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:

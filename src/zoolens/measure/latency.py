@@ -6,8 +6,9 @@ The loop does nothing but call, read two clocks and read the kernel's counters; 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,13 @@ class LatencySettings:
     warmup_seconds: float = 0.2
 
 
+class Elsewhere(NamedTuple):
+    """A call as the process that ran it saw it; `waiting`: run-queue delay in ns and context switches, if known."""
+
+    seconds: float
+    waiting: tuple[int, int] | None
+
+
 @dataclass(frozen=True)
 class LatencySamples:
     elapsed_ns: NDArray[np.int64]
@@ -45,9 +53,7 @@ class LatencySamples:
         nothing = np.zeros(0, np.int64)
         return cls(nothing, Waiting(nothing, nothing), nothing.astype(bool), watched)
 
-    def with_more(self, elapsed: Sequence[int], readings: Sequence[Reading]) -> LatencySamples:
-        times = np.array(elapsed, np.int64)
-        waiting = waiting_between(readings)
+    def with_more(self, times: NDArray[np.int64], waiting: Waiting) -> LatencySamples:
         return LatencySamples(
             np.concatenate([self.elapsed_ns, times]),
             Waiting(
@@ -88,23 +94,22 @@ def measure_latency(
     call: Callable[[], object],
     settings: LatencySettings | None = None,
     *,
-    pid: int | None = None,
-    own_seconds: Callable[[], float] | None = None,
+    elsewhere: Callable[[], Elsewhere] | None = None,
 ) -> LatencySamples:
-    """Time `call`. For a model in another process: its `pid`, and `own_seconds` gives the time of the last call
-    as that process saw it, so that transport is not counted."""
+    """Time `call`. For a model in another process `elsewhere` tells how that process saw the last call, so that
+    transport and wake-ups are not counted."""
     settings = settings or LatencySettings()
     _warm_up(call, settings)
-    watch = ThreadWatch(pid)
-    watch.find_busy(call)
-    watched = bool(watch.read())
-    samples = LatencySamples.none(watched)
+    watch = ThreadWatch()
+    if elsewhere is None:
+        watch.find_busy(call)
+    samples = LatencySamples.none(watched=bool(watch.read()) if elsewhere is None else elsewhere().waiting is not None)
     deadline = time.perf_counter() + settings.max_seconds
     try:
         while True:
             # Chunks grow, so that judging what is there so far stays a small share of the work.
             wanted = min(max(CHUNK, len(samples) // 4), settings.max_samples - len(samples))
-            samples = samples.with_more(*_sample(call, own_seconds, watch, wanted, deadline))
+            samples = samples.with_more(*_sample(call, elsewhere, watch, wanted, deadline))
             if len(samples) >= settings.min_samples and _known(samples, settings):
                 return replace(samples, stopped_by="precision")
             if time.perf_counter() > deadline:
@@ -117,11 +122,13 @@ def measure_latency(
 
 def _sample(
     call: Callable[[], object],
-    own_seconds: Callable[[], float] | None,
+    elsewhere: Callable[[], Elsewhere] | None,
     watch: ThreadWatch,
     wanted: int,
     deadline: float,
-) -> tuple[list[int], list[Reading]]:
+) -> tuple[NDArray[np.int64], Waiting]:
+    if elsewhere is not None:
+        return _sample_elsewhere(call, elsewhere, wanted, deadline)
     clock, read = time.perf_counter_ns, watch.read
     last = int(deadline * 1e9)
     elapsed: list[int] = []
@@ -131,10 +138,24 @@ def _sample(
         call()
         ended = clock()
         readings.append(read())
-        elapsed.append(ended - started if own_seconds is None else int(own_seconds() * 1e9))
+        elapsed.append(ended - started)
         if ended > last:
             break
-    return elapsed, readings
+    return np.array(elapsed, np.int64), waiting_between(readings)
+
+
+def _sample_elsewhere(
+    call: Callable[[], object], elsewhere: Callable[[], Elsewhere], wanted: int, deadline: float
+) -> tuple[NDArray[np.int64], Waiting]:
+    seen: list[Elsewhere] = []
+    for _ in range(wanted):
+        call()
+        seen.append(elsewhere())
+        if time.perf_counter() > deadline:
+            break
+    waiting = np.array([one.waiting or (0, 0) for one in seen], np.int64)
+    elapsed = np.array([one.seconds * 1e9 for one in seen]).astype(np.int64)
+    return elapsed, Waiting(waiting[:, 0], waiting[:, 1])
 
 
 def _warm_up(call: Callable[[], object], settings: LatencySettings) -> None:

@@ -19,7 +19,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
@@ -182,12 +182,15 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     samples = measure_latency(
         lambda: session.predict(feeds),
         context.latency,
-        pid=session.pid if isinstance(session, IsolatedSession) else None,
-        own_seconds=(lambda: session.last_predict_seconds or 0.0) if isinstance(session, IsolatedSession) else None,
+        elsewhere=_as_the_worker_saw_it(session) if isinstance(session, IsolatedSession) else None,
     )
     store.add_part(run.id, kind, 0, samples.table(batch))
     context.progress.end()
     return list(latency_observations(samples, batch))
+
+
+def _as_the_worker_saw_it(session: IsolatedSession) -> Callable[[], Elsewhere]:
+    return lambda: Elsewhere(session.last_predict_seconds or 0.0, session.last_waiting)
 
 
 # --- cold start and memory

@@ -82,10 +82,15 @@ def open_isolated(
 class IsolatedSession(Session):
     """A session whose model lives in a worker. `phases` has "start", "import", "load" and "compile"."""
 
-    last_predict_seconds: float | None = None  # the worker's own time for the last predict, without transport
+    # The last predict as the worker saw it, without transport. `last_waiting`: nanoseconds its threads waited for a
+    # core meanwhile, and how often they were put on one; None where the kernel does not tell.
+    last_predict_seconds: float | None = None
+    last_waiting: tuple[int, int] | None = None
 
     def __init__(self, worker: WorkerProcess, model: ModelFiles, options: Options, code: dict[str, str]) -> None:
         self._worker = worker
+        # A request and the reading of its answer belong together: threads that prepare inputs share the worker.
+        self._turn = threading.Lock()
         self._peak_memory: int | None = None
         self._packages: dict[str, str] | None = None
         request: dict[str, Any] = {
@@ -100,9 +105,11 @@ class IsolatedSession(Session):
         self.phases = answer["phases"]
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
-        answer = self._worker.ask("predict", "running the model", feeds)
-        self.last_predict_seconds = answer["seconds"]
-        return self._received(answer)
+        with self._turn:
+            answer = self._worker.ask("predict", "running the model", feeds)
+            self.last_predict_seconds = answer["seconds"]
+            self.last_waiting = tuple(answer["waiting"]) if answer["waiting"] else None
+            return self._received(answer)
 
     def effective(self) -> Effective:
         return Effective(**self._worker.ask("effective", "reporting how it runs"))
@@ -112,16 +119,13 @@ class IsolatedSession(Session):
 
     def run_preprocess(self, image: Tensor) -> Tensor:
         """The manifest's own `preprocess(image)`, executed in the worker."""
-        return self._received(self._worker.ask("preprocess", "preprocessing", {"image": image}))["result"]
+        with self._turn:
+            return self._received(self._worker.ask("preprocess", "preprocessing", {"image": image}))["result"]
 
     def run_postprocess(self, outputs: Mapping[str, Tensor]) -> Tensor:
         """The manifest's own `postprocess(outputs)`, executed in the worker; `outputs` as `predict` gives them."""
-        return self._received(self._worker.ask("postprocess", "postprocessing", outputs))["result"]
-
-    @property
-    def pid(self) -> int:
-        """The worker's process: whose threads do the work."""
-        return self._worker.pid
+        with self._turn:
+            return self._received(self._worker.ask("postprocess", "postprocessing", outputs))["result"]
 
     @property
     def packages(self) -> dict[str, str]:
