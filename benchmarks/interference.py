@@ -53,8 +53,9 @@ def main() -> None:
         hogs.extend(subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(chosen.hogs))
 
     with job.open() as session:
-        subject = prepare_subject(job, session)
-        feeds = {subject.input.name: subject.inputs(open_dataset("demo"), 32)}
+        data = open_dataset("demo")
+        subject = prepare_subject(job, session, data)
+        feeds = {subject.input.name: subject.inputs(data, 32)}
         quiet = measure_latency(lambda: session.predict(feeds), settings)
         timer = threading.Timer(chosen.seconds / 2, let_loose)
         timer.start()

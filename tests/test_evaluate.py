@@ -129,16 +129,16 @@ def test_comparison_is_paired_and_exact(home, fake_model, data):
     store = zoolens.open_store()
     (right,) = evaluate([str(fake_model("right", behaviour="label_leak"))], data, store=store, **QUICK)
     (noise,) = evaluate([str(fake_model("noise"))], data, store=store, **QUICK)
-    report = zoolens.compare(right.run.id, noise.run.id, store=store)
+    answers = zoolens.compare(right.run.id, noise.run.id, store=store).answers
     predictions = stages.stored_predictions(store, noise.run)
     wrong = int((~predictions.correct).sum())
-    assert (report.n, report.only_a, report.only_b, report.both_wrong) == (300, wrong, 0, 0)
-    assert report.top1_change == pytest.approx(-wrong / 300)
-    assert report.difference.low <= report.top1_change <= report.difference.high
-    assert report.p_value < 1e-6
-    assert len(report.disagreements) == wrong
+    assert (answers.n, answers.only_a, answers.only_b, answers.both_wrong) == (300, wrong, 0, 0)
+    assert answers.top1_change == pytest.approx(-wrong / 300)
+    assert answers.difference.low <= answers.top1_change <= answers.difference.high
+    assert answers.p_value < 1e-6
+    assert len(answers.disagreements) == wrong
     same = zoolens.compare(right.run.id, right.run.id, store=store)
-    assert (same.p_value, same.agreement, same.identical_outputs) == (1.0, 1.0, 1.0)
+    assert (same.answers.p_value, same.answers.agreement, same.answers.identical_outputs) == (1.0, 1.0, 1.0)
     assert same.cause is None
 
 
@@ -157,7 +157,7 @@ def test_a_run_is_reproduced_from_the_store_alone(home, fake_model, data):
     again = zoolens.reproduce(outcome.run.id, store=store)
     assert again.holds
     assert again.again.key.attempt == 1
-    assert again.report.identical_outputs == 1.0
+    assert again.report.answers.identical_outputs == 1.0
 
 
 def test_a_changed_model_is_not_passed_off_as_reproduced(home, fake_model, data):
@@ -180,7 +180,7 @@ def test_isolated_and_in_process_give_the_same_answers(home, fake_model, data):
     model = str(fake_model())
     (inside,) = evaluate([model], data, store=store, **QUICK)
     (outside,) = evaluate([model], data, store=store, isolate=True, fresh=True, **QUICK)
-    assert zoolens.compare(inside.run.id, outside.run.id, store=store).identical_outputs == 1.0
+    assert zoolens.compare(inside.run.id, outside.run.id, store=store).answers.identical_outputs == 1.0
 
 
 def test_observations_as_dataframe(home, fake_model, data):

@@ -71,15 +71,15 @@ def test_a_lower_precision_is_seen_and_named_as_the_cause(home, assets):
     if "bfloat16" not in (low.run.precision or ""):
         pytest.skip("this CPU has no bfloat16 units, so OpenVINO computes in float32")
     report = zoolens.compare(plain.run.id, low.run.id, store=store)
-    assert report.identical_outputs < 0.1
-    assert report.max_score_change > 1e-4
+    assert report.answers.identical_outputs < 0.1
+    assert report.answers.max_score_change > 1e-4
     assert "bfloat16" in report.cause
     (forced,) = evaluate(
         [str(ZOO / "cifar10" / "samplenet_onnx.yaml")], data, runtimes=["openvino"], precision="float32", limit=500,
         batches=(), cold=False, store=store,
     )  # fmt: skip
     assert forced.run.precision == "float32"
-    assert zoolens.compare(plain.run.id, forced.run.id, store=store).max_score_change < 1e-4
+    assert zoolens.compare(plain.run.id, forced.run.id, store=store).answers.max_score_change < 1e-4
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import click
 from zoolens.errors import GateFailed
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.paired import Report
+    from zoolens.comparisons.paired import Answers, Report
 
 
 @click.command()
@@ -48,27 +48,29 @@ def print_report(report: Report, shown: int) -> None:
     for side, run in (("A", report.a), ("B", report.b)):
         precision = run.resolved.get("precision") or "precision unknown"
         stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
-        console.print(f"[bold]{side}[/] {run.id[:8]}  {run.model.ref}  {stack}")
-    console.print(f"  {report.n} inputs of {report.a.dataset.name}\n")
-    _print_accuracy(console, report)
+        console.print(f"[bold]{side}[/] {run.id[:8]}  {run.ref}  {stack}")
+    console.print(f"  {report.a.dataset.size} inputs of {report.a.dataset.name}\n")
+    if report.answers:
+        _print_accuracy(console, report.answers)
     _print_figures(console, report)
-    _print_classes(console, report)
-    _print_disagreements(console, report, shown)
+    if report.answers:
+        _print_classes(console, report.answers)
+        _print_disagreements(console, report.answers, shown)
     _print_environment(console, report)
     if report.cause:
         console.print(f"\n[bold]Likely cause:[/] {report.cause}")
 
 
-def _print_accuracy(console: Any, report: Report) -> None:
-    low, high = report.difference
+def _print_accuracy(console: Any, answers: Answers) -> None:
+    low, high = answers.difference
     console.print(
-        f"top-1 B − A: [bold]{100 * report.top1_change:+.2f}[/] points [{100 * low:+.2f}, {100 * high:+.2f}], "
-        f"exact McNemar p = {report.p_value:.3g} (only A right: {report.only_a}, only B right: {report.only_b})"
+        f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points [{100 * low:+.2f}, {100 * high:+.2f}], "
+        f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
     )
     console.print(
-        f"same answer: {100 * report.agreement:.2f} %, bit-equal outputs: {100 * report.identical_outputs:.1f} %, "
-        f"score of the common answer changes by {report.median_score_change:.2g} (median), "
-        f"{report.max_score_change:.2g} (largest)"
+        f"same answer: {100 * answers.agreement:.2f} %, bit-equal outputs: {100 * answers.identical_outputs:.1f} %, "
+        f"score of the common answer changes by {answers.median_score_change:.2g} (median), "
+        f"{answers.max_score_change:.2g} (largest)"
     )
 
 
@@ -89,21 +91,21 @@ def _print_figures(console: Any, report: Report) -> None:
     console.print(table)
 
 
-def _print_classes(console: Any, report: Report) -> None:
-    if not report.classes:
+def _print_classes(console: Any, answers: Answers) -> None:
+    if not answers.classes:
         return
     console.print("\n[bold]Classes that change most[/]")
-    for one in report.classes[:5]:
+    for one in answers.classes[:5]:
         console.print(
             f"  {one.name}: {100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} % of {one.n} (p = {one.p_value:.2g})"
         )
 
 
-def _print_disagreements(console: Any, report: Report, shown: int) -> None:
-    if not report.disagreements:
+def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
+    if not answers.disagreements:
         return
-    console.print(f"\n[bold]{len(report.disagreements)} inputs are answered differently[/], the surest first")
-    for one in report.disagreements[:shown]:
+    console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")
+    for one in answers.disagreements[:shown]:
         console.print(
             f"  {one.input}: truth {one.label}, A says {one.answer_a} ({one.score_a:.2f}), "
             f"B says {one.answer_b} ({one.score_b:.2f})"

@@ -26,21 +26,21 @@ def command(run: str, allow_code: bool, store: str | None) -> None:
     with Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)
     console = Console(width=None if Console().is_terminal else 120, highlight=False)
-    console.print(f"{result.original.model.ref} in {result.original.stack.runtime}: ", end="")
+    console.print(f"{result.original.ref} in {result.original.stack.runtime}: ", end="")
     console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("", "metric", "scope", "then", "now"):
         table.add_column(name)
     for one in result.verdicts:
-        if one.figure.metric == "recall" and one.inside:
+        if one.then.metric == "recall" and one.inside:
             continue
         mark = "[green]✓[/]" if one.inside else "[red]✗[/]"
-        now = figure(one.figure.b.value, one.figure.unit)
-        table.add_row(mark, one.figure.metric, one.figure.scope, with_interval(one.figure.a), now)
+        now = figure(one.now.value, one.then.unit) if one.now else "gone"
+        table.add_row(mark, one.then.metric, one.then.scope, with_interval(one.then), now)
     console.print(table)
     inside = sum(one.inside for one in result.verdicts)
     console.print(f"{inside} of {len(result.verdicts)} figures fall inside their interval.")
-    for difference in result.environment:
+    for difference in result.report.environment:
         console.print(f"  {'!' if difference.telling else ' '} {difference.what}: {difference.a} → {difference.b}")
     if not result.holds:
         raise ZoolensError("The answers are not reproduced; the figures marked ✗ are outside their interval.")

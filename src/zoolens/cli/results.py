@@ -51,7 +51,7 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     first = f"batch={batches[0]}"
     return [
         run.id[:8],
-        run.model.ref.partition("@")[0],
+        run.ref.partition("@")[0],
         stack_label(run),
         with_interval(found.get(("top1", ""))),
         _value(found.get(("ece", ""))),
@@ -88,7 +88,7 @@ def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
     if run is not None:
         data |= {
             "run": run.id,
-            "model": run.model.ref,
+            "model": run.ref,
             "dataset": run.dataset.name,
             "runtime": run.stack.runtime,
             "resolved": run.resolved,

@@ -112,7 +112,7 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
     shown = {name: asdict(one) if one else None for name, one in figures.items()}
     return {
         **_about(run),
-        "model": run.model.ref,
+        "model": run.ref,
         "dataset": run.dataset.name,
         "stages": dict(run.stages),
         **shown,
@@ -139,7 +139,7 @@ def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observa
         cells = [
             run.id[:8] + attempt,
             _when(run),
-            run.model.ref,
+            run.ref,
             run.dataset.name,
             stack_label(run),
             with_interval(_top1(known)),
@@ -166,7 +166,7 @@ def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequenc
     facts = {
         "run": run.id + (f" (attempt {run.key.attempt})" if run.key.attempt else ""),
         "when": _when(run),
-        "model": f"{run.model.ref} ({run.model.format}, {run.model.fingerprint[:12]})",
+        "model": f"{run.ref} ({run.model.format}, {run.model.fingerprint[:12]})",
         "dataset": f"{run.dataset.name} ({run.dataset.size:,} inputs, {run.dataset.fingerprint[:12]})",
         "runtime": f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
         "precision": run.precision or "the runtime does not tell",

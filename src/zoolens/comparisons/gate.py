@@ -1,7 +1,8 @@
 """`--fail-on "top1 drop > 1%"`: a condition on a comparison that makes a CI job fail.
 
-METRIC drop|rise|change OP NUMBER[%], metric optionally with a scope: `latency_p50[batch=8] rise > 10%`. For metrics
-that are fractions (top1, recall, ece) a number is percentage points; for all others it is relative to run A.
+METRIC drop|rise|change OP NUMBER%, metric optionally with a scope: `latency_p50[batch=8] rise > 10%`. For metrics that
+are fractions (top1, recall, ece) the number is percentage points; for all others it is relative to run A. Without a
+scope every scope counts (each class, each batch size; raw timings only when named), and the worst one decides.
 `disagreement > 2%` is about answers that differ.
 """
 
@@ -23,7 +24,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 _PATTERN = re.compile(
     r"^\s*(?P<metric>\w+)(?:\[(?P<scope>[^\]]*)\])?\s+(?:(?P<way>drop|rise|change)\s+)?"
-    r"(?P<op>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<percent>%?)\s*$"
+    r"(?P<op>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*%\s*$"
 )
 
 
@@ -38,18 +39,30 @@ class Gate:
 
     def verdict(self, report: Report) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
-        value = self._value(report)
-        holds = _OPERATORS[self.op](value, self.limit)
-        return holds, f"{self.text}: {self.metric} {self.way or 'is'} {100 * value:.2f} %"
+        found = self._values(report)
+        worst = max if self.op.startswith(">") else min
+        scope, value = worst(found.items(), key=lambda item: item[1])
+        where = f"{self.metric}[{scope}]" if scope else self.metric
+        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.way or 'is'} {100 * value:.2f} %"
 
-    def _value(self, report: Report) -> float:
-        if self.metric == "disagreement":
-            return 1 - report.agreement
-        figure = report.value(self.metric, self.scope)
-        if figure is None or figure.change is None:
-            known = {one.metric for one in report.figures if one.change is not None} | {"disagreement"}
-            raise UnknownName("metric in both runs", self.metric, known)
-        return {"drop": -figure.change, "rise": figure.change, "change": abs(figure.change)}[self.way or "change"]
+    def _values(self, report: Report) -> dict[str, float]:
+        """The quantity the condition is about, by scope."""
+        if self.metric == "disagreement" and report.answers is not None:
+            return {"": 1 - report.answers.agreement}
+        sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
+        found = {
+            one.scope: abs(one.change) if sign is None else sign * one.change
+            for one in report.figures
+            if one.metric == self.metric and one.change is not None and self._is_meant(one.scope)
+        }
+        if not found:
+            known = {f"{one.metric}[{one.scope}]" if one.scope else one.metric for one in report.figures}
+            named = f"{self.metric}[{self.scope}]" if self.scope is not None else self.metric
+            raise UnknownName("metric in both runs", named, known | {"disagreement"})
+        return found
+
+    def _is_meant(self, scope: str) -> bool:
+        return not scope.endswith(",raw") if self.scope is None else scope == self.scope
 
 
 def parse_gate(text: str) -> Gate:
@@ -59,5 +72,5 @@ def parse_gate(text: str) -> Gate:
             f"{text!r} is not a condition.",
             hint="Write it like 'top1 drop > 1%', 'latency_p50[batch=1] rise > 10%' or 'disagreement > 2%'.",
         )
-    number = float(match["number"]) / (100 if match["percent"] else 1)
+    number = float(match["number"]) / 100
     return Gate(text.strip(), match["metric"], match["scope"], match["way"], match["op"], number)

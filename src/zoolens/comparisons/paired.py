@@ -19,7 +19,7 @@ from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
 from zoolens.measure.predictions import KIND, Predictions, read_predictions
 from zoolens.store.records import Observation, Run
-from zoolens.store.store import Store, open_store
+from zoolens.store.store import Store, borrowed_store
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Disagreement:
 
 
 @dataclass(frozen=True)
-class Report:
-    a: Run
-    b: Run
+class Answers:
+    """What the two answered to the same inputs."""
+
     n: int
     both_right: int
     only_a: int
@@ -78,23 +78,28 @@ class Report:
     median_score_change: float
     classes: tuple[ClassChange, ...]
     disagreements: tuple[Disagreement, ...]
-    figures: tuple[Figure, ...]
-    environment: tuple[Difference, ...]
-    cause: str | None
 
     @property
     def top1_change(self) -> float:
         return (self.only_b - self.only_a) / self.n
 
-    def value(self, metric: str, scope: str | None = None) -> Figure | None:
-        matching = [one for one in self.figures if one.metric == metric and scope in (None, one.scope)]
-        return matching[0] if matching else None
+
+@dataclass(frozen=True)
+class Report:
+    """`answers` is None where neither run has predictions (`--no-accuracy`)."""
+
+    a: Run
+    b: Run
+    answers: Answers | None
+    figures: tuple[Figure, ...]
+    environment: tuple[Difference, ...]
+    cause: str | None
 
 
 def compare(a: str, b: str, *, store: Store | str | Path | None = None) -> Report:
     """Compare two stored runs, named by id, id prefix, "last" or "last~1"."""
-    opened = store if isinstance(store, Store) else open_store(store)
-    return compare_runs(opened, opened.run(a), opened.run(b))
+    with borrowed_store(store) as opened:
+        return compare_runs(opened, opened.run(a), opened.run(b))
 
 
 def compare_runs(store: Store, a: Run, b: Run) -> Report:
@@ -104,16 +109,25 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
             f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
-    ours, theirs = _predictions(store, a), _predictions(store, b)
+    without = [run for run in (a, b) if "predictions" not in store.stages(run.id)]
+    answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
+    return Report(
+        a=a,
+        b=b,
+        answers=answers,
+        figures=tuple(_figures(store.observations(a.id), store.observations(b.id))),
+        environment=tuple(stack_differences(a, b)),
+        cause=likely_cause(a, b, answers is not None and answers.identical_outputs < 1),
+    )
+
+
+def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
     right_a, right_b = ours.correct, theirs.correct
     only_a = int(np.count_nonzero(right_a & ~right_b))
     only_b = int(np.count_nonzero(right_b & ~right_a))
     same = ours.top[:, 0] == theirs.top[:, 0]
-    identical = float(np.mean(ours.digest == theirs.digest))
     score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[same]
-    return Report(
-        a=a,
-        b=b,
+    return Answers(
         n=len(ours),
         both_right=int(np.count_nonzero(right_a & right_b)),
         only_a=only_a,
@@ -122,14 +136,11 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
         difference=paired_difference(only_a, only_b, len(ours)),
         p_value=exact_mcnemar(only_a, only_b),
         agreement=float(np.mean(same)),
-        identical_outputs=identical,
+        identical_outputs=float(np.mean(ours.digest == theirs.digest)),
         max_score_change=float(score_change.max(initial=0)),
         median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
         classes=_class_changes(ours, right_a, right_b),
         disagreements=_disagreements(ours, theirs),
-        figures=tuple(_figures(store.observations(a.id), store.observations(b.id))),
-        environment=tuple(stack_differences(a, b)),
-        cause=likely_cause(a, b, identical < 1),
     )
 
 
@@ -137,7 +148,7 @@ def _predictions(store: Store, run: Run) -> Predictions:
     state = store.stages(run.id).get("predictions")
     if state is None or not state.done:
         raise ZoolensError(
-            f"Run {run.id[:8]} ({run.model.ref}) has no finished predictions.",
+            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
             hint="Run the same `zoolens eval` again to finish it.",
         )
     classes = run.dataset.details.get("classes")
@@ -193,5 +204,5 @@ def as_data(report: Report) -> dict[str, Any]:
     data = asdict(report)
     for side in ("a", "b"):
         run: Run = getattr(report, side)
-        data[side] = {"run": run.id, "model": run.model.ref, "runtime": run.stack.runtime, "resolved": run.resolved}
+        data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": run.resolved}
     return data

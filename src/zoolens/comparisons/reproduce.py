@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolens.comparisons.paired import Figure, Report, compare_runs
-from zoolens.comparisons.stacks import Difference
+from zoolens.comparisons.paired import Report, compare_runs
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.latency import LatencySettings
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
 from zoolens.store.records import Observation, Run
-from zoolens.store.store import Store, open_store
+from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry, Weights
 
 DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
@@ -26,7 +27,10 @@ SLACK = {"s": 0.05, "inputs/s": 0.05, "B": 0.02}  # intervals of one sitting are
 
 @dataclass(frozen=True)
 class Verdict:
-    figure: Figure
+    """One figure of the original; `now` is None where the repetition does not have it."""
+
+    then: Observation
+    now: Observation | None
     inside: bool
 
 
@@ -35,47 +39,67 @@ class Reproduction:
     original: Run
     again: Run
     verdicts: tuple[Verdict, ...]
-    environment: tuple[Difference, ...]
     report: Report
 
     @property
     def holds(self) -> bool:
         """Timings may drift; answers may not."""
-        return all(verdict.inside for verdict in self.verdicts if not verdict.figure.metric.startswith(DRIFTING))
+        return all(verdict.inside for verdict in self.verdicts if not verdict.then.metric.startswith(DRIFTING))
 
 
 def reproduce(
     run: str, *, store: Store | str | Path | None = None, allow_code: bool = False, progress: Progress | None = None
 ) -> Reproduction:
-    opened = store if isinstance(store, Store) else open_store(store)
-    original = opened.run(run)
+    with borrowed_store(store) as opened:
+        original = opened.run(run)
+        again = _repeat(opened, original, allow_code, progress or Silent())
+        report = compare_runs(opened, original, again)
+        then, now = opened.observations(original.id), opened.observations(again.id)
+    return Reproduction(original, again, tuple(verdicts(then, now)), report)
+
+
+def verdicts(then: Sequence[Observation], now: Sequence[Observation]) -> Iterator[Verdict]:
+    """One for every figure the original has; a figure that is gone is not reproduced."""
+    found = {(one.metric, one.scope): one for one in now}
+    for one in then:
+        if one.value is not None:
+            again = found.get((one.metric, one.scope))
+            yield Verdict(one, again, again is not None and inside(one, again))
+
+
+def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -> Run:
+    """Run it again as a new attempt, with the settings it was measured with."""
     job = _same_job(original, allow_code)
-    spec = original.dataset.details
-    dataset = open_dataset(spec["spec"], limit=spec.get("limit"), seed=spec.get("seed"))
-    if dataset.fingerprint() != original.dataset.fingerprint:
-        raise ZoolensError(
-            f"The data at {spec['spec']} is not what run {original.id[:8]} used: its content has changed.",
-            hint="Restore the data, or start a new evaluation.",
-        )
-    stages = opened.stages(original.id)
-    plan = EvaluationPlan(
-        models=[original.model.ref],
-        data=spec["spec"],
-        limit=spec.get("limit"),
-        seed=spec.get("seed"),
-        batches=tuple(int(name.rpartition("=")[2]) for name in stages if name.startswith("latency:")),
+    origin = original.origin
+    plan = _same_plan(store, original)
+    with closing(open_dataset(origin["data"], limit=origin["limit"], seed=origin["seed"])) as dataset:
+        if dataset.fingerprint() != original.dataset.fingerprint:
+            raise ZoolensError(
+                f"The data at {origin['data']} is not what run {original.id[:8]} used: its content has changed.",
+                hint="Restore the data, or start a new evaluation.",
+            )
+        outcome = run_job(job, plan, dataset, store, progress)
+    if outcome.run is None or outcome.errors:
+        raise ZoolensError(f"The run could not be repeated: {'; '.join(outcome.errors)}")
+    return outcome.run
+
+
+def _same_plan(store: Store, original: Run) -> EvaluationPlan:
+    stages = store.stages(original.id)
+    latencies = {name: state for name, state in stages.items() if name.startswith("latency:")}
+    settings = next((state.details for state in latencies.values() if state.details), {})
+    return EvaluationPlan(
+        models=[original.ref],
+        data=original.origin["data"],
+        limit=original.origin["limit"],
+        seed=original.origin["seed"],
+        batches=tuple(int(name.rpartition("=")[2]) for name in latencies),
         accuracy="predictions" in stages,
         cold="cold" in stages,
         fresh=True,
+        latency=LatencySettings(**settings),
+        cold_repeats=stages["cold"].details.get("repeats", 1) if "cold" in stages else 1,
     )
-    outcome = run_job(job, plan, dataset, opened, progress or Silent())
-    if outcome.run is None or outcome.errors:
-        raise ZoolensError(f"The run could not be repeated: {'; '.join(outcome.errors)}")
-    report = compare_runs(opened, original, outcome.run)
-    verdicts = tuple(
-        Verdict(figure, inside(figure.a, figure.b)) for figure in report.figures if figure.b.value is not None
-    )
-    return Reproduction(original, outcome.run, verdicts, report.environment, report)
 
 
 def inside(original: Observation, again: Observation) -> bool:
@@ -84,7 +108,7 @@ def inside(original: Observation, again: Observation) -> bool:
         return original.value == again.value
     slack = SLACK.get(original.unit, 0.0) * abs(original.value)
     if original.low is None or original.high is None:
-        return abs(again.value - original.value) <= max(slack, 1e-9 * abs(original.value))
+        return abs(again.value - original.value) <= max(slack, 1e-6 * abs(original.value), 1e-6)
     return Interval(original.low - slack, original.high + slack).contains(again.value)
 
 
@@ -96,7 +120,7 @@ def _same_job(original: Run, allow_code: bool) -> Job:
         runtimes=(original.stack.runtime,),
         environments=(",".join(environment),) if environment else (),
         options=Options(**identity["options"]),
-        isolate=bool(environment),
+        isolate=identity["isolated"],
         allow_code=allow_code,
     )
     jobs, skipped = plan_jobs([_stored_entry(original)], wanted)
@@ -104,17 +128,17 @@ def _same_job(original: Run, allow_code: bool) -> Job:
     if not fitting:
         if jobs:
             raise ZoolensError(
-                f"{original.model.ref} is not the model that run {original.id[:8]} measured: "
+                f"{original.ref} is not the model that run {original.id[:8]} measured: "
                 "its files or its preprocessing have changed.",
                 hint="Use `zoolens eval` to measure it as it is now, then `zoolens compare`.",
             )
-        raise ZoolensError("; ".join(one.reason for one in skipped) or f"{original.model.ref} cannot be run here.")
+        raise ZoolensError("; ".join(one.reason for one in skipped) or f"{original.ref} cannot be run here.")
     return fitting[0]
 
 
 def _stored_entry(run: Run) -> Entry:
     """The model as the store knows it: also when its zoo lists it otherwise by now."""
-    folder = run.resolved.get("folder")
-    manifest = Manifest.model_validate(run.model.manifest)
-    zoo = run.model.ref.partition(":")[0]
+    folder = run.origin.get("folder")
+    manifest = Manifest.model_validate(run.origin["manifest"])
+    zoo = run.ref.partition(":")[0]
     return Entry(zoo, manifest, Weights.PRESENT, Path(folder) if folder else None)

@@ -29,6 +29,7 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
                   {"fingerprint": b.model.fingerprint[:12], "format": b.model.format}, telling=("fingerprint",)),
         *_changed("", {"runtime": a.stack.runtime}, {"runtime": b.stack.runtime}, telling=("runtime",)),
         *_changed("option", a.stack.identity["options"], b.stack.identity["options"], telling=("precision", "mode")),
+        *_changed("", {"isolated": a.stack.identity["isolated"]}, {"isolated": b.stack.identity["isolated"]}),
         *_changed("package", a.stack.identity["packages"], b.stack.identity["packages"]),
         *_changed("", {"python": a.stack.identity["python"]}, {"python": b.stack.identity["python"]}),
         *_changed("machine", a.stack.identity["machine"], b.stack.identity["machine"]),
@@ -37,22 +38,38 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
 
 
 def likely_cause(a: Run, b: Run, differ: bool) -> str | None:
-    """One sentence for the reader who asks why, where the recorded facts give the answer."""
+    """The recorded facts that can explain different answers, the largest first; None where there are none."""
     if not differ:
         return None
-    precision_a, precision_b = a.resolved.get("precision"), b.resolved.get("precision")
-    if precision_a and precision_b and precision_a != precision_b:
-        kernels = [run.resolved.get("details", {}).get("kernels", "") for run in (a, b)]
-        named = "".join(f" ({side} ran {names})" for side, names in zip("AB", kernels, strict=True) if names)
-        check = " Evaluate with --precision float32 to see whether the difference goes away."
-        lowered = "float16" in precision_a + precision_b  # also bfloat16: the runtime's choice, not the file's
-        return f"A computed in {precision_a}, B in {precision_b}{named}.{check if lowered else ''}"
-    if a.model.fingerprint != b.model.fingerprint:
-        if a.model.format != b.model.format:
-            return f"Different files: A is {a.model.format}, B is {b.model.format}."
-        return "Different models: other weights, or other preprocessing in the manifest."
+    causes = [cause for cause in (_other_model(a, b), _other_precision(a, b), _other_kernels(a, b)) if cause]
+    return " ".join(causes[:2]) or None
+
+
+def _other_model(a: Run, b: Run) -> str | None:
+    if a.model.fingerprint == b.model.fingerprint:
+        return None
+    if a.model.format != b.model.format:
+        return f"Different files: A is {a.model.format}, B is {b.model.format}."
+    return "Different models: other weights, or other preprocessing in the manifest."
+
+
+def _other_precision(a: Run, b: Run) -> str | None:
+    if not a.precision or not b.precision or a.precision == b.precision:
+        return None
+    kernels = [run.resolved.get("details", {}).get("kernels", "") for run in (a, b)]
+    named = "".join(f" ({side} ran {names})" for side, names in zip("AB", kernels, strict=True) if names)
+    check = " Evaluate with --precision float32 to see whether the difference goes away."
+    lowered = "float16" in a.precision + b.precision  # also bfloat16: the runtime's choice, not the file's
+    return f"A computed in {a.precision}, B in {b.precision}{named}.{check if lowered else ''}"
+
+
+def _other_kernels(a: Run, b: Run) -> str | None:
     if a.stack.runtime != b.stack.runtime:
-        return f"Same file, other runtime: the kernels of {a.stack.runtime} and {b.stack.runtime} round differently."
+        return f"Another runtime: the kernels of {a.stack.runtime} and {b.stack.runtime} round differently."
+    if a.stack.version != b.stack.version:
+        return f"Another version of {a.stack.runtime}: {a.stack.version} and {b.stack.version}."
+    if a.resolved.get("threads") != b.resolved.get("threads"):
+        return "Another number of threads, which changes the order of sums."
     return None
 
 

@@ -14,17 +14,16 @@ def figure(metric, a, b, unit, scope=""):
 
 @pytest.fixture
 def report():
-    """Accuracy falls from 80 to 78.5 %, latency rises by a quarter, 3 % of the answers differ."""
+    """Accuracy falls from 80 to 78.5 %, latency rises by a quarter at one batch size, 3 % of the answers differ."""
     figures = [
         figure("top1", 0.80, 0.785, "fraction"),
-        figure("latency_p50", 0.008, 0.010, "s", "batch=1"),
         figure("latency_p50", 0.02, 0.02, "s", "batch=8"),
+        figure("latency_p50", 0.008, 0.010, "s", "batch=1"),
+        figure("latency_p50", 0.008, 0.080, "s", "batch=1,raw"),
+        figure("recall", 0.9, 0.9, "fraction", "class=0"),
+        figure("recall", 0.9, 0.5, "fraction", "class=1"),
     ]
-
-    def value(metric, scope=None):
-        return next((one for one in figures if one.metric == metric and scope in (None, one.scope)), None)
-
-    return SimpleNamespace(figures=figures, value=value, agreement=0.97)
+    return SimpleNamespace(figures=figures, answers=SimpleNamespace(agreement=0.97))
 
 
 @pytest.mark.parametrize(
@@ -32,12 +31,15 @@ def report():
     [
         ("top1 drop > 1%", True),
         ("top1 drop > 2%", False),
-        ("top1 drop >= 0.015", True),
+        ("top1 drop >= 1.4 %", True),
         ("top1 rise > 0%", False),
         ("top1 change > 1 %", True),
         ("latency_p50 rise > 20%", True),
         ("latency_p50 rise > 30%", False),
         ("latency_p50[batch=8] rise > 1%", False),
+        ("latency_p50[batch=1,raw] rise > 500%", True),
+        ("recall drop > 30%", True),
+        ("recall[class=0] drop > 30%", False),
         ("disagreement > 2%", True),
         ("disagreement > 5%", False),
     ],
@@ -48,7 +50,9 @@ def test_verdicts(report, condition, holds):
     assert condition in said
 
 
-@pytest.mark.parametrize("text", ["", "top1", "top1 > 1%", "top1 drop 1%", "top1 drop > lots", "drop > 1%; rm -rf"])
+@pytest.mark.parametrize(
+    "text", ["", "top1", "top1 > 1%", "top1 drop 1%", "top1 drop > 1", "top1 drop > lots", "drop > 1%; rm -rf"]
+)
 def test_nonsense_is_refused(text):
     with pytest.raises(ZoolensError, match="not a condition"):
         parse_gate(text)

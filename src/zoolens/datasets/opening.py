@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
@@ -60,6 +60,15 @@ def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
         f"There is no dataset {spec!r}: no such path exists.",
         hint=f"Give a path, or kind:location with one of these kinds: {', '.join(kinds)}.",
     )
+
+
+def absolute_spec(spec: str) -> str:
+    """The same dataset, named so that it is found from any working directory."""
+    kind, location, options = parse_spec(spec)
+    path = Path(location).expanduser()
+    place = str(path.resolve()) if location and path.exists() else location
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{kind}:{place}{query}" if place or query else kind
 
 
 def detect(path: Path) -> str:

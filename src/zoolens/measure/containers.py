@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from zoolens.store.records import Run
 
@@ -10,19 +13,26 @@ _NOT_ON_AN_INDEX = {"zoolens"}  # installed from its own source; the Dockerfile 
 
 
 def requirements_lock(run: Run) -> str:
-    """Exact versions of every package that was installed, the ones that shape the numbers first."""
-    packages: dict[str, str] = dict(run.stack.lock["all_packages"])
-    key = {name: version for name, version in run.stack.identity["packages"].items() if version}
+    """Exact versions of every package that was installed beside zoolens, the ones that shape the numbers first."""
+    packages: dict[str, str] = {
+        name: version for name, version in run.stack.lock["all_packages"].items() if name not in _NOT_ON_AN_INDEX
+    }
+    deciding = {canonicalize_name(name) for name in run.stack.identity["packages"]}
     lines = [
         f"# Software of zoolens run {run.id}",
-        f"# {run.model.ref} on {run.dataset.name} in {run.stack.runtime}, Python {run.stack.identity['python']}",
-        "# These decide the figures:",
-        *(f"{name}=={version}" for name, version in key.items()),
-        "# Everything else that was installed:",
+        f"# {run.ref} on {run.dataset.name} in {run.stack.runtime}, Python {run.stack.identity['python']}",
     ]
-    known = {_normal(name) for name in (*key, *_NOT_ON_AN_INDEX)}
-    lines += [f"{name}=={_public(version)}" for name, version in packages.items() if _normal(name) not in known]
+    if run.stack.identity["environment"]:
+        own = ", ".join(run.stack.identity["environment"])
+        lines.append(f"# The model ran in an environment of its own, which zoolens builds again: {own}")
+    lines += ["# These decide the figures:", *_pins(packages, lambda name: name in deciding)]
+    lines += ["# Everything else that was installed:", *_pins(packages, lambda name: name not in deciding)]
     return "\n".join(lines) + "\n"
+
+
+def _pins(packages: dict[str, str], wanted: Callable[[str], bool]) -> list[str]:
+    """A local part such as +cpu is left out: no index can satisfy it."""
+    return [f"{name}=={version.partition('+')[0]}" for name, version in packages.items() if wanted(name)]
 
 
 def dockerfile(run: Run) -> str:
@@ -32,7 +42,7 @@ def dockerfile(run: Run) -> str:
     options = {name: value for name, value in run.stack.identity["options"].items() if value not in (None, "default")}
     return "\n".join(
         [
-            f"# Stack of zoolens run {run.id}: {run.model.ref} in {run.stack.runtime}.",
+            f"# Stack of zoolens run {run.id}: {run.ref} in {run.stack.runtime}.",
             f"# Measured on {machine['cpu']}, {machine['cores']} cores; effective precision "
             f"{resolved.get('precision') or 'unknown'}, provider {resolved.get('provider') or 'unknown'}.",
             f"# Options: {', '.join(f'{k}={v}' for k, v in options.items()) or 'defaults'}.",
@@ -61,12 +71,3 @@ def write_stack(run: Run, folder: Path) -> list[Path]:
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return written
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
-
-
-def _public(version: str) -> str:
-    """Without a local part such as +cpu, which no index can satisfy."""
-    return version.partition("+")[0]

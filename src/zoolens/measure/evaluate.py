@@ -6,16 +6,17 @@ outcomes = zoolens.evaluate(["demo:*"], "demo", runtimes=["onnxruntime", "litert
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.opening import open_dataset
-from zoolens.errors import ZoolensError
+from zoolens.datasets.opening import absolute_spec, open_dataset
+from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
@@ -31,10 +32,12 @@ from zoolens.measure.stages import (
     suspicions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
-from zoolens.runtimes.base import Options
+from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.store.records import DatasetRecord, Run
-from zoolens.store.store import Store, open_store
+from zoolens.store.store import Store, borrowed_store
+
+_log = logging.getLogger("zoolens")
 
 
 @dataclass(frozen=True)
@@ -112,21 +115,21 @@ def evaluate(
         cold=cold,
         fresh=fresh,
     )
-    opened = store if isinstance(store, Store) else open_store(store)
-    return list(carry_out(plan, opened, progress or Silent()))
+    with borrowed_store(store) as opened:
+        return list(carry_out(plan, opened, progress or Silent()))
 
 
 def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterator[Outcome]:
     """Outcomes one by one, as they are stored."""
     store.sweep()
     entries = find_models(plan.models)
-    dataset = open_dataset(plan.data, limit=plan.limit, seed=plan.seed)
-    jobs, skipped = plan_jobs(entries, plan.wanted, progress)
-    planned = {job.entry.ref for job in jobs}
-    for one in skipped:
-        yield _passed_over(one, failed=one.title not in planned)
-    for job in jobs:
-        yield run_job(job, plan, dataset, store, progress)
+    with closing(open_dataset(plan.data, limit=plan.limit, seed=plan.seed)) as dataset:
+        jobs, skipped = plan_jobs(entries, plan.wanted, progress)
+        planned = {job.entry.ref for job in jobs}
+        for one in skipped:
+            yield _passed_over(one, failed=one.title not in planned)
+        for job in jobs:
+            yield run_job(job, plan, dataset, store, progress)
 
 
 def _passed_over(one: Skipped, *, failed: bool) -> Outcome:
@@ -137,24 +140,26 @@ def run_job(
     job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, progress: Progress, attempt: int | None = None
 ) -> Outcome:
     """All stages of one job. A failing stage is recorded and reported; the others still run."""
-    with ExitStack() as stack:
-        try:
-            _fetch(job, progress)
-            run = _begin(job, plan, dataset, store, attempt)
-            context = Context(
-                job=job,
-                run=run,
-                dataset=dataset,
-                store=store,
-                subject=_opened_once(job, run, store, stack),
-                progress=progress,
-                latency=plan.latency,
-                cold_repeats=plan.cold_repeats,
-                decode_threads=plan.decode_threads,
-            )
-        except ZoolensError as error:
-            return Outcome(job.title, errors=(str(error),))
-        return _Stages(context).carry_out(plan)
+    try:
+        _fetch(job, progress)
+        run = _begin(job, plan, dataset, store, attempt)
+    except StoreError:
+        raise
+    except ZoolensError as error:
+        return Outcome(job.title, errors=(str(error),))
+    with closing(_Opener(job, run, store, dataset)) as opener:
+        context = Context(
+            job=job,
+            run=run,
+            dataset=dataset,
+            store=store,
+            subject=opener,
+            progress=progress,
+            latency=plan.latency,
+            cold_repeats=plan.cold_repeats,
+            decode_threads=plan.decode_threads,
+        )
+        return _Stages(context, opener).carry_out(plan)
 
 
 def _fetch(job: Job, progress: Progress) -> None:
@@ -174,76 +179,110 @@ def _fetch(job: Job, progress: Progress) -> None:
 
 
 def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None) -> Run:
-    record = DatasetRecord(
-        dataset.fingerprint(),
-        dataset.name,
-        len(dataset),
-        {"spec": plan.data, "limit": plan.limit, "seed": plan.seed, "classes": dataset.classes},
-    )
+    record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), {"classes": dataset.classes})
     if attempt is None:
         key = (job.model.fingerprint, record.fingerprint, job.stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0
-    # The folder lets `reproduce` find files that the manifest names relative to itself.
-    origin = {"folder": str(job.entry.folder) if job.entry.folder else None}
-    return store.begin_run(job.model, record, job.stack, attempt=attempt, resolved=origin)
+    run = store.begin_run(job.model, record, job.stack, attempt=attempt)
+    origin = {
+        "ref": job.entry.full_ref,
+        "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
+        "folder": str(job.entry.folder) if job.entry.folder else None,
+        "data": absolute_spec(plan.data),
+        "limit": plan.limit,
+        "seed": plan.seed,
+    }
+    if run.origin != origin:
+        store.set_resolved(run.id, {"origin": origin})
+    return run
 
 
-def _opened_once(job: Job, run: Run, store: Store, stack: ExitStack) -> Callable[[], Subject]:
-    opened: list[Subject] = []
+class _Opener:
+    """Opens the model on first need and keeps it open; opens it anew after its process has died."""
 
-    def subject() -> Subject:
-        if not opened:
-            session = stack.enter_context(job.open())
-            effective = session.effective()
-            store.set_resolved(
-                run.id,
-                {
-                    "provider": effective.provider,
-                    "precision": effective.precision,
-                    "threads": effective.threads,
-                    "details": dict(effective.details),
-                },
+    def __init__(self, job: Job, run: Run, store: Store, dataset: Dataset) -> None:
+        self._job, self._run, self._store, self._dataset = job, run, store, dataset
+        self._subject: Subject | None = None
+
+    def __call__(self) -> Subject:
+        if self._subject is None:
+            session = self._job.open()
+            try:
+                self._record(session.effective())
+                self._subject = prepare_subject(self._job, session, self._dataset)
+            except BaseException:
+                session.close()
+                raise
+        return self._subject
+
+    def close(self) -> None:
+        if self._subject is not None:
+            self._subject.session.close()
+            self._subject = None
+
+    def _record(self, effective: Effective) -> None:
+        """What is in effect goes into the run's record once. Facts under two different ones must not mix."""
+        now = {"provider": effective.provider, "precision": effective.precision, "threads": effective.threads}
+        run = self._store.run(self._run.id)
+        before = {name: run.resolved[name] for name in now if name in run.resolved}
+        changed = [f"{name} {before[name]} and now {now[name]}" for name in before if before[name] != now[name]]
+        if changed and any(state.done for state in self._store.stages(run.id).values()):
+            raise ZoolensError(
+                f"Run {run.id[:8]} was measured with {', '.join(changed)}: something outside zoolens has changed.",
+                hint="Use --fresh to measure it all again under the new conditions.",
             )
-            opened.append(prepare_subject(job, session))
-        return opened[0]
-
-    return subject
+        self._store.set_resolved(run.id, {**now, "details": dict(effective.details)})
 
 
 class _Stages:
     """Runs stages that are not done yet and keeps account."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, opener: _Opener) -> None:
         self._context = context
+        self._opener = opener
         self._before = context.store.stages(context.run.id)
         self._measured: list[str] = []
         self._kept: list[str] = []
         self._errors: list[str] = []
+        self._warnings: list[str] = []
 
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
-        warnings: list[str] = []
-        if plan.accuracy and self._stage("predictions", lambda: predict_all(context)):
-            predictions = stored_predictions(context.store, context.run, context.dataset)
-            for name in plugins.names(plugins.METRICS):
-                self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
-            warnings += suspicions(predictions)
-        if not self._errors:  # a model that cannot answer has no speed worth knowing
+        answers = not plan.accuracy or self._stage("predictions", lambda: predict_all(context))
+        if plan.accuracy and answers:
+            self._judge_predictions()
+        if answers:  # a model that cannot answer has no speed worth knowing
             self._stage("size", lambda: measure_size(context))
             for batch in plan.batches:
-                self._stage(f"latency:batch={batch}", lambda batch=batch: measure_batch_latency(context, batch))  # type: ignore[misc]
+                self._stage(
+                    f"latency:batch={batch}",
+                    lambda batch=batch: measure_batch_latency(context, batch),  # type: ignore[misc]
+                    asdict(plan.latency),
+                )
             if plan.cold:
-                self._stage("cold", lambda: measure_cold_start(context))
+                self._stage("cold", lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
         return Outcome(
             context.job.title,
             run=context.store.run(context.run.id),
             measured=tuple(self._measured),
             kept=tuple(self._kept),
             errors=tuple(self._errors),
-            warnings=tuple(warnings),
+            warnings=tuple(self._warnings),
         )
 
-    def _stage(self, name: str, work: Callable[[], Any]) -> bool:
+    def _judge_predictions(self) -> None:
+        """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""
+        context = self._context
+        try:
+            predictions = stored_predictions(context.store, context.run, context.dataset)
+        except ZoolensError as error:
+            self._errors.append(str(error))
+            return
+        for name in plugins.names(plugins.METRICS):
+            self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
+        self._warnings += suspicions(predictions)
+
+    def _stage(self, name: str, work: Callable[[], Any], settings: Mapping[str, Any] | None = None) -> bool:
         """True if the stage is done, now or before."""
         context = self._context
         if name in self._before and self._before[name].done:
@@ -251,11 +290,21 @@ class _Stages:
             return True
         try:
             observations = list(work())
-            context.store.finish_stage(context.run.id, name, observations)
+            context.store.finish_stage(context.run.id, name, observations, details=settings or {})
+        except StoreError:
+            raise
         except ZoolensError as error:
-            context.progress.end()
-            context.store.fail_stage(context.run.id, name, str(error))
-            self._errors.append(str(error))
-            return False
+            if isinstance(error, WorkerError):
+                self._opener.close()
+            return self._failed(name, str(error))
+        except Exception as error:
+            _log.debug("stage %s", name, exc_info=True)
+            return self._failed(name, f"Stage {name} failed unexpectedly: {type(error).__name__}: {error}.")
         self._measured.append(name)
         return True
+
+    def _failed(self, name: str, reason: str) -> bool:
+        self._context.progress.end()
+        self._context.store.fail_stage(self._context.run.id, name, reason)
+        self._errors.append(reason)
+        return False

@@ -9,6 +9,7 @@ figures say so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ class ThreadWatch:
     def __init__(self) -> None:
         self._root = f"/proc/{os.getpid()}/task"
         self._files: list[int] = []
+        self._last: Reading = []
 
     @property
     def available(self) -> bool:
@@ -54,16 +56,28 @@ class ThreadWatch:
             work()
         after = self._run_times()
         busy = [thread for thread, spent in after.items() if spent > before.get(thread, 0)]
-        self._files = [os.open(f"{self._root}/{thread}/schedstat", os.O_RDONLY) for thread in busy]
+        for thread in busy:
+            with contextlib.suppress(OSError):  # it ended just now
+                self._files.append(os.open(f"{self._root}/{thread}/schedstat", os.O_RDONLY))
+        self._last = [os.pread(file, 64, 0) for file in self._files]
 
     def read(self) -> Reading:
         """The counters as the kernel prints them: parsing waits until the loop is over."""
-        return [os.pread(file, 64, 0) for file in self._files]
+        try:
+            return [os.pread(file, 64, 0) for file in self._files]
+        except OSError:  # a thread has ended: what it counted last stands
+            return self._read_what_is_left()
+
+    def _read_what_is_left(self) -> Reading:
+        for index, file in enumerate(self._files):
+            with contextlib.suppress(OSError):
+                self._last[index] = os.pread(file, 64, 0)
+        return list(self._last)
 
     def close(self) -> None:
         for file in self._files:
             os.close(file)
-        self._files = []
+        self._files, self._last = [], []
 
     def _a_thread(self) -> str:
         try:

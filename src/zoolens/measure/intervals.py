@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -18,9 +19,6 @@ class Interval(NamedTuple):
 
     def contains(self, value: float) -> bool:
         return self.low <= value <= self.high
-
-    def overlaps(self, other: Interval) -> bool:
-        return self.low <= other.high and other.low <= self.high
 
 
 def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
@@ -63,36 +61,42 @@ def exact_mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def quantile(sorted_values: NDArray[Any], q: float, confidence: float = CONFIDENCE) -> tuple[float, Interval]:
-    """A quantile of sorted samples with its distribution-free interval from order statistics.
+def quantile(
+    sorted_values: NDArray[Any], q: float, confidence: float = CONFIDENCE
+) -> tuple[float, float | None, float | None]:
+    """A quantile of sorted samples, and both ends of its distribution-free interval from order statistics.
 
-    The ranks come from the normal approximation of the binomial; they are clamped to the sample, so at few samples
-    the interval of an extreme quantile ends at the extreme value seen.
+    An end whose rank lies outside the sample is None: so few samples do not tell how far out it may be (the upper
+    end of a 99th percentile takes some 400). Ranks come from the normal approximation of the binomial.
     """
     n = len(sorted_values)
     if n == 0:
-        return math.nan, Interval(math.nan, math.nan)
+        return math.nan, None, None
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     half = z * math.sqrt(n * q * (1 - q))
-    low = math.floor(n * q - half)
-    high = math.ceil(n * q + half)
+    low, high = math.floor(n * q - half), math.ceil(n * q + half)
     value = float(np.quantile(sorted_values, q))
-    return value, Interval(
-        float(sorted_values[min(max(low, 0), n - 1)]), float(sorted_values[min(max(high, 0), n - 1)])
+    return (
+        value,
+        float(sorted_values[low]) if low >= 0 else None,
+        float(sorted_values[high]) if high < n else None,
     )
 
 
-def bootstrap_mean(
-    values: NDArray[Any], confidence: float = CONFIDENCE, resamples: int = 1000, seed: int = 0
+def bootstrap(
+    statistic: Callable[[NDArray[np.int64]], float],
+    n: int,
+    confidence: float = CONFIDENCE,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> Interval:
-    """Percentile bootstrap interval of a mean; seeded, so that the same predictions give the same figures."""
-    n = len(values)
-    if n == 0:
-        return Interval(math.nan, math.nan)
+    """Percentile bootstrap interval of a statistic of resampled indices; seeded, so that it is repeatable."""
     generator = np.random.default_rng(seed)
-    means = np.empty(resamples)
-    for index in range(resamples):  # one resample at a time: memory stays at n whatever the number of resamples
-        means[index] = values[generator.integers(0, n, n)].mean()
+    found = np.array([statistic(generator.integers(0, n, n)) for _ in range(resamples)])
     tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    low, high = np.quantile(found, [tail, 1 - tail])
     return Interval(float(low), float(high))
+
+
+def bootstrap_mean(values: NDArray[Any]) -> Interval:
+    return bootstrap(lambda chosen: float(values[chosen].mean()), len(values))

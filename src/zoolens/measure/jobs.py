@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from zoolens import plugins
 from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
@@ -51,7 +52,7 @@ class Job:
 
     @cached_property
     def stack(self) -> StackRecord:
-        return resolve_stack(self.runtime, self.options, self.environment)
+        return resolve_stack(self.runtime, self.options, self.environment, self.isolate)
 
     @cached_property
     def model(self) -> ModelRecord:
@@ -175,7 +176,7 @@ def _framework_mismatch(manifest: Manifest, runtime: Runtime, installed: Mapping
     """The manifest's own version constraint, where the model runs in the framework that made it."""
     made_with = manifest.framework
     if made_with and made_with.version and made_with.name in runtime.distributions:
-        version = installed.get(made_with.name)
+        version = installed.get(canonicalize_name(made_with.name))
         if version is None or not SpecifierSet(made_with.version).contains(version, prereleases=True):
             yield f"the manifest asks for {made_with.name}{made_with.version} but {version or 'none'} is installed"
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.measure.interference import Reading, ThreadWatch, Waiting, clean_samples, waiting_between
 from zoolens.measure.intervals import CONFIDENCE, quantile
-from zoolens.store.records import Observation
+from zoolens.store.records import Observation, unavailable
 
 CHUNK = 25  # at least so many samples between two looks at whether to stop
 
@@ -170,8 +170,8 @@ def _known(samples: LatencySamples, settings: LatencySettings) -> bool:
     usable = np.sort(samples.elapsed_ns[samples.clean])
     if len(usable) < settings.min_samples // 2:
         return False
-    median, interval = quantile(usable, 0.5)
-    return (interval.high - interval.low) / 2 <= settings.precision * median
+    median, low, high = quantile(usable, 0.5)
+    return low is not None and high is not None and (high - low) / 2 <= settings.precision * median
 
 
 def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observation]:
@@ -190,13 +190,15 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
     for scope, times in ((f"batch={batch}", clean), (f"batch={batch},raw", samples.elapsed_ns)):
         ordered = np.sort(times) / 1e9
         for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-            value, (low, high) = quantile(ordered, q)
+            value, low, high = quantile(ordered, q)
             yield Observation(
                 f"latency_{name}", value, scope=scope, unit="s", low=low, high=high, n=len(times), details=details
             )
         yield Observation(
             "throughput", batch * len(times) / float(ordered.sum()), scope=scope, unit="inputs/s", n=len(times)
         )
-    yield Observation(
-        "clean_share", float(samples.clean.mean()), scope=f"batch={batch}", unit="fraction", n=len(samples)
-    )
+    scope = f"batch={batch}"
+    if samples.watched:
+        yield Observation("clean_share", float(samples.clean.mean()), scope=scope, unit="fraction", n=len(samples))
+    else:
+        yield unavailable("clean_share", "this kernel does not tell run-queue delays", scope, "fraction")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from zoolens.runtimes.base import Options, Runtime
 from zoolens.runtimes.environments import Environment
@@ -23,26 +24,42 @@ PROTOCOL = 1  # raised when our own way of measuring changes what the numbers me
 OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every input
 
 
-def resolve_stack(runtime: Runtime, options: Options, environment: Environment | None) -> StackRecord:
-    packages = dict(environment.freeze) if environment else installed_packages()
-    shaping = _versions(packages, (*runtime.distributions, *OURS))
+def resolve_stack(
+    runtime: Runtime, options: Options, environment: Environment | None, isolated: bool = False
+) -> StackRecord:
+    ours = installed_packages()
+    theirs = environment.freeze if environment else ours
     identity = {
         "protocol": PROTOCOL,
         "runtime": runtime.name,
-        "version": (shaping[runtime.distributions[0]] if runtime.distributions else None) or runtime.version(),
-        "packages": shaping,
+        "version": _version(runtime, environment),
+        # Inputs are decoded and resized in our own process, whatever the model runs in.
+        "packages": {name: theirs.get(canonicalize_name(name)) for name in runtime.distributions}
+        | {name: ours.get(canonicalize_name(name)) for name in OURS},
         "environment": list(environment.spec.requirements) if environment else None,
+        "isolated": isolated,
         "python": platform.python_version(),
         "machine": _machine_identity(),
         "options": asdict(options),
     }
-    lock = {**identity, "all_packages": packages, "machine": asdict(describe_machine())}
+    lock = {
+        **identity,
+        "all_packages": ours,
+        "environment_packages": dict(environment.freeze) if environment else None,
+        "machine": asdict(describe_machine()),
+    }
     return StackRecord(fingerprint(identity), runtime.name, identity, lock)
+
+
+def _version(runtime: Runtime, environment: Environment | None) -> str | None:
+    if environment is None:
+        return runtime.version()
+    return environment.freeze.get(canonicalize_name(runtime.distributions[0])) if runtime.distributions else None
 
 
 @cache
 def installed_packages() -> dict[str, str]:
-    """Name and version of every distribution on the path, from the names of their folders.
+    """Normalised name and version of every distribution on the path, from the names of their folders.
 
     Reading each one's metadata takes half a second where many are installed; the folder's name says the same.
     """
@@ -50,17 +67,8 @@ def installed_packages() -> dict[str, str]:
     for place in map(Path, sys.path):
         for folder in place.glob("*.dist-info") if place.is_dir() else ():
             name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            found.setdefault(name, version)
-    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
-
-
-def _versions(packages: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, str | None]:
-    by_name = {_normal(name): version for name, version in packages.items()}
-    return {name: by_name.get(_normal(name)) for name in wanted}
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+            found.setdefault(canonicalize_name(name), version)
+    return dict(sorted(found.items()))
 
 
 def _machine_identity() -> dict[str, Any]:

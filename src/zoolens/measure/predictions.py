@@ -144,12 +144,15 @@ class PredictionBuffer:
 def best_classes(probabilities: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     """Indices of the k largest per row, best first; ties go to the lower class, so that ranks are repeatable.
 
-    The bits of non-negative floats sort like the floats. Value above, class below, in one integer: no ties are left,
-    and a partition (far cheaper than a sort of 1,000 classes) is exact.
+    The bits of floats sort like the floats once negative ones are flipped. Value above, class below, in one integer:
+    no ties are left, and a partition (far cheaper than a sort of 1,000 classes) is exact.
     """
     classes = probabilities.shape[1]
-    positive = np.ascontiguousarray(probabilities, np.float32) + np.float32(0)  # −0.0 becomes 0.0
-    keys = positive.view(np.uint32).astype(np.uint64) << np.uint64(32)
+    scores = np.ascontiguousarray(probabilities, np.float32) + np.float32(0)  # −0.0 becomes 0.0
+    bits = scores.view(np.uint32)
+    sign = np.uint32(0x80000000)
+    ordered = np.where(bits & sign, ~bits, bits | sign)
+    keys = ordered.astype(np.uint64) << np.uint64(32)
     keys |= np.arange(classes - 1, -1, -1, dtype=np.uint64)
     chosen = np.argpartition(keys, classes - k, axis=1)[:, classes - k :]
     order = np.argsort(np.take_along_axis(keys, chosen, axis=1), axis=1)[:, ::-1]

@@ -6,6 +6,7 @@ predictions → metric:NAME (for every registered metric) → size → latency:b
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,17 +18,17 @@ import numpy as np
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
-from zoolens.errors import ModelError, ZoolensError
+from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
-from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.store import Store
 
-SECONDS_BETWEEN_PARTS = 2.0  # the most work a kill -9 can cost
+SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
 
 
@@ -151,16 +152,11 @@ def _parameters(context: Context) -> Observation:
     runtime = context.job.runtime
     if not runtime.can("count_parameters"):
         return unavailable("parameters", runtime.cannot["count_parameters"])
+    session = context.subject().session
     try:
-        return Observation("parameters", float(context.subject().session.count_parameters()))
-    except ZoolensError as error:
+        return Observation("parameters", float(session.count_parameters()))
+    except (ModelError, MissingDependency) as error:
         return unavailable("parameters", str(error))
-
-
-def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Observation:
-    return Observation(
-        metric, None, scope=scope, unit=unit, provenance=Provenance.UNAVAILABLE, details={"reason": reason}
-    )
 
 
 # --- latency
@@ -184,8 +180,9 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         context.latency,
         elsewhere=_as_the_worker_saw_it(session) if isinstance(session, IsolatedSession) else None,
     )
-    store.add_part(run.id, kind, 0, samples.table(batch))
     context.progress.end()
+    if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
+        samples = LatencySamples.from_table(store.table(run.id, kind))
     return list(latency_observations(samples, batch))
 
 

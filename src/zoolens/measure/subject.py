@@ -52,7 +52,7 @@ class Subject:
         return np.ascontiguousarray(np.stack(wanted))
 
 
-def prepare_subject(job: Job, session: Session) -> Subject:
+def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     manifest = job.manifest
     if len(session.inputs) != 1 or len(manifest.inputs) != 1:
         names = ", ".join(spec.name for spec in session.inputs)
@@ -68,7 +68,7 @@ def prepare_subject(job: Job, session: Session) -> Subject:
         output = output.model_copy(update={"labels": labels, "labels_file": None})
     source = session.inputs[0]
     prepare, prepare_many = _prepare(job, session, source)
-    return Subject(job, session, source, tensor, prepare, prepare_many, _scores(job, session, output, tensor))
+    return Subject(job, session, source, tensor, prepare, prepare_many, _scores(job, session, output, tensor, dataset))
 
 
 def _prepare(
@@ -82,11 +82,17 @@ def _prepare(
     return lambda sample: declared(sample.value), declared.many
 
 
-def _scores(job: Job, session: Session, output: Output, tensor: TensorSpec) -> Callable[[Array], NDArray[np.float32]]:
+def _scores(
+    job: Job, session: Session, output: Output, tensor: TensorSpec, dataset: Dataset
+) -> Callable[[Array], NDArray[np.float32]]:
+    classes = int(dataset.labels().max()) + 1
     if job.manifest.code and job.manifest.code.postprocess:
         isolated = _isolated(session)
-        return lambda raw: np.asarray(isolated.run_postprocess({tensor.name: raw}), np.float32)
-    return build_scores(output, tensor)
+        # The code stands for the declared steps; what it gives is checked like any model's answer.
+        plain = TensorSpec("scores", (None, None), "float32")
+        judged = build_scores(output.model_copy(update={"postprocess": ()}), plain, classes)
+        return lambda raw: judged(isolated.run_postprocess({tensor.name: raw}))
+    return build_scores(output, tensor, classes)
 
 
 def _isolated(session: Session) -> IsolatedSession:

@@ -25,14 +25,23 @@ def test_paired_difference_covers_the_truth_at_the_nominal_rate():
     assert 0.94 < coverage < 0.97
 
 
-def test_quantile_interval_covers_the_true_quantile():
+@pytest.mark.parametrize(("q", "n"), [(0.5, 30), (0.5, 400), (0.9, 400), (0.99, 1000)])
+def test_quantile_interval_covers_the_true_quantile(q, n):
     generator = np.random.default_rng(2)
-    truth = stats.expon.ppf(0.9)
+    truth = stats.expon.ppf(q)
     hits = 0
     for _ in range(2000):
-        _, interval = quantile(np.sort(generator.exponential(size=400)), 0.9)
-        hits += interval.contains(truth)
+        _, low, high = quantile(np.sort(generator.exponential(size=n)), q)
+        hits += low <= truth <= high
     assert hits / 2000 > 0.94
+
+
+def test_an_end_that_the_sample_cannot_tell_is_not_made_up():
+    values = np.arange(100.0)
+    value, low, high = quantile(values, 0.99)
+    assert (value, high) == (pytest.approx(98.01), None)
+    assert low == 97.0
+    assert quantile(values[:3], 0.5)[1:] == (None, None)
 
 
 def test_bootstrap_is_repeatable_and_close_to_the_normal_interval():

@@ -19,18 +19,19 @@ Scores = NDArray[np.float32]
 MAX_LABEL_BYTES: Final = 1 << 22
 
 
-def build_scores(output: Output, tensor: TensorSpec) -> Callable[[Array], Scores]:
+def build_scores(output: Output, tensor: TensorSpec, classes: int = 0) -> Callable[[Array], Scores]:
     """Raw answers of one batch → float32 scores, batch × the dataset's classes.
 
     Logits become probabilities, unless the output is no classification. Declared probabilities are checked before
     anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
-    the dataset's classes; those no output maps to are 0. NaN and infinity stay: counting them is the caller's work.
+    the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them is the
+    caller's work.
     """
     if output.task != "classification":
         return lambda raw: _flat(_dequantised(raw, tensor))
     steps = _with_softmax(output)
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
-    arrange = _label_mapper(output.label_map) if output.label_map else None
+    arrange = _label_mapper(output.label_map, classes) if output.label_map else None
 
     def scores(raw: Array) -> Scores:
         values = _flat(_dequantised(raw, tensor))
@@ -158,11 +159,11 @@ def _check_labels(output: Output, columns: int) -> None:
         raise ManifestError(f"label_map names output {max(output.label_map)}, but the model has {columns} outputs.")
 
 
-def _label_mapper(mapping: dict[int, int]) -> Callable[[Scores], Scores]:
+def _label_mapper(mapping: dict[int, int], at_least: int) -> Callable[[Scores], Scores]:
     if min(mapping) < 0 or min(mapping.values()) < 0:
         raise ManifestError("label_map has a negative index.", hint="Outputs and classes count from 0.")
     pairs = sorted(mapping.items())
-    classes = max(mapping.values()) + 1
+    classes = max(at_least, *(target + 1 for target in mapping.values()))
 
     def arrange(values: Scores) -> Scores:
         arranged = np.zeros((len(values), classes), np.float32)

@@ -48,6 +48,13 @@ class Observation:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Observation:
+    """A figure that could not be had, and why."""
+    return Observation(
+        metric, None, scope=scope, unit=unit, provenance=Provenance.UNAVAILABLE, details={"reason": reason}
+    )
+
+
 @dataclass(frozen=True)
 class ModelRecord:
     fingerprint: str  # content: asset bytes and the parts of the manifest that change answers
@@ -105,6 +112,18 @@ class Run:
     stack: StackRecord
     resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
     stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """Where this run's model and data were found, as told by whoever measured last: the same content may be
+        reached by several names. Keys: ref, manifest, folder, data, limit, seed."""
+        found: Mapping[str, Any] = self.resolved.get("origin") or {}
+        return found
+
+    @property
+    def ref(self) -> str:
+        """The model's name as this run's user gave it."""
+        return str(self.origin.get("ref") or self.model.ref)
 
     @property
     def precision(self) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -54,6 +55,16 @@ def open_store(target: str | Path | None = None) -> Store:
     None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL.
     """
     return Store(resolve(target))
+
+
+@contextmanager
+def borrowed_store(store: Store | str | Path | None) -> Iterator[Store]:
+    """A store that is open already, left open; or one opened for the occasion, and closed after it."""
+    if isinstance(store, Store):
+        yield store
+        return
+    with open_store(store) as opened:
+        yield opened
 
 
 class Store:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.measure.intervals import CONFIDENCE, bootstrap_mean
+from zoolens.measure.intervals import CONFIDENCE, bootstrap, bootstrap_mean
 from zoolens.measure.predictions import Predictions
 from zoolens.store.records import Observation
 
@@ -18,8 +18,19 @@ def calibration(predictions: Predictions) -> Iterator[Observation]:
     n = len(predictions)
     confidence = predictions.score[:, 0].astype(np.float64)
     correct = predictions.correct.astype(np.float64)
+
+    def resampled(chosen: NDArray[np.int64]) -> float:
+        return expected_calibration_error(confidence[chosen], correct[chosen])
+
+    low, high = bootstrap(resampled, n, resamples=200)
     yield Observation(
-        "ece", expected_calibration_error(confidence, correct), unit="fraction", n=n, details={"bins": BINS}
+        "ece",
+        expected_calibration_error(confidence, correct),
+        unit="fraction",
+        low=low,
+        high=high,
+        n=n,
+        details={"bins": BINS, "interval": "bootstrap", "confidence": CONFIDENCE},
     )
     brier = predictions.sum_squares.astype(np.float64) - 2 * predictions.label_score + 1
     yield _mean("brier", brier)
