@@ -179,7 +179,7 @@ def test_isolated_and_in_process_give_the_same_answers(home, fake_model, data):
     store = zoolens.open_store()
     model = str(fake_model())
     (inside,) = evaluate([model], data, store=store, **QUICK)
-    (outside,) = evaluate([model], data, store=store, isolate=True, fresh=True, **QUICK)
+    (outside,) = evaluate([model], data, store=store, isolate=True, **QUICK)
     assert zoolens.compare(inside.run.id, outside.run.id, store=store).answers.identical_outputs == 1.0
 
 
@@ -189,3 +189,110 @@ def test_observations_as_dataframe(home, fake_model, data):
     frame = store.frame()
     row = frame[frame.metric == "top1"].iloc[0]
     assert (row.value, row.n) == (1.0, 300)
+
+
+def test_runs_without_predictions_are_compared_and_reproduced_by_their_timings(home, fake_model, data):
+    store = zoolens.open_store()
+    (a,) = evaluate([str(fake_model("a"))], data, accuracy=False, store=store, **QUICK)
+    (b,) = evaluate([str(fake_model("b", seed=2))], data, accuracy=False, store=store, **QUICK)
+    report = zoolens.compare(a.run.id, b.run.id, store=store)
+    assert report.answers is None
+    assert "latency_p50" in {figure.metric for figure in report.figures}
+    assert zoolens.reproduce(a.run.id, store=store).holds
+
+
+def test_a_figure_that_is_gone_is_not_reproduced():
+    from zoolens.comparisons.reproduce import verdicts
+    from zoolens.store.records import Observation
+
+    then = [Observation("top1", 0.8, low=0.7, high=0.9), Observation("own", 2.0), Observation("never", None)]
+    now = [Observation("top1", 0.85), Observation("never", 3.0)]
+    assert [(one.then.metric, one.inside) for one in verdicts(then, now)] == [("top1", True), ("own", False)]
+
+
+def test_the_same_content_under_two_names_is_found_under_both(home, fake_model, data, tmp_path, monkeypatch):
+    """Model and data copied elsewhere, named relatively, and the first copy deleted: the run is still reproduced."""
+    import shutil
+
+    store = zoolens.open_store()
+    model = fake_model("orig")
+    (first,) = evaluate([str(model)], data, store=store, **QUICK)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    fake_model("copy", folder=elsewhere)
+    shutil.move(data, elsewhere / "moved.npz")
+    monkeypatch.chdir(elsewhere)
+    (second,) = evaluate(["./copy.yaml"], "moved.npz", store=store, **QUICK)
+    assert second.run.id == first.run.id
+    assert second.run.ref.startswith("file:copy")
+    (tmp_path / "orig.json").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert zoolens.reproduce(first.run.id, store=store).holds
+
+
+def test_a_failing_metric_stops_nothing_else(home, fake_model, data, monkeypatch):
+    from zoolens import plugins
+
+    def broken(predictions):
+        raise RuntimeError("no such luck")
+
+    load = plugins.load
+    monkeypatch.setattr(plugins, "load", lambda group, name: broken if name == "topk" else load(group, name))
+    (outcome,) = evaluate([str(fake_model())], data, **QUICK)
+    assert "no such luck" in outcome.errors[0]
+    assert {"metric:calibration", "size", "latency:batch=1"} <= set(outcome.measured)
+
+
+def test_a_model_whose_process_died_is_opened_again(home, fake_model, data, monkeypatch):
+    """The next stage and the next run get a new process."""
+    from zoolens.measure import evaluate as module
+    from zoolens.runtimes.isolated import IsolatedSession
+
+    real = module.measure_batch_latency
+
+    def dies_once(context, batch):
+        if batch == 2:
+            session = context.subject().session
+            assert isinstance(session, IsolatedSession)
+            session._worker.stop()
+        return real(context, batch)
+
+    monkeypatch.setattr(module, "measure_batch_latency", dies_once)
+    (outcome,) = evaluate([str(fake_model())], data, batches=(1, 2, 3), isolate=True, **QUICK)
+    assert len(outcome.errors) == 1
+    assert {"latency:batch=1", "latency:batch=3"} <= set(outcome.measured)
+
+
+def test_facts_measured_under_other_conditions_do_not_mix(home, fake_model, data, monkeypatch):
+    from zoolens.runtimes.base import Effective
+    from zoolens.runtimes.fake import FakeSession
+
+    model = str(fake_model())
+    evaluate([model], data, **QUICK)
+    monkeypatch.setattr(FakeSession, "effective", lambda self: Effective("numpy", "float32", threads=7))
+    (outcome,) = evaluate([model], data, batches=(1, 4), **QUICK)
+    assert "threads 1 and now 7" in outcome.errors[0]
+    assert "--fresh" in outcome.errors[0]
+    (fresh,) = evaluate([model], data, batches=(1, 4), fresh=True, **QUICK)
+    assert not fresh.errors
+
+
+def test_postprocessing_code_is_judged_like_any_answer(home, fake_model, data):
+    """Logits that are all negative once made top-1 zero; an answer of the wrong shape is explained."""
+    store = zoolens.open_store()
+    model = fake_model(behaviour="label_leak")
+    plain = model.read_text()
+    code = "code:\n  postprocess: |\n    def postprocess(outputs):\n        return {}\n"
+    model.write_text(plain + code.format("outputs['logits'] - 5"))
+    (outcome,) = evaluate([str(model)], data, allow_code=True, store=store, **QUICK)
+    assert values(store, outcome.run, "top1") == {"": 1.0}
+    model.write_text(plain + code.format("outputs['logits'].argmax(1)"))
+    (outcome,) = evaluate([str(model)], data, allow_code=True, store=store, **QUICK)
+    assert "not one score per class" in outcome.errors[0]
+
+
+def test_isolated_runs_are_runs_of_their_own(home, fake_model, data):
+    model = str(fake_model())
+    (inside,) = evaluate([model], data, **QUICK)
+    (outside,) = evaluate([model], data, isolate=True, **QUICK)
+    assert inside.run.id != outside.run.id

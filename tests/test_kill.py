@@ -45,14 +45,17 @@ def facts(target):
 
 
 @pytest.mark.slow
-def test_two_hundred_kills(home, fake_model, data, tmp_path):
-    models = [fake_model(f"m{seed}", seed=seed, latency_us=1500) for seed in range(MODELS)]
+def test_two_hundred_kills(home, fake_model, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_PART_SECONDS", "0.05")  # many parts: kills fall between them, too
+    models = [fake_model(f"m{seed}", seed=seed, latency_us=30_000) for seed in range(MODELS)]
     undisturbed = tmp_path / "undisturbed.sqlite"
     started = time.monotonic()
     subprocess.run(command(models, data, undisturbed), check=True, capture_output=True)
     whole = time.monotonic() - started
     expected = facts(undisturbed)
     assert len(expected) == MODELS
+    with open_store(undisturbed) as store:
+        assert all(len(store.parts(run, "predictions")) >= 4 for run in expected)
     moments = random.Random(1)
     kills = rounds = 0
     while kills < KILLS:

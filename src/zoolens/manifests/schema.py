@@ -151,12 +151,6 @@ class Input(Part):
     def channels(self) -> int | None:
         return self.shape[self.layout.index("C")] if "C" in self.layout else None
 
-    @property
-    def height_width(self) -> tuple[int | None, int | None]:
-        if "H" not in self.layout:
-            return None, None
-        return self.shape[self.layout.index("H")], self.shape[self.layout.index("W")]
-
 
 # --- outputs
 
@@ -234,6 +228,13 @@ class Asset(Part):
     )
     files: tuple[AssetFile, ...] = Field(min_length=1)
     architecture: Architecture | None = None
+
+    @model_validator(mode="after")
+    def _one_file_a_role(self) -> Self:
+        roles = [file.role for file in self.files]
+        if len(set(roles)) < len(roles):
+            raise ValueError("two files have the same role: give one 'model' and at most one 'weights'")
+        return self
 
     @model_validator(mode="after")
     def _weights_need_architecture(self) -> Self:

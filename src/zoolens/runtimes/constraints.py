@@ -134,30 +134,6 @@ def check(clauses: Sequence[Clause], runtime: Runtime, machine: Machine, install
     return [failure for failure in failures if failure]
 
 
-def select(
-    candidates: Sequence[Runtime],
-    clauses: Sequence[Clause],
-    machine: Machine,
-    installed: Mapping[str, str],
-    format: str,  # noqa: A002 - the word manifests use
-) -> list[Runtime]:
-    """The runtimes that run this format and meet the demands, in the given order; none: says why for each."""
-    reasons = {
-        runtime.name: ([] if format in runtime.formats else [f"it does not run {format} models"])
-        + check(clauses, runtime, machine, installed)
-        for runtime in candidates
-    }
-    chosen = [runtime for runtime in candidates if not reasons[runtime.name]]
-    if not chosen:
-        wanted = ", ".join(clause.text for clause in clauses)
-        told = "; ".join(f"{name}: {' and '.join(why)}" for name, why in reasons.items()) or "none is known"
-        raise ConstraintError(
-            f"No runtime runs {format} models{' and satisfies ' + repr(wanted) if wanted else ''}. {told}.",
-            hint="Relax the requirements, install another version, or use --env to make an environment.",
-        )
-    return chosen
-
-
 def _clause(piece: str) -> Clause:
     match = _CLAUSE.fullmatch(piece)
     if match is None:

@@ -31,6 +31,7 @@ from zoolens.manifests.schema import (
     Resize,
     Step,
 )
+from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
 from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry
@@ -54,6 +55,10 @@ def draft_manifest(path: Path) -> Manifest:
             f"{path.name} holds weights only, not the network they belong to.",
             hint="Write a manifest that says under assets.architecture how to build it.",
         )
+    if format_ == "onnx":
+        outside = onnxfile.read_graph(path).external_files()
+        if outside:
+            files["weights"] = path.parent / outside[0]
     inputs, outputs, runtime = _specs(ModelFiles(format_, files))
     if not inputs or not outputs:
         raise ModelError(
@@ -92,7 +97,9 @@ def draft_entry(entry: Entry) -> Entry:
         file.model_copy(update={"sha256": checked[file.role].sha256, "bytes": checked[file.role].bytes})
         for file in manifest.assets[0].files
     )
-    asset = manifest.assets[0].model_copy(update={"files": files})
+    # A file that keeps its weights in another one: only the draft, which has looked inside, knows of it.
+    known = set(checked) == {file.role for file in files}
+    asset = manifest.assets[0].model_copy(update={"files": files}) if known else drafted.assets[0]
     own = {"name": manifest.name, "assets": (asset,), "license": manifest.license}
     return Entry(entry.zoo, drafted.model_copy(update=own), entry.weights, entry.folder)
 

@@ -50,10 +50,6 @@ class EnvSpec:
     def __str__(self) -> str:
         return ",".join(self.requirements)
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(_name(requirement) for requirement in self.requirements)
-
 
 @dataclass(frozen=True)
 class Environment:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.base import ModelFiles, TensorSpec
 
 Buffer = memoryview
 
@@ -54,6 +54,7 @@ class OnnxTensor:
     name: str
     dtype: str
     shape: tuple[int, ...]
+    external: str | None = None  # the file that holds its values, where that is not this one
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,10 @@ class OnnxGraph:
         types = [self.constants[name].dtype for name in node.inputs if name in self.constants]
         return types[0] if types else "float32"
 
+    def external_files(self) -> list[str]:
+        """Names of other files that hold weights of this graph."""
+        return sorted({tensor.external for tensor in self.constants.values() if tensor.external is not None})
+
     def check(self) -> None:
         """Every tensor a node takes is made before it, by a node, an initialiser or an input."""
         known = {"", *self.constants, *(spec.name for spec in self.inputs)}
@@ -120,6 +125,24 @@ def read_graph(path: Path) -> OnnxGraph:
         raise ModelError(
             f"{path.name} is not a complete ONNX file: {error}.", hint="Fetch it again, or check its format."
         ) from error
+
+
+def check_external(model: ModelFiles) -> None:
+    """Refuse weights in files that the asset does not list: they would be no part of the model's identity."""
+    outside = read_graph(model.path()).external_files()
+    if not outside:
+        return
+    if len(outside) > 1:
+        raise ModelError(
+            f"{model.path().name} keeps its weights in {len(outside)} other files; at most one is supported.",
+            hint="Save it again with all external data in one file.",
+        )
+    listed = model.files.get("weights")
+    if listed is None or listed != model.path().parent / outside[0]:
+        raise ModelError(
+            f"{model.path().name} keeps its weights in {outside[0]!r}, which the manifest does not list beside it.",
+            hint="Add it under assets.files with role: weights, in the model's own folder.",
+        )
 
 
 # --- protobuf wire format
@@ -214,7 +237,7 @@ def _add_node(graph: OnnxGraph, data: Buffer) -> None:
 
 def _tensor(data: Buffer) -> OnnxTensor:
     shape: list[int] = []
-    name, kind, raw, external = "", 0, None, False
+    name, kind, raw, external, location = "", 0, None, False, ""
     for number, value in _fields(data):
         if number == 1:
             shape += [value] if isinstance(value, int) else _packed(value)
@@ -224,11 +247,19 @@ def _tensor(data: Buffer) -> OnnxTensor:
             name = _text(value)
         elif number == 9:
             raw = len(_bytes(value))
+        elif number == 13:
+            location = _external_location(_bytes(value)) or location
         elif number == 14:
             external = value == 1
     if raw is not None and not external and kind in _SIZES and raw != prod(shape) * _SIZES[kind]:
         raise ValueError(f"the tensor {name[:60]!r} has {raw} bytes where its shape needs {prod(shape) * _SIZES[kind]}")
-    return OnnxTensor(name, DTYPES.get(kind, "unknown"), tuple(shape))
+    return OnnxTensor(name, DTYPES.get(kind, "unknown"), tuple(shape), location if external else None)
+
+
+def _external_location(entry: Buffer) -> str | None:
+    """The value of a key-value pair, if its key is "location"."""
+    pair = {number: _text(value) for number, value in _fields(entry)}
+    return pair.get(2) if pair.get(1) == "location" else None
 
 
 def _packed(data: Buffer) -> list[int]:

@@ -20,7 +20,7 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
 )
-from zoolens.runtimes.onnxfile import OnnxGraph, read_graph
+from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph
 
 # Every other ONNX Runtime type is spelled as numpy spells it.
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -47,6 +47,7 @@ class OnnxRuntime(Runtime):
     def load(self, model: ModelFiles, options: Options) -> bytes | str:
         # By path where weights lie outside the file; ONNX Runtime then confines them to the model's folder.
         path = model.path()
+        check_external(model)
         return str(path) if len(model.files) > 1 else path.read_bytes()
 
     def compile(self, loaded: bytes | str, model: ModelFiles, options: Options) -> Session:

@@ -56,6 +56,8 @@ class OpenCv(Runtime):
         dnn = self.load_library().dnn
         if model.format == "onnx":
             graph = onnxfile.read_graph(model.path())
+            if graph.external_files():
+                raise ModelError("OpenCV reads ONNX files that hold their own weights only.")
             graph.check()  # OpenCV 4 crashes on a graph whose tensors nobody makes
             net = dnn.readNetFromONNX(_bytes(model, "model"))
             return Loaded(net, tuple(graph.inputs), graph.parameters())

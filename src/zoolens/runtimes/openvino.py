@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.runtimes import tflitefile
+from zoolens.runtimes import onnxfile, tflitefile
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -54,6 +54,8 @@ class OpenVino(Runtime):
             weights = model.path("weights")
             _check_ir_weights(weights.stat().st_size, model.path().read_text(encoding="utf-8"))
             return core.read_model(model.path(), weights)
+        if model.format == "onnx":
+            onnxfile.check_external(model)
         return core.read_model(model.path())
 
     def reason(self, error: BaseException) -> str:

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoolens.errors import ConstraintError
-from zoolens.runtimes.constraints import check, parse_requirements_text, select
+from zoolens.runtimes.constraints import check, parse_requirements_text
 from zoolens.runtimes.machine import Machine
-from zoolens.runtimes.mxnet import MxNet
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 
 MACHINE = Machine(
@@ -134,24 +133,3 @@ def test_a_machine_with_exactly_the_memory_satisfies(amount, unit):
     machine = dataclasses.replace(MACHINE, memory_bytes=amount * factor)
     assert failures(f"memory=={amount}{unit}", machine=machine) == []
     assert failures(f"memory>{amount}{unit}", machine=machine) != []
-
-
-def test_select_keeps_the_order_of_those_that_fit():
-    candidates = [MxNet(), OnnxRuntime(), Forked()]
-    chosen = select(candidates, parse_requirements_text("cores>=1"), MACHINE, INSTALLED, "onnx")
-    assert chosen == candidates[1:]
-    chosen = select(candidates, parse_requirements_text("onnxruntime>=1.20"), MACHINE, INSTALLED, "onnx")
-    assert chosen == [candidates[1]]
-
-
-def test_select_says_for_every_candidate_why_not():
-    clauses = parse_requirements_text("onnxruntime>=1.40")
-    with pytest.raises(ConstraintError) as caught:
-        select([OnnxRuntime(), MxNet()], clauses, MACHINE, INSTALLED, "onnx")
-    assert "onnxruntime: onnxruntime>=1.40 is required but 1.31.1 is installed" in caught.value.message
-    assert "mxnet: it does not run onnx models and onnxruntime>=1.40 asks for another runtime" in caught.value.message
-
-
-def test_select_among_none():
-    with pytest.raises(ConstraintError, match="none is known"):
-        select([], (), MACHINE, INSTALLED, "onnx")

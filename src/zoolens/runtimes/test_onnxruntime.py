@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
@@ -25,3 +28,24 @@ class TestFixedBatch(RuntimeContract):
 
     def model(self, tmp_path):
         return models.onnx(tmp_path, batch=1)
+
+
+def test_weights_in_another_file_must_be_listed(tmp_path):
+    """Else changed weights would be taken for the same model."""
+    onnx = pytest.importorskip("onnx")
+    from zoolens.runtimes.draft import find_model
+
+    inside = models.onnx(tmp_path)
+    graph = onnx.load(str(inside.path()))
+    outside = tmp_path / "outside.onnx"
+    onnx.save(graph, str(outside), save_as_external_data=True, location="outside.data", size_threshold=0)
+    with pytest.raises(ModelError, match="does not list"):
+        OnnxRuntime().open(ModelFiles("onnx", {"model": outside}))
+    both = ModelFiles("onnx", {"model": outside, "weights": tmp_path / "outside.data"})
+    with OnnxRuntime().open(both) as session, OnnxRuntime().open(inside) as whole:
+        name = session.inputs[0].name
+        shape = tuple(extent or 1 for extent in session.inputs[0].shape)
+        feeds = {name: np.ones(shape, np.float32)}
+        assert all((session.predict(feeds)[key] == whole.predict(feeds)[key]).all() for key in whole.predict(feeds))
+    drafted = find_model(str(outside)).manifest.assets[0]
+    assert {file.role for file in drafted.files} == {"model", "weights"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from zoolens.errors import AssetError
 from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
-from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.base import Weights
 
 _UNKNOWN_INPUT = Input(modality="array", shape=(None,))
 _WEIGHTS_ONLY = "torch-state-dict"
@@ -40,11 +40,6 @@ def weights_of(manifest: Manifest, folder: Path | None) -> Weights:
     if "present" in states:
         return Weights.PRESENT
     return Weights.REMOTE if "remote" in states else Weights.ABSENT
-
-
-def bare_files(entry: Entry) -> dict[str, str]:
-    """Locations by role of a bare model file."""
-    return dict(entry.manifest.attributes["files"])
 
 
 def local_files(manifest: Manifest, folder: Path | None) -> set[Path]:
