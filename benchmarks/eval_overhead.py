@@ -1,6 +1,6 @@
 """What zoolens costs: our evaluation against a hand-written loop over the same runtime and decoder, in the same run.
 
-    python benchmarks/eval_overhead.py [--rounds 5] [--images 50000]
+    python benchmarks/eval_overhead.py [--rounds 3] [--images 50000]
 
 Three parts: throughput on JPEG files and on in-memory images (rounds of the two ways take turns, the best round of
 each counts, so that other load on the machine hits both alike), resident memory over many images, and what the
@@ -131,7 +131,7 @@ def best_of(rounds: int, *ways: Callable[[], float]) -> list[float]:
 
 def throughput(rounds: int, folder: Path) -> None:
     photos = folder / "photos"
-    count = 3000
+    count = 8000
     make_photos(photos, 300, count)
     entry = photo_model(folder)
     mine, threaded, hand = best_of(
@@ -145,12 +145,12 @@ def throughput(rounds: int, folder: Path) -> None:
     demo = find_model("demo:lenet-wide")
     data = open_dataset("demo")
     images = np.stack([data.read(index).value[..., 0] for index in range(len(data))])
-    repeat = 15
+    repeat = 60
     images, labels = np.tile(images, (repeat, 1, 1)), np.tile(data.labels(), repeat)
     np.savez(folder / "demo.npz", x=images, y=labels)
     mine, hand = best_of(
         rounds,
-        lambda: ours(demo, f"npz:{folder / 'demo.npz'}", folder, decode_threads=1),
+        lambda: ours(demo, f"npz:{folder / 'demo.npz'}", folder, decode_threads=2),
         lambda: by_hand_arrays(demo, images, labels),
     )
     count = len(images)
@@ -217,7 +217,7 @@ def harness(calls: int = 20_000) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=50_000)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -23,7 +23,7 @@ from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.zoos.catalog import find_model
 
-HOG = "while True: pass"
+HOG = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with us, however we end
 
 
 def percentiles(times_ns: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.tables import make_console, plain
 from zoolens.errors import GateFailed
 
 if TYPE_CHECKING:
@@ -29,27 +30,25 @@ def command(run_a: str, run_b: str, conditions: tuple[str, ...], shown: int, sto
 
     gates = [parse_gate(text) for text in conditions]
     report = compare(run_a, run_b, store=store)
+    verdicts = [gate.verdict(report) for gate in gates]
     if as_json:
         import json
 
         click.echo(json.dumps(as_data(report), indent=2, default=str))
     else:
         print_report(report, shown)
-    verdicts = [gate.verdict(report) for gate in gates]
     broken = [text for holds, text in verdicts if holds]
     if broken:
         raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
 
 
 def print_report(report: Report, shown: int) -> None:
-    from rich.console import Console
-
-    console = Console(width=None if Console().is_terminal else 120, highlight=False)
+    console = make_console()
     for side, run in (("A", report.a), ("B", report.b)):
         precision = run.resolved.get("precision") or "precision unknown"
         stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
-        console.print(f"[bold]{side}[/] {run.id[:8]}  {run.ref}  {stack}")
-    console.print(f"  {report.a.dataset.size} inputs of {report.a.dataset.name}\n")
+        console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack)}")
+    console.print(f"  {report.a.dataset.size} inputs of {plain(report.a.dataset.name)}\n")
     if report.answers:
         _print_accuracy(console, report.answers)
     _print_figures(console, report)
@@ -58,13 +57,13 @@ def print_report(report: Report, shown: int) -> None:
         _print_disagreements(console, report.answers, shown)
     _print_environment(console, report)
     if report.cause:
-        console.print(f"\n[bold]Likely cause:[/] {report.cause}")
+        console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
 
 
 def _print_accuracy(console: Any, answers: Answers) -> None:
     low, high = answers.difference
     console.print(
-        f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points [{100 * low:+.2f}, {100 * high:+.2f}], "
+        f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
         f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
     )
     console.print(
@@ -86,7 +85,7 @@ def _print_figures(console: Any, report: Report) -> None:
         if one.metric == "recall" or one.change is None:
             continue
         change = f"{100 * one.change:+.2f} pt" if one.unit == "fraction" else f"{100 * one.change:+.1f} %"
-        table.add_row(one.metric, one.scope, with_interval(one.a), with_interval(one.b), change)
+        table.add_row(*map(plain, (one.metric, one.scope, with_interval(one.a), with_interval(one.b), change)))
     console.print()
     console.print(table)
 
@@ -96,9 +95,8 @@ def _print_classes(console: Any, answers: Answers) -> None:
         return
     console.print("\n[bold]Classes that change most[/]")
     for one in answers.classes[:5]:
-        console.print(
-            f"  {one.name}: {100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} % of {one.n} (p = {one.p_value:.2g})"
-        )
+        change = f"{100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} %"
+        console.print(f"  {plain(one.name)}: {change} of {one.n} (p = {one.p_value:.2g})")
 
 
 def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
@@ -107,7 +105,7 @@ def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
     console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")
     for one in answers.disagreements[:shown]:
         console.print(
-            f"  {one.input}: truth {one.label}, A says {one.answer_a} ({one.score_a:.2f}), "
+            f"  {plain(one.input)}: truth {one.label}, A says {one.answer_a} ({one.score_a:.2f}), "
             f"B says {one.answer_b} ({one.score_b:.2f})"
         )
 
@@ -117,4 +115,4 @@ def _print_environment(console: Any, report: Report) -> None:
         return
     console.print("\n[bold]Environment[/]")
     for one in report.environment:
-        console.print(f"  {'!' if one.telling else ' '} {one.what}: {one.a} → {one.b}")
+        console.print(f"  {'!' if one.telling else ' '} {plain(f'{one.what}: {one.a} → {one.b}')}")

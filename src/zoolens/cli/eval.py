@@ -50,7 +50,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     "--latency-seconds", type=click.FloatRange(0.05), default=5.0, show_default=True, help="Time limit a batch size."
 )
 @click.option(
-    "--decode-threads", type=click.IntRange(0), default=1, show_default=True, help="Threads that decode inputs."
+    "--decode-threads", type=click.IntRange(0), default=2, show_default=True, help="Threads that decode inputs."
 )
 @click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")

@@ -28,7 +28,10 @@ def command(
     from zoolens.store.store import open_store
 
     suffix = output.suffix.lstrip(".").lower() if output else ""
-    chosen = format_ or (suffix if suffix in FORMATS else "csv")
+    if suffix and suffix not in FORMATS and format_ is None:
+        choice = " or ".join(f"--format {name}" for name in FORMATS)
+        raise ZoolensError(f"There is no export format {suffix!r}.", hint=f"Add {choice}.")
+    chosen = format_ or suffix or "csv"
     if predictions and output is None:
         raise ZoolensError("Predictions go to a file of their own.", hint="Name one with -o.")
     with open_store(store) as opened:

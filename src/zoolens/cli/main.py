@@ -6,7 +6,9 @@ Commands are imported when they are called: `zoolens --help` imports none of the
 from __future__ import annotations
 
 import importlib
+import io
 import os
+import signal
 import sys
 from typing import Any, Final
 
@@ -33,6 +35,7 @@ COMMANDS: Final[dict[str, str]] = {
 
 BROKEN_PIPE = 141
 INTERRUPTED = 130
+TERMINATED = 143
 UNEXPECTED = 70
 
 
@@ -74,17 +77,29 @@ def cli(ctx: click.Context, debug: bool) -> None:
     ctx.ensure_object(dict)["debug"] = debug
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: ended in the same good order as Ctrl-C."""
+
+
+def _terminated(*_: object) -> None:
+    raise _Terminated
+
+
 def main() -> None:
     """Entry point: errors become a sentence and an exit code."""
     debug = "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show × still gets the rest
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         click.echo("\nInterrupted. What was finished is kept; the same command goes on from there.", err=True)
-        code = INTERRUPTED
+        code = TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
@@ -93,6 +108,11 @@ def main() -> None:
             raise
         click.echo(f"Error: {error}", err=True)
         code = error.exit_code
+    except OSError as error:
+        if debug:
+            raise
+        click.echo(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.", err=True)
+        code = 1
     except Exception as error:
         if debug:
             raise

@@ -37,7 +37,10 @@ def init(file: Path, output: Path | None, force: bool) -> None:
         return
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another with -o.")
-    target.write_text(dump_manifest(_relocated(manifest, file.parent, target.resolve().parent)), encoding="utf-8")
+    try:
+        target.write_text(dump_manifest(_relocated(manifest, file.parent, target.resolve().parent)), encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another with -o.") from error
     click.echo(f"{target} written. {manifest.description}")
 
 
@@ -46,7 +49,10 @@ def init(file: Path, output: Path | None, force: bool) -> None:
 def validate(paths: tuple[Path, ...]) -> None:
     """Check manifests (files, or folders of them): every problem with its line; exit code 1 if there is any."""
     failed = False
-    for path in _manifests_in(paths):
+    found = list(_manifests_in(paths))
+    if not found:
+        raise ManifestError(f"There are no manifests in {', '.join(map(str, paths))}.", hint="They end in .yaml.")
+    for path in found:
         problems = list(check_file(path))
         failed |= bool(problems)
         for problem in problems:

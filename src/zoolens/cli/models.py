@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from zoolens.cli.tables import plain
 from zoolens.cli.text import count, figure
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.catalog import Listing, listing, params_of
@@ -86,7 +87,7 @@ def _table(entries: Sequence[Entry]) -> Any:
     for name in ("params", "claimed top-1"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in entries:
-        table.add_row(entry.ref, *_cells(entry))
+        table.add_row(*map(plain, (entry.ref, *_cells(entry))))
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from zoolens.cli.tables import make_console, plain
 from zoolens.errors import ZoolensError
 
 
@@ -16,7 +17,6 @@ def command(run: str, allow_code: bool, store: str | None) -> None:
 
     Exits with 1 if an answer (not a timing) falls outside.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from zoolens.cli.bars import Bars
@@ -25,8 +25,8 @@ def command(run: str, allow_code: bool, store: str | None) -> None:
 
     with Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)
-    console = Console(width=None if Console().is_terminal else 120, highlight=False)
-    console.print(f"{result.original.ref} in {result.original.stack.runtime}: ", end="")
+    console = make_console()
+    console.print(f"{plain(result.original.ref)} in {result.original.stack.runtime}: ", end="")
     console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("", "metric", "scope", "then", "now"):
@@ -36,11 +36,12 @@ def command(run: str, allow_code: bool, store: str | None) -> None:
             continue
         mark = "[green]✓[/]" if one.inside else "[red]✗[/]"
         now = figure(one.now.value, one.then.unit) if one.now else "gone"
-        table.add_row(mark, one.then.metric, one.then.scope, with_interval(one.then), now)
+        table.add_row(mark, *map(plain, (one.then.metric, one.then.scope, with_interval(one.then), now)))
     console.print(table)
     inside = sum(one.inside for one in result.verdicts)
     console.print(f"{inside} of {len(result.verdicts)} figures fall inside their interval.")
     for difference in result.report.environment:
-        console.print(f"  {'!' if difference.telling else ' '} {difference.what}: {difference.a} → {difference.b}")
+        changed = plain(f"{difference.what}: {difference.a} → {difference.b}")
+        console.print(f"  {'!' if difference.telling else ' '} {changed}")
     if not result.holds:
         raise ZoolensError("The answers are not reproduced; the figures marked ✗ are outside their interval.")

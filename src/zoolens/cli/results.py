@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, figure, stack_label, with_interval
 from zoolens.measure.evaluate import Outcome
 from zoolens.store.records import Observation
@@ -18,37 +19,28 @@ Found = dict[tuple[str, str], Observation]
 
 
 def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[int]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    done = [outcome for outcome in outcomes if outcome.run is not None]
-    if not done:
-        return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("run")
-    table.add_column("model")
-    table.add_column("runtime")
-    for name in (
-        "top-1 [95 %]",
-        "ECE",
-        *(f"p50 ×{batch}" for batch in batches),
-        "p99 clean / raw",
-        "cold",
-        "size",
-        "params",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
-    for outcome in done:
-        table.add_row(*_row(store, outcome, batches))
-    console = Console(width=None if Console().is_terminal else 160)
-    console.print(table)
+    rows = [_row(store, outcome, batches) for outcome in outcomes if outcome.run is not None]
+    if rows:
+        columns = [
+            Column("run", keep=8),
+            Column("model", keep=10),
+            Column("runtime", keep=9),
+            Column("top-1 [95 %]", right=True, keep=7),
+            Column("ECE", right=True, keep=2),
+            *(Column(f"p50 ×{batch}", right=True, keep=6) for batch in batches),
+            Column("p99 clean / raw", right=True, keep=3),
+            Column("cold", right=True, keep=1),
+            Column("size", right=True, keep=5),
+            Column("params", right=True, keep=4),
+        ]
+        print_table(columns, rows)
 
 
 def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     run = outcome.run
     assert run is not None
     found = observations_by_name(store, run.id)
-    first = f"batch={batches[0]}"
+    first = f"batch={batches[0]}" if batches else "batch=1"
     return [
         run.id[:8],
         run.ref.partition("@")[0],

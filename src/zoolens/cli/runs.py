@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, figure, provenance_mark, stack_label, with_interval
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
@@ -124,30 +125,30 @@ def _top1(observations: Iterable[Observation]) -> Observation | None:
 
 
 def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    columns = [
+        Column("run", keep=8),
+        Column("when", keep=2),
+        Column("model", keep=10),
+        Column("dataset", keep=3),
+        Column("runtime", keep=9),
+        Column("top-1 [95 %]", right=True, keep=7),
+        Column("p50", right=True, keep=6),
+        Column("stages", keep=4),
+    ]
+    print_table(columns, [_list_row(run, observations.get(run.id, [])) for run in runs])
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("run", "when", "model", "dataset", "runtime"):
-        table.add_column(name, no_wrap=name in ("run", "when"), overflow="fold")
-    table.add_column("top-1 [95 %]", justify="right", no_wrap=True)
-    table.add_column("p50", justify="right", no_wrap=True)
-    table.add_column("stages", overflow="fold")
-    for run in runs:
-        known = observations.get(run.id, [])
-        attempt = f" #{run.key.attempt}" if run.key.attempt else ""
-        cells = [
-            run.id[:8] + attempt,
-            _when(run),
-            run.ref,
-            run.dataset.name,
-            stack_label(run),
-            with_interval(_top1(known)),
-            _without_interval(main_latency(known)),
-            _state(run),
-        ]
-        table.add_row(*(escape(cell) for cell in cells))
-    _console().print(table)
+
+def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
+    return [
+        run.id[:8] + (f" #{run.key.attempt}" if run.key.attempt else ""),
+        _when(run),
+        run.ref,
+        run.dataset.name,
+        stack_label(run),
+        with_interval(_top1(known)),
+        _without_interval(main_latency(known)),
+        _state(run),
+    ]
 
 
 def _without_interval(observation: Observation | None) -> str:
@@ -172,7 +173,8 @@ def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequenc
         "precision": run.precision or "the runtime does not tell",
     }
     _print_facts(console, facts)
-    _print_section(console, "resolved", run.resolved)
+    _print_section(console, "resolved", {name: value for name, value in run.resolved.items() if name != "origin"})
+    _print_section(console, "origin", {name: value for name, value in run.origin.items() if name != "manifest"})
     _print_facts(console, {name: str(state) for name, state in stages.items()}, "stages")
     _print_observations(console, observations)
     _print_section(console, "lock", run.stack.lock)

@@ -41,6 +41,7 @@ class ImageFolder(Dataset):
         self.name = name
         self.classes = classes
         self._entries = tuple(entries)
+        self._files = [str(entry.path) for entry in entries]  # made once: paths are slow to turn into text
         self._keep_gray = keep_gray
         self._fingerprint: str | None = None
         check_labels(name, [entry.label for entry in entries], classes)
@@ -49,8 +50,8 @@ class ImageFolder(Dataset):
         return len(self._entries)
 
     def read(self, index: int) -> Sample:
-        entry = self._entries[index]
-        return Sample(entry.id, decode_image(entry.path, str(entry.path), keep_gray=self._keep_gray), entry.label)
+        entry, file = self._entries[index], self._files[index]
+        return Sample(entry.id, decode_image(file, file, keep_gray=self._keep_gray), entry.label)
 
     def labels(self) -> NDArray[np.int64]:
         return np.array([entry.label for entry in self._entries], np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,7 +17,7 @@ MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim
 FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 
-def decode_image(source: Path | bytes, name: str, *, keep_gray: bool = False) -> NDArray[np.uint8]:
+def decode_image(source: str | bytes, name: str, *, keep_gray: bool = False) -> NDArray[np.uint8]:
     """RGB, or one channel where the file is grey and `keep_gray` is set. `name` is what an error calls the image."""
     try:
         with _open(source) as image:
@@ -26,7 +25,7 @@ def decode_image(source: Path | bytes, name: str, *, keep_gray: bool = False) ->
                 raise _too_large(name, f"{image.width}×{image.height}")
             if keep_gray and image.mode in ("1", "L"):
                 return np.asarray(image.convert("L"))[:, :, np.newaxis]
-            return np.asarray(image.convert("RGB"))
+            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
     except Image.DecompressionBombError as error:
         raise _too_large(name, "over 100 million") from error
     except UnidentifiedImageError as error:
@@ -42,7 +41,7 @@ def decode_image(source: Path | bytes, name: str, *, keep_gray: bool = False) ->
         ) from error
 
 
-def _open(source: Path | bytes) -> Image.Image:
+def _open(source: str | bytes) -> Image.Image:
     with warnings.catch_warnings():
         # our own limit below is lower than the one Pillow warns about
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)

@@ -105,6 +105,8 @@ def _kind_of_folder(folder: Path) -> str | None:
 
 
 def _kind_of_file(path: Path) -> str | None:
+    if not path.is_file():  # a device or a pipe: reading it may never end
+        return None
     try:
         with path.open("rb") as file:
             start = file.read(4)

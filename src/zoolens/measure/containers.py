@@ -7,6 +7,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from zoolens.errors import ZoolensError
 from zoolens.store.records import Run
 
 _NOT_ON_AN_INDEX = {"zoolens"}  # installed from its own source; the Dockerfile says how
@@ -64,10 +65,11 @@ def dockerfile(run: Run) -> str:
 
 
 def write_stack(run: Run, folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, text in (("requirements.lock", requirements_lock(run)), ("Dockerfile", dockerfile(run))):
-        path = folder / name
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
+    contents = {"requirements.lock": requirements_lock(run), "Dockerfile": dockerfile(run)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ZoolensError(f"{folder} cannot be written: {error.strerror}.", hint="Name another with -o.") from error
+    return [folder / name for name in contents]

@@ -55,7 +55,7 @@ class EvaluationPlan:
     fresh: bool = False  # measure again, as a new attempt, although it is all there
     latency: LatencySettings = field(default_factory=LatencySettings)
     cold_repeats: int = 3
-    decode_threads: int = 1
+    decode_threads: int = 2
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Outcome:
 
 
 def evaluate(
-    models: Sequence[str] | str,
+    models: Sequence[str | Path] | str | Path,
     data: str | Path,
     *,
-    runtimes: Sequence[str] = (),
-    environments: Sequence[str] = (),
+    runtimes: Sequence[str] | str = (),
+    environments: Sequence[str] | str = (),
     require: str = "",
     batches: Sequence[int] = (1,),
     threads: int | None = None,
@@ -98,13 +98,13 @@ def evaluate(
 ) -> list[Outcome]:
     """Measure every model in every runtime asked for (default: every installed one that can run it)."""
     plan = EvaluationPlan(
-        models=[models] if isinstance(models, str) else list(models),
+        models=_several(models),
         data=str(data),
         limit=limit,
         seed=seed,
         wanted=Wanted(
-            runtimes=tuple(runtimes),
-            environments=tuple(environments),
+            runtimes=_several(runtimes),
+            environments=_several(environments),
             require=require,
             options=Options(threads=threads, precision=precision, mode=mode),
             isolate=isolate,
@@ -119,8 +119,17 @@ def evaluate(
         return list(carry_out(plan, opened, progress or Silent()))
 
 
+def _several(given: Any) -> Sequence[str]:
+    """One name or path may be given where several are expected."""
+    return (str(given),) if isinstance(given, (str, Path)) else tuple(map(str, given))
+
+
 def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterator[Outcome]:
     """Outcomes one by one, as they are stored."""
+    if not plan.models:
+        raise ZoolensError("No model is named.", hint="Give zoo:name, a pattern such as 'demo:*', or a path.")
+    if any(batch < 1 for batch in plan.batches):
+        raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
     store.sweep()
     entries = find_models(plan.models)
     with closing(open_dataset(plan.data, limit=plan.limit, seed=plan.seed)) as dataset:
@@ -142,6 +151,7 @@ def run_job(
     """All stages of one job. A failing stage is recorded and reported; the others still run."""
     try:
         _fetch(job, progress)
+        job.runtime.check(job.files(), job.options)  # before a run is begun that could only fail
         run = _begin(job, plan, dataset, store, attempt)
     except StoreError:
         raise

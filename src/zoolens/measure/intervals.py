@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
+BLOCKS = 500
+RESAMPLES = 1000
 
 
 class Interval(NamedTuple):
@@ -83,20 +86,36 @@ def quantile(
     )
 
 
+def random_blocks(n: int, seed: int = 0) -> NDArray[np.int64]:
+    """A block number for each of n items: at most 500 blocks of equal size, filled at random."""
+    return np.asarray(np.random.default_rng(seed).permutation(n) % min(n, BLOCKS))
+
+
 def bootstrap(
-    statistic: Callable[[NDArray[np.int64]], float],
-    n: int,
+    sums: NDArray[np.float64],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     confidence: float = CONFIDENCE,
-    resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile bootstrap interval of a statistic of resampled indices; seeded, so that it is repeatable."""
-    generator = np.random.default_rng(seed)
-    found = np.array([statistic(generator.integers(0, n, n)) for _ in range(resamples)])
+    """Percentile bootstrap interval of a statistic of column sums, from sums by block (blocks × columns).
+
+    Up to 500 items each one is its own block and this is the ordinary bootstrap; beyond that, blocks of random items
+    are drawn instead, which gives the same interval for a fraction of the work. Seeded, so that it is repeatable.
+    """
     tail = (1 - confidence) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
+    low, high = np.quantile(statistic(_draws(len(sums), seed) @ sums), [tail, 1 - tail])
     return Interval(float(low), float(high))
 
 
+@lru_cache(maxsize=4)
+def _draws(blocks: int, seed: int) -> NDArray[np.float64]:
+    """How often each block is drawn in each resample."""
+    drawn = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=RESAMPLES)
+    return drawn.astype(np.float64)
+
+
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    return bootstrap(lambda chosen: float(values[chosen].mean()), len(values))
+    n = len(values)
+    blocks = random_blocks(n)
+    by_block = np.stack([np.bincount(blocks, values), np.bincount(blocks)], axis=1).astype(np.float64)
+    return bootstrap(by_block, lambda totals: totals[:, 0] / totals[:, 1])

@@ -79,24 +79,20 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
 class PredictionBuffer:
     """Collects batches until they are written as one part."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: int = 0) -> None:
         self._parts: list[dict[str, Any]] = []
+        self._next = start  # index of the input that comes next
         self.rows = 0
 
     def add(
-        self,
-        start: int,
-        ids: Sequence[str],
-        labels: NDArray[Any],
-        probabilities: NDArray[np.float32],
-        raw: NDArray[Any],
+        self, ids: Sequence[str], labels: NDArray[Any], probabilities: NDArray[np.float32], raw: NDArray[Any]
     ) -> None:
-        """One batch of answers. Rows that are not finite make the model's figures meaningless: refused."""
+        """The answers that follow. Rows that are not finite make the model's figures meaningless: refused."""
         sums = probabilities.sum(axis=1)
         if not np.isfinite(sums).all():
             bad = np.flatnonzero(~np.isfinite(sums))
             raise ModelError(
-                f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs in a batch, "
+                f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, "
                 f"first for input {ids[bad[0]]}.",
                 hint="Check the preprocessing in the manifest, and whether the file is intact.",
             )
@@ -110,7 +106,7 @@ class PredictionBuffer:
         top = best_classes(probabilities, min(TOP, classes))
         self._parts.append(
             {
-                "index": np.arange(start, start + len(labels)),
+                "index": np.arange(self._next, self._next + len(labels)),
                 "input": list(ids),
                 "label": labels.astype(np.int32),
                 "top": top.astype(np.int32),
@@ -121,6 +117,7 @@ class PredictionBuffer:
             }
         )
         self.rows += len(labels)
+        self._next += len(labels)
 
     def take(self) -> pa.Table:
         """Everything collected since the last call, as a table."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.loader import batches
+from zoolens.datasets.loader import Batch, batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
@@ -30,6 +30,7 @@ from zoolens.store.store import Store
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
+JUDGED_TOGETHER = 512  # inputs
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Context:
     progress: Progress = field(default_factory=Silent)
     latency: LatencySettings = field(default_factory=LatencySettings)
     cold_repeats: int = 3
-    decode_threads: int = 1
+    decode_threads: int = 2
 
 
 # --- predictions
@@ -73,7 +74,8 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     """Predict all inputs from `start` on. False: another process wrote the same part before us."""
     subject, store = context.subject(), context.store
     size = subject.fixed_batch or ACCURACY_BATCH
-    buffer, position, written = PredictionBuffer(), start, time.monotonic()
+    waiting: list[tuple[Batch, Any]] = []
+    buffer, written = PredictionBuffer(start), time.monotonic()
     for batch in batches(
         context.dataset,
         subject.prepare,
@@ -82,15 +84,27 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
         workers=context.decode_threads,
         prepare_many=subject.prepare_many,
     ):
-        raw = _predict_padded(subject, batch.array, subject.fixed_batch)
-        buffer.add(position, batch.ids, batch.labels, subject.scores(raw), raw)
-        position += len(batch.labels)
+        waiting.append((batch, _predict_padded(subject, batch.array, subject.fixed_batch)))
         context.progress.advance(len(batch.labels))
-        if time.monotonic() - written > SECONDS_BETWEEN_PARTS:
+        due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
+        if due or len(waiting) * size >= JUDGED_TOGETHER:
+            _judge(subject, buffer, waiting)
+        if due:
             if not store.add_part(context.run.id, KIND, part, buffer.take()):
                 return False
             part, written = part + 1, time.monotonic()
+    _judge(subject, buffer, waiting)
     return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
+
+
+def _judge(subject: Subject, buffer: PredictionBuffer, waiting: list[tuple[Batch, Any]]) -> None:
+    """Raw answers become rows of the table, several batches at once: small models answer faster than numpy starts."""
+    if waiting:
+        raw = np.concatenate([answer for _, answer in waiting])
+        ids = [one for batch, _ in waiting for one in batch.ids]
+        labels = np.concatenate([batch.labels for batch, _ in waiting])
+        waiting.clear()
+        buffer.add(ids, labels, subject.scores(raw), raw)
 
 
 def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> Any:

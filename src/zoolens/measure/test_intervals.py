@@ -44,11 +44,19 @@ def test_an_end_that_the_sample_cannot_tell_is_not_made_up():
     assert quantile(values[:3], 0.5)[1:] == (None, None)
 
 
-def test_bootstrap_is_repeatable_and_close_to_the_normal_interval():
-    values = np.random.default_rng(3).normal(5, 2, 900)
+@pytest.mark.parametrize("n", [100, 900, 40_000])
+def test_bootstrap_is_repeatable_and_close_to_the_normal_interval(n):
+    values = np.random.default_rng(3).normal(5, 2, n)
     interval = bootstrap_mean(values)
     assert interval == bootstrap_mean(values)
-    assert interval.high - interval.low == pytest.approx(2 * 1.96 * 2 / 30, rel=0.1)
+    assert interval.contains(values.mean())
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * 2 / np.sqrt(n), rel=0.15)
+
+
+def test_bootstrap_equals_that_of_scipy_for_few_skewed_values():
+    values = np.random.default_rng(4).exponential(size=60)
+    expected = stats.bootstrap((values,), np.mean, method="percentile", random_state=0).confidence_interval
+    assert bootstrap_mean(values) == pytest.approx((expected.low, expected.high), rel=0.05)
 
 
 def test_nothing_measured_is_no_knowledge():

@@ -33,7 +33,7 @@ def test_digests_see_every_bit_and_only_bits():
 def made(probabilities, labels):
     buffer = PredictionBuffer()
     probabilities = np.asarray(probabilities, np.float32)
-    buffer.add(0, [f"i{n}" for n in range(len(labels))], np.asarray(labels), probabilities, probabilities)
+    buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), probabilities, probabilities)
     return read_predictions(buffer.take(), ("cat", "dog", "eel"))
 
 

@@ -23,7 +23,7 @@ METHODS: Final = {
     "tensorflow": ("nearest", "bilinear", "bicubic", "lanczos", "area"),
     "opencv": ("nearest", "bilinear", "bicubic", "lanczos", "area"),
 }
-_PIL: Final = {
+PIL_METHODS: Final = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
@@ -78,9 +78,9 @@ def _pil(image: Array, size: tuple[int, int], method: str) -> Array:
     channels = image.shape[2]
     if image.dtype == np.uint8 and channels in (1, 3):
         source = Image.fromarray(image[:, :, 0] if channels == 1 else np.ascontiguousarray(image))
-        return np.asarray(source.resize(shape, _PIL[method])).reshape(*size, channels)
+        return np.asarray(source.resize(shape, PIL_METHODS[method])).reshape(*size, channels)
     planes = [
-        np.asarray(Image.fromarray(image[:, :, channel].astype(np.float32)).resize(shape, _PIL[method]))
+        np.asarray(Image.fromarray(image[:, :, channel].astype(np.float32)).resize(shape, PIL_METHODS[method]))
         for channel in range(channels)
     ]
     return np.stack(planes, axis=2)

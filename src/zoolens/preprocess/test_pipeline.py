@@ -139,7 +139,7 @@ def test_arrays_are_normalised_and_cast_only():
     ("spec", "value", "error", "message"),
     [
         ({"shape": (1, 3, 32, 32)}, IMAGE, DatasetError, r"12×14 with 3 channels .* takes 3×32×32 .*resize"),
-        ({}, IMAGE[:, :, 0], DatasetError, "modality: array"),
+        ({}, IMAGE[:, :, :2], DatasetError, "modality: array"),
         ({"color": "gray"}, IMAGE, ManifestError, "3 channels but its colour is gray"),
         ({"preprocess": [{"op": "normalize", "mean": (1, 2)}]}, IMAGE, ManifestError, "2 values"),
         (

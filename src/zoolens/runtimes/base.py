@@ -218,6 +218,9 @@ class Runtime(ABC):
             self.require("force_precision")
         if options.threads is not None:
             self.require("set_threads")
+            most = 8 * (os.cpu_count() or 1)
+            if not 1 <= options.threads <= most:
+                raise ModelError(f"{options.threads} threads make no sense here; ask for 1 to {most}.")
 
     def can(self, ability: str) -> bool:
         if ability not in ABILITIES:

@@ -32,6 +32,7 @@ DTYPES: Final = {
     11: "float64",
     16: "bfloat16",
 }
+_LARGEST: Final = 1 << 31  # what protobuf can hold
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
 _WEIGHT_TYPES: Final = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32"}
 _ARITHMETIC: Final = re.compile(r"Conv|ConvTranspose|Gemm|MatMul|LSTM|GRU|RNN|FusedConv|Attention")
@@ -119,6 +120,11 @@ class OnnxGraph:
 
 def read_graph(path: Path) -> OnnxGraph:
     """The top-level graph of an ONNX file; ModelError where the bytes are no ONNX model."""
+    if path.stat().st_size >= _LARGEST:
+        raise ModelError(
+            f"{path.name} has {path.stat().st_size:,} bytes; an ONNX file has less than 2 GiB.",
+            hint="Larger models keep their weights in a file of their own.",
+        )
     try:
         return _model(memoryview(path.read_bytes()))
     except (ValueError, IndexError, UnicodeDecodeError) as error:

@@ -107,7 +107,7 @@ def test_an_impossible_input_is_a_sentence(tmp_path):
 def test_garbage_and_bare_weights_are_refused(tmp_path):
     pytest.importorskip("onnxruntime")
     (tmp_path / "garbage.onnx").write_bytes(os.urandom(200))
-    with pytest.raises(ModelError, match="garbage.onnx"):
+    with pytest.raises(ModelError, match="garbage"):
         draft_manifest(tmp_path / "garbage.onnx")
     (tmp_path / "weights.pth").write_bytes(b"\x80\x02}q\x00.")
     with pytest.raises(ModelError, match="weights only"):

@@ -104,6 +104,9 @@ def _write_file(path: Path, format: str, schema: pa.Schema, tables: Iterable[pa.
 
 @contextmanager
 def _complete_or_absent(path: Path) -> Iterator[Path]:
+    path = path.resolve()  # a link stays a link: what it points to is written
+    if path.exists() and not path.is_file():
+        raise ZoolensError(f"{path} is not a file, and is not replaced.", hint="Name another file with -o.")
     temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.measure.intervals import CONFIDENCE, bootstrap, bootstrap_mean
+from zoolens.measure.intervals import CONFIDENCE, Interval, bootstrap, bootstrap_mean, random_blocks
 from zoolens.measure.predictions import Predictions
 from zoolens.store.records import Observation
 
@@ -18,11 +18,7 @@ def calibration(predictions: Predictions) -> Iterator[Observation]:
     n = len(predictions)
     confidence = predictions.score[:, 0].astype(np.float64)
     correct = predictions.correct.astype(np.float64)
-
-    def resampled(chosen: NDArray[np.int64]) -> float:
-        return expected_calibration_error(confidence[chosen], correct[chosen])
-
-    low, high = bootstrap(resampled, n, resamples=200)
+    low, high = _calibration_interval(confidence, correct)
     yield Observation(
         "ece",
         expected_calibration_error(confidence, correct),
@@ -40,10 +36,20 @@ def calibration(predictions: Predictions) -> Iterator[Observation]:
 
 
 def expected_calibration_error(confidence: NDArray[np.float64], correct: NDArray[np.float64]) -> float:
-    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    counts = np.bincount(bins, minlength=BINS)
-    gap = np.bincount(bins, correct - confidence, minlength=BINS)
-    return float(np.abs(gap[counts > 0]).sum() / len(confidence))
+    gap = np.bincount(_bins(confidence), correct - confidence, minlength=BINS)
+    return float(np.abs(gap).sum() / len(confidence))
+
+
+def _calibration_interval(confidence: NDArray[np.float64], correct: NDArray[np.float64]) -> Interval:
+    blocks = random_blocks(len(confidence))
+    count = int(blocks.max()) + 1
+    cells = np.bincount(blocks * BINS + _bins(confidence), correct - confidence, minlength=count * BINS)
+    by_block = np.column_stack([cells.reshape(count, BINS), np.bincount(blocks)])
+    return bootstrap(by_block, lambda totals: np.abs(totals[:, :BINS]).sum(axis=1) / totals[:, BINS])
+
+
+def _bins(confidence: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
 
 
 def _mean(name: str, values: NDArray[np.float64], **details: float) -> Observation:

@@ -1,0 +1,69 @@
+"""Tables that stay readable: on a narrow terminal the least important columns go, never the names of things.
+
+All text from models, data and users passes through here or through `plain`: it is shown as it is, whatever brackets
+and colons it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPED_WIDTH = 200  # a pipe has no width: leave the lines whole
+GAP = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """`keep`: the higher, the longer it stays when space runs out."""
+
+    name: str
+    right: bool = False
+    keep: int = 0
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    found = Console(stderr=stderr, emoji=False, highlight=False)
+    return found if found.is_terminal else Console(stderr=stderr, emoji=False, highlight=False, width=PIPED_WIDTH)
+
+
+def plain(text: object) -> str:
+    """Text for a console, without being read as markup."""
+    from rich.markup import escape
+
+    return escape(str(text))
+
+
+def fitting_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns to show, so that every one shown is whole; the two most important stay in any case."""
+    from rich.cells import cell_len
+
+    widths = [
+        max(cell_len(column.name), *(cell_len(row[i]) for row in rows), 0) + GAP for i, column in enumerate(columns)
+    ]
+    shown = list(range(len(columns)))
+    while sum(widths[i] for i in shown) - GAP > width and len(shown) > 2:
+        shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
+    return shown
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    console = make_console()
+    table: Any = Table(box=None, header_style="bold", pad_edge=False)
+    shown = fitting_columns(columns, rows, console.width)
+    for i in shown:
+        table.add_column(plain(columns[i].name), justify="right" if columns[i].right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(plain(row[i]) for i in shown))
+    console.print(table)
+    hidden = [columns[i].name for i in range(len(columns)) if i not in shown]
+    if hidden:
+        console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.[/]")

@@ -1,0 +1,19 @@
+from zoolens.cli.tables import Column, fitting_columns, print_table
+
+COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", right=True, keep=5), Column("size")]
+ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]
+
+
+def test_what_fits_is_all_shown():
+    assert fitting_columns(COLUMNS, ROWS, 60) == [0, 1, 2, 3]
+
+
+def test_the_least_important_goes_first_and_the_names_stay():
+    assert fitting_columns(COLUMNS, ROWS, 28) == [0, 1, 2]
+    assert fitting_columns(COLUMNS, ROWS, 5) == [0, 1]
+
+
+def test_text_is_shown_as_it_is(capsys):
+    print_table(COLUMNS, ROWS)
+    shown = capsys.readouterr().out
+    assert "zoo:a[b]:cat:" in shown
