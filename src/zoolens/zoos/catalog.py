@@ -172,6 +172,11 @@ def _by_bare_name(name: str, version: str | None, ref: str) -> Entry:
     hits = [entry for entry in entries if entry.manifest.name == name and version in (None, entry.manifest.version)]
     if len({entry.zoo for entry in hits}) > 1:
         raise UnknownName("model", ref, hint=f"Say which: {' or '.join(entry.ref for entry in hits)}.")
+    if not hits and Path(ref).exists():
+        raise ManifestError(
+            f"{ref} is there, but it is neither a manifest nor a model in a known format.",
+            hint="Give a .yaml manifest, or a model file such as .onnx or .tflite.",
+        )
     if not hits and guess_format(Path(ref)):
         raise UnknownName("model file", ref, hint="Check the path.")
     if not hits:
