@@ -10,6 +10,8 @@ latency harness adds to a call.
 from __future__ import annotations
 
 import argparse
+import csv
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -121,6 +123,26 @@ def _session(onnxruntime: object, entry: Entry) -> object:
     return onnxruntime.InferenceSession(str(job.paths["model"]), settings)  # type: ignore[attr-defined]
 
 
+def by_hand_imagenet(entry: Entry, folder: Path) -> float:
+    """ImageNet-style: bicubic to 224×224, mean and deviation, batches of one as the file was exported."""
+    import onnxruntime
+
+    started = time.perf_counter()
+    session = _session(onnxruntime, entry)
+    name = session.get_inputs()[0].name
+    mean = np.array([0.485, 0.456, 0.406], np.float32)[:, None, None]
+    deviation = np.array([0.229, 0.224, 0.225], np.float32)[:, None, None]
+    with (folder / "labels.csv").open() as table:
+        rows = [(row["file"], int(row["class_index"])) for row in csv.DictReader(table)]
+    right = 0
+    for file, label in rows:
+        with Image.open(folder / file) as image:
+            pixels = np.asarray(image.convert("RGB").resize((224, 224), Image.Resampling.BICUBIC), np.float32)
+        scores = session.run(None, {name: ((pixels.transpose(2, 0, 1) / 255 - mean) / deviation)[None]})[0]
+        right += int(scores[0].argmax() == label)
+    return time.perf_counter() - started
+
+
 def best_of(rounds: int, *ways: Callable[[], float]) -> list[float]:
     times: list[list[float]] = [[] for _ in ways]
     for _ in range(rounds):
@@ -155,6 +177,24 @@ def throughput(rounds: int, folder: Path) -> None:
     )
     count = len(images)
     report("in-memory 28×28", count, hand, mine)
+
+
+def real_model(rounds: int, folder: Path) -> None:
+    """A real classifier on real images, where the reference models are here."""
+    assets = os.environ.get("ZOOLENS_ASSETS")
+    if not assets:
+        print("ShuffleNet v2 on ImageNet images: skipped, set ZOOLENS_ASSETS")
+        return
+    entry = find_model(str(Path(__file__).parent.parent / "tests/reference_zoo/imagenet/shufflenet-v2-12-int8.yaml"))
+    images = Path(assets) / "data" / "imagenet_val"
+    one, threaded, hand = best_of(
+        rounds,
+        lambda: ours(entry, f"imagefolder:{images}", folder, decode_threads=0),
+        lambda: ours(entry, f"imagefolder:{images}", folder, decode_threads=2),
+        lambda: by_hand_imagenet(entry, images),
+    )
+    report("ShuffleNet, 1 thread", 725, hand, one)
+    report("ShuffleNet, default", 725, hand, threaded)
 
 
 def report(what: str, count: int, hand: float, mine: float) -> None:
@@ -222,6 +262,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         throughput(chosen.rounds, Path(name))
+        real_model(chosen.rounds, Path(name))
         harness()
         memory(chosen.images, Path(name))
 

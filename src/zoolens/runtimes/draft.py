@@ -130,9 +130,8 @@ def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec,
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")
     if reasons:
-        raise ModelError(
-            f"{model.path().name} could not be opened. {'; '.join(reason.rstrip('.') for reason in reasons)}."
-        )
+        told = "; ".join(reason.rstrip(".") for reason in reasons)
+        raise ModelError(f"{model.path().name} could not be opened. {told}.")
     raise ModelError(
         f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
         hint="`zoolens runtimes` says what to install.",
