@@ -336,7 +336,11 @@ def test_presence_reads_names_only(folder, monkeypatch):
     monkeypatch.setattr("zoolens.manifests.locations.digest", lambda _: pytest.fail("hashed"))
     assert presence(asset("sub/m.onnx"), folder) == "present"
     assert presence(asset("https://host/m.onnx"), folder) == "remote"
-    assert presence(asset("sub/m.onnx", "https://host/m.onnx"), folder) == "remote"
+    both = Asset(
+        format="onnx",
+        files=(AssetFile(location="sub/m.onnx"), AssetFile(location="https://host/m.data", role="weights")),
+    )
+    assert presence(both, folder) == "remote"
     assert presence(asset("sub/other.onnx"), folder) == "absent"
     assert presence(asset("../secret.onnx"), folder) == "absent"
     assert presence(asset("package://no-such-pack/x"), folder) == "absent"
