@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -24,6 +23,7 @@ from zoolens.runtimes.base import (
     check_batch,
     check_feeds,
     first_line,
+    lent_threads,
 )
 
 _ELEMENTS_LIMIT: Final = 1 << 28
@@ -97,7 +97,7 @@ class OpenCvSession(Session):
             singles = [self.predict({name: array[i : i + 1] for name, array in feeds.items()}) for i in range(rows)]
             return {name: np.concatenate([one[name] for one in singles]) for name in self._output_names}
         try:
-            with _threads(self._cv2, self._threads):
+            with lent_threads(self._threads, self._cv2.getNumThreads, self._cv2.setNumThreads):
                 for spec in self.inputs:
                     self._net.setInput(feeds[spec.name], spec.name)
                 answers = self._net.forward(self._output_names)
@@ -123,20 +123,6 @@ class OpenCvSession(Session):
 
     def close(self) -> None:
         self._net = None
-
-
-@contextmanager
-def _threads(cv2: Any, count: int | None) -> Iterator[None]:
-    """OpenCV's thread count is one number for the process: lend it to this call and put it back (0.3 µs)."""
-    if count is None:
-        yield
-        return
-    before = cv2.getNumThreads()
-    cv2.setNumThreads(count)
-    try:
-        yield
-    finally:
-        cv2.setNumThreads(before)
 
 
 def _bytes(model: ModelFiles, role: str) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoolens.errors import ModelError, UnsupportedAbility
@@ -19,6 +18,7 @@ from zoolens.runtimes.base import (
     check_batch,
     check_feeds,
     first_line,
+    lent_threads,
 )
 from zoolens.runtimes.torcharchive import check_export, check_torchscript
 from zoolens.runtimes.torchweights import build_with_weights
@@ -103,7 +103,8 @@ class TorchSession(Session):
         torch = self._torch
         # Copies, since a module may write into what it is given (in-place ReLU) and the caller's arrays are not ours.
         tensors = [torch.from_numpy(array.copy()) for array in arrays]
-        with _threads(torch, self._options.threads), torch.inference_mode():
+        lent = lent_threads(self._options.threads, torch.get_num_threads, torch.set_num_threads)
+        with lent, torch.inference_mode():
             return _named(torch, call(*tensors))
 
     def _examples(self) -> list[Tensor]:
@@ -147,20 +148,6 @@ class TorchSession(Session):
 
     def close(self) -> None:
         self._module = self._call = None
-
-
-@contextmanager
-def _threads(torch: Any, count: int | None) -> Iterator[None]:
-    """Torch's thread count is one number for the process: lend it to this call and put it back (0.3 µs)."""
-    if count is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _named(torch: Any, answer: Any) -> dict[str, Any]:
