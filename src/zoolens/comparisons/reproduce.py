@@ -120,7 +120,7 @@ def _same_job(original: Run, allow_code: bool) -> Job:
         runtimes=(original.stack.runtime,),
         environments=(",".join(environment),) if environment else (),
         options=Options(**identity["options"]),
-        isolate=identity["isolated"],
+        isolate=bool(identity.get("isolated")),
         allow_code=allow_code,
     )
     jobs, skipped = plan_jobs([_stored_entry(original)], wanted)

@@ -29,7 +29,7 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
                   {"fingerprint": b.model.fingerprint[:12], "format": b.model.format}, telling=("fingerprint",)),
         *_changed("", {"runtime": a.stack.runtime}, {"runtime": b.stack.runtime}, telling=("runtime",)),
         *_changed("option", a.stack.identity["options"], b.stack.identity["options"], telling=("precision", "mode")),
-        *_changed("", {"isolated": a.stack.identity["isolated"]}, {"isolated": b.stack.identity["isolated"]}),
+        *_changed("", {"isolated": a.stack.identity.get("isolated")}, {"isolated": b.stack.identity.get("isolated")}),
         *_changed("package", a.stack.identity["packages"], b.stack.identity["packages"]),
         *_changed("", {"python": a.stack.identity["python"]}, {"python": b.stack.identity["python"]}),
         *_changed("machine", a.stack.identity["machine"], b.stack.identity["machine"]),
