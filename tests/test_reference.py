@@ -17,6 +17,7 @@ TOLERANCE = 0.005
 OTHER_ANSWERS = {
     ("coral_mobilenet_v2_1.0_224_quant", "openvino"): "bfloat16 and float32 where the file says int8",
     ("tflitesupport_mobilenet_v1_0.25_224_float", "openvino"): "bfloat16 on CPUs with AMX",
+    ("stm_mobilenet_v2_0.35_224_int8", "openvino"): "bfloat16 where the file says int8",
     ("tflm_mobilenet_v2_torch_int8_nchw", "openvino"): "bfloat16 where the file says int8",
     ("nnstreamer_mobilenet_v2_quant", "opencv"): "OpenCV computes its int8 layers wrong",
 }
