@@ -160,3 +160,13 @@ def test_types_without_numbers_are_refused():
     for dtype in ("bfloat16", "bool", "string"):
         with pytest.raises(ManifestError):
             build(TensorSpec("x", (), dtype))
+
+
+def test_pixels_between_two_quantised_values_go_where_float32_puts_them():
+    """q = round(real / scale + zero_point) in float32: what every reference script computes, ties included."""
+    tensor = TensorSpec("x", (), "uint8", 0.007843137718737125, 127)
+    pixels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
+    found = build(tensor, preprocess=[{"op": "normalize", "mean": (127.5,), "std": (127.5,)}])(pixels)
+    real = (pixels[:, :, 0].astype(np.float32) - np.float32(127.5)) / np.float32(127.5)
+    wanted = np.clip(np.round(real / np.float32(tensor.scale) + np.float32(127)), 0, 255)
+    np.testing.assert_array_equal(found[0], wanted)
