@@ -77,6 +77,7 @@ class MxNetSession(Session):
         self.outputs = self._infer_outputs()
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        check_feeds(self.inputs, feeds)  # MXNet converts other types silently
         try:
             shapes = {spec.name: tuple(feeds[spec.name].shape) for spec in self.inputs}
             if shapes != self._shapes:
@@ -85,7 +86,6 @@ class MxNetSession(Session):
                 self._executor.arg_dict[name][:] = feeds[name]
             answers = [answer.asnumpy() for answer in self._executor.forward(is_train=False)]
         except Exception as error:
-            check_feeds(self.inputs, feeds)
             raise ModelError(f"mxnet failed while running the model: {_reason(error)}") from error
         return dict(zip((spec.name for spec in self.outputs), answers, strict=True))
 
@@ -135,6 +135,8 @@ class MxNetSession(Session):
 
 
 def _read(model: ModelFiles, role: str, load: Callable[[str], Any]) -> Any:
+    if not model.path(role).is_file():
+        raise ModelError(f"There is no file {model.path(role).name}.", hint="Check the manifest's locations.")
     try:
         return load(str(model.path(role)))
     except Exception as error:

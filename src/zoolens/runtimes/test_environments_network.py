@@ -2,17 +2,20 @@
 
 import gzip
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
 from zoolens.runtimes.environments import ensure_environment, parse_env
 from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.mxnet import MxNet
 from zoolens.runtimes.onnxruntime import OnnxRuntime
+from zoolens.testing.runtime_contract import RuntimeContract
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 NETS = ASSETS / "cifar10" / "samplenet"
@@ -107,3 +110,27 @@ def test_one_model_in_two_versions_of_one_runtime_side_by_side(home, images):
             feeds = {new.inputs[0].name: image[None]}
             (before,), (after,) = old.predict(feeds).values(), new.predict(feeds).values()
             np.testing.assert_allclose(before, after, atol=1e-4)
+
+
+class TestMxNetKeepsTheContract(RuntimeContract):
+    """The suite that every runtime passes, with MXNet where alone it can live: in its own environment."""
+
+    @pytest.fixture
+    def runtime(self, mxnet_environment):
+        class Isolated(MxNet):
+            def open(self, model, options=None):
+                self.check(model, options or Options())
+                return open_isolated(MxNet(), model, options, environment=mxnet_environment)
+
+            def version(self):
+                return mxnet_environment.freeze["mxnet"]
+
+        return Isolated()
+
+    runtime_class = MxNet
+
+    def model(self, tmp_path):
+        files = {role: tmp_path / path.name for role, path in SYMBOL.files.items()}
+        for role, path in files.items():
+            shutil.copyfile(SYMBOL.files[role], path)
+        return replace(SYMBOL, files=files)
