@@ -84,10 +84,15 @@ def rows(store: Store, path: Path, task: Task, outcomes: Sequence[Outcome]) -> l
         latency = found.get(("latency_p50", "batch=1"))
         lines.append(
             f"| {task.folder}/{path.stem} | {run.stack.runtime} {run.stack.version} | {run.precision or 'not told'} "
-            f"| {with_interval(top1)} | {100 * expected:.1f} | {gap:+.1f} "
-            f"| {figure(latency.value, 's') if latency else '–'} | {note} |"
+            f"| {_whole(with_interval(top1))} | {100 * expected:.1f} | {gap:+.1f} "
+            f"| {_whole(figure(latency.value, 's')) if latency else '–'} | {note} |"
         )
     return lines
+
+
+def _whole(text: str) -> str:
+    """A figure that no page breaks over two lines."""
+    return text.replace(" ", "\u00a0")
 
 
 def main() -> None:
