@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "paths", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
-    "preprocess", "measure", "comparisons", "cli", "testing",
+    "preprocess", "graph", "measure", "comparisons", "audit", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.
@@ -22,16 +22,26 @@ FRAMEWORKS = {
     "openvino": ["runtimes/openvino.py"],
     "ai_edge_litert": ["runtimes/litert.py", "runtimes/tflitefile.py"],
     "cv2": ["runtimes/opencv.py"],
-    "torch": ["runtimes/torch*.py", "zoos/torchvision.py", "zoos/timm.py", "torchvision_shim.py"],
-    "torchvision": ["runtimes/torch*.py", "zoos/torchvision.py", "torchvision_shim.py"],
-    "timm": ["runtimes/torch*.py", "zoos/timm.py"],
-    "tensorflow": ["runtimes/tensorflow*.py"],
-    "keras": ["runtimes/tensorflow*.py", "zoos/keras.py"],
-    "tf_keras": ["runtimes/tensorflow*.py"],
+    "torch": [
+        "runtimes/torch*.py",
+        "zoos/torchvision.py",
+        "zoos/timm.py",
+        "torchvision_shim.py",
+        "graph/importers/torch*.py",
+        "graph/counters/*.py",
+    ],
+    "torchvision": ["runtimes/torch*.py", "zoos/torchvision.py", "torchvision_shim.py", "graph/importers/torch*.py"],
+    "timm": ["runtimes/torch*.py", "zoos/timm.py", "graph/importers/torch*.py"],
+    "transformers": ["graph/importers/torch*.py"],
+    "tensorflow": ["runtimes/tensorflow*.py", "graph/importers/tensorflow*.py", "graph/counters/tensorflow.py"],
+    "tf_slim": ["graph/importers/tensorflow*.py"],
+    "official": ["graph/importers/tensorflow*.py"],
+    "keras": ["runtimes/tensorflow*.py", "zoos/keras.py", "graph/importers/keras*.py", "graph/counters/tensorflow.py"],
+    "tf_keras": ["runtimes/tensorflow*.py", "graph/importers/tensorflow*.py"],
     "h5py": ["runtimes/tensorflow*.py"],
     "jax": ["runtimes/jax.py"],
-    "mxnet": ["runtimes/mxnet.py"],
-    "onnx": ["runtimes/onnx*.py", "zoos/onnx.py"],
+    "mxnet": ["runtimes/mxnet.py", "graph/importers/gluon.py"],
+    "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py"],
     "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py", "manifests/hub.py"],
     "pandas": ["store/*.py"],
     "psycopg": ["store/*.py"],

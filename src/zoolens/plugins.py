@@ -12,8 +12,19 @@ ZOOS: Final = "zoolens.zoos"
 RUNTIMES: Final = "zoolens.runtimes"
 DATASETS: Final = "zoolens.datasets"
 METRICS: Final = "zoolens.metrics"
+GRAPH_LIBRARIES: Final = "zoolens.graph.libraries"
+GRAPH_FILES: Final = "zoolens.graph.files"
+COUNTERS: Final = "zoolens.counters"
 
-_KIND = {ZOOS: "zoo", RUNTIMES: "runtime", DATASETS: "dataset kind", METRICS: "metric"}
+_KIND = {
+    ZOOS: "zoo",
+    RUNTIMES: "runtime",
+    DATASETS: "dataset kind",
+    METRICS: "metric",
+    GRAPH_LIBRARIES: "library whose structure can be read",
+    GRAPH_FILES: "format whose structure can be read",
+    COUNTERS: "cost counter",
+}
 
 
 @cache

@@ -1,0 +1,60 @@
+"""How importers make a graph: add nodes in order of computation, then finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, checked, pruned
+
+
+class GraphBuilder:
+    """Collects nodes. Names are made unique here, so that a source may use the same one twice."""
+
+    def __init__(self, name: str, *, keep_weights: bool = False) -> None:
+        self.name = name
+        self.keep_weights = keep_weights
+        self.nodes: list[Node] = []
+        self.shapes: dict[str, Shape] = {}
+        self.weights: dict[str, Array] = {}
+
+    def add(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        shape: Iterable[int],
+        *,
+        source: str = "",
+        axes: str = "",
+        parameters: Iterable[Parameter] = (),
+        name: str | None = None,
+        **attributes: Value,
+    ) -> str:
+        """Add one node and return the name of its value. Attributes that are None are left out."""
+        unique = self._unique(name or source or op)
+        known = {key: value for key, value in attributes.items() if value is not None}
+        extents = tuple(int(extent) for extent in shape)
+        self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, axes))
+        self.shapes[unique] = extents
+        return unique
+
+    def parameter(self, role: str, shape: Iterable[int], key: str, values: Array | None = None) -> Parameter:
+        """Describe a learned tensor; its values are kept if this builder keeps weights and they are given."""
+        if self.keep_weights and values is not None:
+            self.weights[key] = values
+        return Parameter(role, tuple(int(extent) for extent in shape), key)
+
+    def unknown(self, source_op: str, inputs: Iterable[str], shape: Iterable[int], *, source: str = "") -> str:
+        """An operator nobody taught us: named, and counted as unknown."""
+        return self.add("unknown", inputs, shape, source=source, source_op=source_op)
+
+    def finish(self, outputs: Iterable[str], facts: Mapping[str, Any] | None = None) -> Graph:
+        return pruned(checked(Graph(self.name, tuple(self.nodes), tuple(outputs), self.weights, dict(facts or {}))))
+
+    def _unique(self, wanted: str) -> str:
+        if wanted not in self.shapes:
+            return wanted
+        count = 2
+        while f"{wanted}#{count}" in self.shapes:
+            count += 1
+        return f"{wanted}#{count}"

@@ -1,0 +1,1 @@
+"""One module per source of graphs; see `base` for the contract."""

@@ -1,0 +1,101 @@
+"""The ops a graph may hold, and what their attributes mean. `reference` computes each of them; importers map to them.
+
+Attributes are plain values. `kernel`, `stride`, `dilation` have one entry per spatial axis; `pads` are explicit and
+may be asymmetric: the begins of all spatial axes, then the ends, as in ONNX (top, left, bottom, right). SAME,
+auto_pad and ceil modes are resolved by the importer, who knows the shapes. An axis in the raw graph is counted in the
+source's order and is never negative; in the canonical graph it is counted in (N, C, *spatial).
+
+An attribute that is absent has the default given here. Where a raw op works on spatial axes, the importer sets
+`Node.axes` ("NCHW", "NHWC", "NCW", …) of its output; layouts are then propagated by the `layout` pass.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# op -> {attribute: what it means}
+OPS: Final[dict[str, dict[str, str]]] = {
+    # leaves
+    "input": {},
+    "parameter": {},  # parameters: value
+    "constant": {"value": "a number, or nested tuples of them, where it is small; else absent and key names weights"},
+    # learned layers
+    "conv": {
+        "kernel": "extents", "stride": "default all 1", "dilation": "default all 1", "pads": "default all 0",
+        "groups": "default 1",
+        "norm": "canonical only: 'batch' where a batch norm follows and was merged", "epsilon": "that norm's",
+    },  # parameters: kernel, bias?; merged: norm_scale?, norm_shift?, norm_mean, norm_variance
+    "conv_transpose": {
+        "kernel": "", "stride": "", "dilation": "", "pads": "", "output_pads": "default all 0", "groups": "",
+    },  # kernel (in, out/groups, *kernel)
+    "dense": {"norm": "as conv", "epsilon": "as conv"},  # on the last axis; parameters: kernel (out, in), bias?
+    "batch_norm": {"epsilon": ""},  # on the channel axis; parameters: scale?, shift?, mean, variance
+    "layer_norm": {"epsilon": "", "axes": "the normalised axes"},  # scale?, shift?
+    "rms_norm": {"epsilon": "", "axes": ""},
+    "group_norm": {"epsilon": "", "groups": ""},
+    "instance_norm": {"epsilon": ""},
+    "affine": {"axis": "along which scale and shift lie; absent: scalars"},  # x·scale + shift; scale?, shift?
+    "embedding": {},  # parameters: table
+    "recurrent": {"kind": "lstm, gru, rnn", "hidden": "", "layers": "", "bidirectional": ""},
+    # normalisation without parameters
+    "lrn": {"size": "", "alpha": "as in the paper: divided by size inside", "beta": "", "bias": ""},
+    # pools
+    "max_pool": {
+        "kernel": "", "stride": "", "dilation": "", "pads": "padded with -inf",
+        "pad_value": "what a merged pad node put there instead",
+    },
+    "avg_pool": {"kernel": "", "stride": "", "pads": "", "count_pad": "True: padding is in the divisor; default False"},
+    "adaptive_avg_pool": {"size": "output extents"},
+    "adaptive_max_pool": {"size": "output extents"},
+    "global_avg_pool": {},  # canonical form of every mean over all spatial axes; output (N, C)
+    "global_max_pool": {},
+    "mean": {"axes": "", "keep": "keeps axes of extent 1; default False"},
+    "sum": {"axes": "", "keep": ""},
+    "max": {"axes": "", "keep": ""},
+    "min": {"axes": "", "keep": ""},
+    "prod": {"axes": "", "keep": ""},
+    # activations
+    "relu": {}, "relu6": {}, "sigmoid": {}, "silu": {}, "hard_sigmoid": {"alpha": "default 1/6", "beta": "default .5"},
+    "hard_swish": {}, "tanh": {}, "elu": {"alpha": "default 1"}, "selu": {}, "softplus": {}, "mish": {},
+    "leaky_relu": {"alpha": ""}, "prelu": {}, "gelu": {"approximate": "'tanh', 'quick' or absent (exact)"},
+    "clip": {"low": "", "high": ""}, "softmax": {"axis": ""}, "log_softmax": {"axis": ""},
+    # arithmetic; a constant scalar operand is the attribute `scalar` (and `reverse`: True if it is the left one)
+    "add": {"scalar": "", "reverse": ""}, "sub": {"scalar": "", "reverse": ""}, "mul": {"scalar": "", "reverse": ""},
+    "div": {"scalar": "", "reverse": ""}, "pow": {"scalar": "", "reverse": ""}, "maximum": {"scalar": ""},
+    "minimum": {"scalar": ""}, "abs": {}, "neg": {}, "exp": {}, "log": {}, "sqrt": {}, "rsqrt": {}, "square": {},
+    "erf": {}, "sin": {}, "cos": {}, "floor": {}, "ceil": {}, "round": {}, "reciprocal": {},
+    "l2_normalize": {"axes": ""},
+    "compare": {"kind": "==, <, …"}, "where": {},
+    "matmul": {"transpose_a": "", "transpose_b": ""},
+    "attention": {"heads": "", "scale": "", "causal": ""},  # inputs q, k, v as (N, heads, tokens, width)
+    # arrangement
+    "concat": {"axis": ""},
+    "slice": {"axis": "", "start": "", "stop": "", "step": "default 1"},
+    "pad": {
+        "pads": "begins of ALL axes, then ends, in the node's axis order", "value": "default 0",
+        "mode": "constant (default), reflect, edge",
+    },
+    "reshape": {},  # to the node's shape
+    "flatten": {"order": "canonical only: axis order of the flattening, such as 'NHWC'; absent: N, C, *spatial"},
+    "transpose": {"perm": ""},
+    "expand": {},  # broadcast to the node's shape
+    "gather": {"axis": "", "indices": "where constant and small"},
+    "channel_shuffle": {"groups": ""},
+    "space_to_depth": {"block": ""},
+    "depth_to_space": {"block": "", "mode": "DCR or CRD"},
+    "resize": {"mode": "nearest, linear, cubic"},
+    "roll": {"axes": "", "shifts": ""},
+    "tile": {"repeats": ""},
+    # noise, removed by the `noise` pass
+    "identity": {}, "dropout": {"rate": ""}, "cast": {"to": ""}, "quantize": {}, "dequantize": {},
+    # the rest
+    "output_of": {"index": "which further output of the node it takes"},
+    "unknown": {"source_op": "the source's own name for it"},
+}  # fmt: skip
+
+ACTIVATIONS: Final = frozenset(
+    {"relu", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "elu", "selu", "softplus", "mish",
+     "leaky_relu", "prelu", "gelu", "clip"}
+)  # fmt: skip
+NOISE: Final = frozenset({"identity", "dropout", "cast", "quantize", "dequantize"})
+VIEWS: Final = frozenset({"reshape", "flatten", "transpose", "identity", "dropout", "slice", "expand", "output_of"})
