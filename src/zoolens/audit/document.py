@@ -1,0 +1,118 @@
+"""What an audit found, as plain values: the terminal, HTML, JSON and CSV reports all read this and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from zoolens.audit.findings import Finding, Severity
+
+
+@dataclass(frozen=True)
+class Network:
+    """One structure under one name in one zoo. `models` are all refs that share it (weights of one architecture)."""
+
+    zoo: str
+    architecture: str
+    name: str  # what the zoo calls it
+    models: tuple[str, ...]
+    size: tuple[int, int] | None
+    macs: int | None
+    flops: int | None
+    parameters: int | None
+    peak_bytes: int | None
+    group: int | None  # networks of an architecture with the same number are the same network
+    as_studied: float | None  # MACs as the study's counter for this zoo would give them
+    claimed_top1: float | None  # of the first weights, in percent
+    best_top1: float | None  # of the best weights today
+    claimed_macs: float | None
+    claimed_parameters: float | None
+    error: str | None = None  # why its structure is not known
+
+
+@dataclass(frozen=True)
+class ArchitectureRow:
+    """One architecture over all zoos. Spreads are in points, ratios are largest over smallest."""
+
+    id: str
+    name: str
+    study: bool  # one of the 36 of Montes et al. 2022
+    networks: tuple[Network, ...]
+    groups: int  # how many different networks go by this name
+    spread_first: float | None
+    spread_best: float | None
+    macs_ratio: float | None  # each at its own input size, one counter: real
+    studied_ratio: float | None  # each with the counter the study used for its zoo
+    summary: str  # one sentence: who agrees with whom
+
+
+@dataclass(frozen=True)
+class ZooRank:
+    """Table 1: how often a zoo claims the highest and the lowest top-1 among those that offer an architecture."""
+
+    zoo: str
+    offered: int
+    highest: int
+    lowest: int
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """One network against its paper. `departures` is empty where it conforms."""
+
+    architecture: str
+    zoo: str
+    name: str
+    paper: str
+    table: str
+    departures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claimed accuracy beside ours."""
+
+    model: str
+    metric: str
+    verdict: str  # consistent, not consistent, not comparable
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    architectures: tuple[ArchitectureRow, ...]
+    findings: tuple[Finding, ...]
+    ranks: tuple[ZooRank, ...]
+    conformance: tuple[Conformance, ...]
+    judged: tuple[Judged, ...]
+    notes: tuple[str, ...]  # zoos left out and why
+    facts: Mapping[str, Any] = field(default_factory=dict)  # versions, seconds, how many structures were exported
+
+    @property
+    def shared(self) -> tuple[ArchitectureRow, ...]:
+        """Those with known structure in at least two zoos."""
+        return tuple(row for row in self.architectures if len(known_zoos(row)) > 1)
+
+    @property
+    def zoos(self) -> tuple[str, ...]:
+        return tuple(sorted({network.zoo for row in self.architectures for network in row.networks}))
+
+    def count(self, severity: Severity) -> int:
+        return Counter(finding.severity for finding in self.findings)[severity]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "facts": dict(self.facts),
+            "notes": list(self.notes),
+            "architectures": [asdict(row) for row in self.architectures],
+            "findings": [finding.to_json() for finding in self.findings],
+            "ranks": [asdict(rank) for rank in self.ranks],
+            "conformance": [asdict(one) for one in self.conformance],
+            "judged": [asdict(one) for one in self.judged],
+        }
+
+
+def known_zoos(row: ArchitectureRow) -> set[str]:
+    return {network.zoo for network in row.networks if network.macs is not None}

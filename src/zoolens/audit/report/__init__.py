@@ -1,0 +1,1 @@
+"""An audit as a terminal summary, one HTML page, JSON and CSV."""

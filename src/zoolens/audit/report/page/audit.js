@@ -1,0 +1,280 @@
+"use strict";
+// All text is set through textContent: names of models are untrusted.
+const facts = JSON.parse(document.getElementById("facts").textContent);
+const SVG = "http://www.w3.org/2000/svg";
+const PALETTE = ["#1f77b4", "#e08214", "#2ca02c", "#9467bd", "#d6455d", "#17a2b8", "#8c564b", "#7f7f7f", "#bcbd22"];
+const zoos = [...new Set(facts.architectures.flatMap(row => row.networks.map(one => one.zoo)))].sort();
+const colour = zoo => PALETTE[zoos.indexOf(zoo) % PALETTE.length];
+const section = id => document.getElementById(id);
+const SEVERITIES = ["high", "medium", "low", "info"];
+
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "class") element.className = value;
+    else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value);
+  }
+  for (const child of children) element.append(child instanceof Node ? child : document.createTextNode(child));
+  return element;
+}
+
+function draw(tag, attributes = {}, text = null) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== null) element.textContent = text;
+  return element;
+}
+
+const tip = make("div", { id: "tip", hidden: "" });
+document.body.append(tip);
+function tipped(element, text) {
+  element.append(draw("title", {}, text));
+  element.addEventListener("mousemove", event => {
+    tip.textContent = text; tip.hidden = false;
+    tip.style.left = Math.min(event.clientX + 12, innerWidth - 280) + "px"; tip.style.top = event.clientY + 14 + "px";
+  });
+  element.addEventListener("mouseleave", () => { tip.hidden = true; });
+  return element;
+}
+
+const whole = value => value === null ? "–" : Math.round(value).toLocaleString("en-GB");
+const giga = value => value === null ? "–" : (value / 1e9).toFixed(value < 1e9 ? 3 : 2) + " G";
+const fixed = (value, digits, unit = "") => value === null ? "–" : value.toFixed(digits) + unit;
+const letter = group => group === null ? "?" : String.fromCharCode(65 + group % 26) + (group > 25 ? Math.floor(group / 26) : "");
+
+// --- tables that sort by any column and open rows
+
+function table(columns, rows, { open = null, sorted = null } = {}) {
+  const body = make("tbody");
+  const heads = columns.map((column, index) => make("th", { class: column.number ? "number" : "", "aria-sort": "none" },
+    make("button", { onclick: () => sort(index) }, column.name)));
+  const order = { index: -1, down: false };
+  function sort(index, down = null) {
+    order.down = down ?? (order.index === index ? !order.down : Boolean(columns[index].number));
+    order.index = index;
+    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== index ? "none" : order.down ? "descending" : "ascending"));
+    const key = columns[index].key;
+    rows.sort((a, b) => {
+      const [x, y] = [key(a), key(b)];
+      if (x === null || y === null) return (x === null) - (y === null);
+      const ascending = typeof x === "number" ? x - y : String(x).localeCompare(String(y));
+      return order.down ? -ascending : ascending;
+    });
+    fill();
+  }
+  function fill() {
+    body.replaceChildren(...rows.map(row => {
+      const cells = columns.map(column => {
+        const shown = (column.show ?? column.key)(row);
+        return make("td", { class: column.number ? "number" : "" }, shown instanceof Node ? shown : String(shown ?? "–"));
+      });
+      const line = make("tr", open ? { class: "opens", tabindex: "0", "aria-expanded": "false" } : {}, ...cells);
+      if (open) {
+        const toggle = () => {
+          const next = line.nextSibling;
+          if (next && next.className === "inside") { next.remove(); line.setAttribute("aria-expanded", "false"); return; }
+          line.after(make("tr", { class: "inside" }, make("td", { colspan: columns.length }, open(row))));
+          line.setAttribute("aria-expanded", "true");
+        };
+        line.addEventListener("click", toggle);
+        line.addEventListener("keydown", event => { if (event.key === "Enter") toggle(); });
+      }
+      return line;
+    }));
+  }
+  if (sorted !== null) sort(sorted, Boolean(columns[sorted].number)); else fill();
+  return make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body);
+}
+
+const list = lines => make("ul", {}, ...lines.map(line => make("li", {}, line)));
+const badge = severity => make("span", { class: "badge " + severity }, severity);
+
+// --- head
+
+const shared = facts.architectures.filter(row => new Set(row.networks.filter(one => one.macs !== null).map(one => one.zoo)).size > 1);
+const tally = severity => facts.findings.filter(one => one.severity === severity).length;
+document.getElementById("lead").textContent = facts.facts.summary ?? "";
+const tiles = [[shared.length, "shared architectures"], [zoos.length, "zoos"],
+  [shared.filter(row => row.groups > 1).length, "names with several networks"],
+  ...SEVERITIES.map(severity => [tally(severity), severity, severity])];
+document.getElementById("tiles").append(...tiles.map(([value, name, kind]) =>
+  make("div", { class: "tile " + (kind ?? "") }, make("b", {}, String(value)), make("span", {}, name))));
+for (const part of document.querySelectorAll("main section")) {
+  document.getElementById("contents").append(make("a", { href: "#" + part.id }, part.querySelector("h2").textContent));
+}
+
+// --- charts
+
+const first = 10;
+function switches(id, options, show) {
+  const place = section(id).querySelector(".switch");
+  const buttons = options.map(([name, value]) => make("button", { "aria-pressed": "false", onclick: () => press(value) }, name));
+  function press(value) {
+    options.forEach(([, one], at) => buttons[at].setAttribute("aria-pressed", String(one === value)));
+    show(value);
+  }
+  place.append(...buttons);
+  press(options[0][1]);
+}
+
+function spreads(view) {
+  const key = view === "first" ? "claimed_top1" : "best_top1";
+  const spread = view === "first" ? "spread_first" : "spread_best";
+  const rows = facts.architectures.filter(row => row[spread] !== null).sort((a, b) => b[spread] - a[spread]).slice(0, first);
+  const place = section("spreads").querySelector(".chart");
+  if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture has claims in two zoos.")); return; }
+  const claims = rows.map(row => row.networks.filter(one => one[key] !== null));
+  const values = claims.flat().map(one => one[key]);
+  const low = Math.floor(Math.min(...values) - 1), high = Math.ceil(Math.max(...values) + 1);
+  const [left, width, step] = [190, 700, 30];
+  const x = value => left + (value - low) / (high - low) * width;
+  const chart = draw("svg", { width: left + width + 90, height: rows.length * step + 40, role: "img", "aria-label": "claimed top-1 by zoo" });
+  for (let mark = Math.ceil(low / 5) * 5; mark <= high; mark += 5) {
+    chart.append(draw("line", { x1: x(mark), x2: x(mark), y1: 20, y2: rows.length * step + 20, class: "grid" }),
+      draw("text", { x: x(mark), y: 12, "text-anchor": "middle", class: "dim" }, mark + " %"));
+  }
+  rows.forEach((row, at) => {
+    const y = at * step + 36, found = claims[at].map(one => one[key]);
+    chart.append(draw("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, row.name),
+      draw("line", { x1: x(Math.min(...found)), x2: x(Math.max(...found)), y1: y, y2: y, class: "grid", "stroke-width": 4 }),
+      draw("text", { x: x(Math.max(...found)) + 12, y: y + 4, class: "dim" }, row[spread].toFixed(2)));
+    for (const one of claims[at]) {
+      chart.append(tipped(draw("circle", { cx: x(one[key]), cy: y, r: 6, fill: colour(one.zoo) }), `${one.zoo}: ${one.name}, ${one[key].toFixed(2)} %`));
+    }
+  });
+  place.replaceChildren(legend(new Set(claims.flat().map(one => one.zoo))), chart);
+}
+
+function legend(used) {
+  return make("div", { class: "legend" }, ...zoos.filter(zoo => used.has(zoo)).map(zoo =>
+    make("span", {}, make("i", { style: `background:${colour(zoo)}` }), zoo)));
+}
+
+function ratios(view) {
+  const key = view === "real" ? "macs_ratio" : "studied_ratio";
+  const rows = facts.architectures.filter(row => row[key] !== null && row.macs_ratio !== null)
+    .sort((a, b) => b[key] - a[key]).slice(0, first);
+  const place = section("ratios").querySelector(".chart");
+  if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture is known in two zoos.")); return; }
+  const high = Math.max(1.1, ...rows.map(row => Math.max(row.macs_ratio, row.studied_ratio ?? 1)));
+  const [left, width, step] = [190, 640, 38];
+  const x = value => left + (value - 1) / (high - 1) * width;
+  const chart = draw("svg", { width: left + width + 150, height: rows.length * step + 34, role: "img", "aria-label": "cost ratios" });
+  chart.append(draw("text", { x: left, y: 12, class: "dim" }, "1× (equal)"));
+  rows.forEach((row, at) => {
+    const y = at * step + 22;
+    chart.append(draw("text", { x: left - 10, y: y + 19, "text-anchor": "end" }, row.name));
+    for (const [offset, value, fill, name] of [[0, row.macs_ratio, "var(--accent)", "real"], [15, row.studied_ratio, "var(--info)", "as studied"]]) {
+      if (value === null) continue;
+      chart.append(tipped(draw("rect", { x: left, y: y + offset, width: Math.max(2, x(value) - left), height: 12, fill, rx: 2 }), `${row.name}, ${name}: ${value.toFixed(3)}×. ${row.summary}`),
+        draw("text", { x: x(value) + 8, y: y + offset + 11, class: "dim" }, `${value.toFixed(2)}× ${name}`));
+    }
+  });
+  place.replaceChildren(chart);
+}
+
+switches("spreads", [["first weights, as in the 2022 study", "first"], ["best weights today", "best"]], spreads);
+switches("ratios", [["by real ratio", "real"], ["by the ratio as studied", "studied"]], ratios);
+
+// --- tables
+
+section("ranks").querySelector(".table").append(table([
+  { name: "zoo", key: row => row.zoo }, { name: "shared architectures with a claim", key: row => row.offered, number: true },
+  { name: "highest", key: row => row.highest, number: true }, { name: "lowest", key: row => row.lowest, number: true },
+], facts.ranks, { sorted: 1 }));
+
+function choice(name, values) {
+  return make("select", { "aria-label": name }, make("option", { value: "" }, name + ": all"), ...values.map(value => make("option", { value }, value)));
+}
+
+function findings() {
+  const severity = choice("severity", SEVERITIES), zoo = choice("zoo", zoos);
+  const rule = choice("kind", [...new Set(facts.findings.map(one => one.rule))].sort());
+  const words = make("input", { type: "search", placeholder: "search", "aria-label": "search findings" });
+  const place = section("findings").querySelector(".table"), told = make("span", { class: "fine" });
+  const detail = one => make("div", {}, list(one.evidence), make("p", {}, make("b", {}, "What to do: "), one.fix),
+    make("p", { class: "fine" }, make("code", {}, one.id), " · " + one.models.join(", ")));
+  function show() {
+    const text = words.value.toLowerCase();
+    const rows = facts.findings.filter(one => (!severity.value || one.severity === severity.value) &&
+      (!zoo.value || one.models.some(ref => ref.startsWith(zoo.value + ":"))) && (!rule.value || one.rule === rule.value) &&
+      (!text || JSON.stringify(one).toLowerCase().includes(text)));
+    told.textContent = `${rows.length} of ${facts.findings.length}`;
+    place.replaceChildren(table([
+      { name: "severity", key: one => SEVERITIES.indexOf(one.severity), show: one => badge(one.severity) },
+      { name: "architecture", key: one => one.architecture }, { name: "kind", key: one => one.rule },
+      { name: "finding", key: one => one.title },
+    ], rows, { open: detail }));
+  }
+  for (const control of [severity, zoo, rule]) control.addEventListener("change", show);
+  words.addEventListener("input", show);
+  section("findings").querySelector(".filters").append(severity, zoo, rule, words, told);
+  show();
+}
+findings();
+
+function members(row) {
+  return table([
+    { name: "zoo", key: one => one.zoo }, { name: "name", key: one => one.name }, { name: "same as", key: one => letter(one.group) },
+    { name: "input", key: one => one.size ? one.size[0] * one.size[1] : null, show: one => one.size ? one.size.join("×") : "–", number: true },
+    { name: "MACs", key: one => one.macs, show: one => whole(one.macs), number: true },
+    { name: "as studied", key: one => one.as_studied, show: one => whole(one.as_studied), number: true },
+    { name: "claimed", key: one => one.claimed_macs, show: one => giga(one.claimed_macs), number: true },
+    { name: "parameters", key: one => one.parameters, show: one => whole(one.parameters), number: true },
+    { name: "top-1 first / best", key: one => one.claimed_top1, show: one => `${fixed(one.claimed_top1, 2)} / ${fixed(one.best_top1, 2)}`, number: true },
+    { name: "", key: one => one.error ?? "" },
+  ], [...row.networks]);
+}
+
+function architectures() {
+  const place = section("architectures").querySelector(".table");
+  const words = make("input", { type: "search", placeholder: "search", "aria-label": "search architectures" });
+  const only = make("input", { type: "checkbox", id: "several", checked: "" });
+  function show() {
+    const text = words.value.toLowerCase();
+    const rows = facts.architectures.filter(row => (!only.checked || shared.includes(row)) && row.name.toLowerCase().includes(text));
+    place.replaceChildren(table([
+      { name: "architecture", key: row => row.name },
+      { name: "zoos", key: row => new Set(row.networks.map(one => one.zoo)).size, number: true },
+      { name: "networks", key: row => row.groups, number: true },
+      { name: "cost ratio", key: row => row.macs_ratio, show: row => fixed(row.macs_ratio, 3, "×"), number: true },
+      { name: "as studied", key: row => row.studied_ratio, show: row => fixed(row.studied_ratio, 3, "×"), number: true },
+      { name: "top-1 spread", key: row => row.spread_first, show: row => fixed(row.spread_first, 2), number: true },
+      { name: "today", key: row => row.spread_best, show: row => fixed(row.spread_best, 2), number: true },
+      { name: "in a sentence", key: row => row.summary },
+    ], rows, { open: members, sorted: 3 }));
+  }
+  words.addEventListener("input", show); only.addEventListener("change", show);
+  section("architectures").querySelector(".filters").append(words, only, make("label", { for: "several" }, "only those known in two zoos or more"));
+  show();
+}
+architectures();
+
+function conformance() {
+  const place = section("conformance"), papers = [...new Set(facts.conformance.map(one => one.architecture))];
+  if (!papers.length) { place.hidden = true; return; }
+  const columns = [...new Set(facts.conformance.map(one => one.zoo))].sort();
+  const read = one => {
+    const said = one.departures.length ? list(one.departures) : make("p", {}, "No departure.");
+    place.querySelector(".reading").replaceChildren(make("b", {}, `${one.zoo}: ${one.name}`), ` against ${one.paper} (${one.table})`, said);
+  };
+  const cell = (architecture, zoo) => {
+    const found = facts.conformance.filter(one => one.architecture === architecture && one.zoo === zoo);
+    return make("span", {}, ...found.map(one => make("button", { class: "cell", title: one.name, onclick: () => read(one) },
+      (one.departures.length ? String(one.departures.length) : "✓") + " ")));
+  };
+  place.querySelector(".table").append(table([{ name: "architecture", key: one => one },
+    ...columns.map(zoo => ({ name: zoo, key: one => facts.conformance.filter(c => c.architecture === one && c.zoo === zoo).reduce((sum, c) => sum + c.departures.length, 0), show: one => cell(one, zoo) }))], papers));
+}
+conformance();
+
+if (facts.judged.length) {
+  section("judged").querySelector(".table").append(table([{ name: "model", key: one => one.model }, { name: "metric", key: one => one.metric },
+    { name: "verdict", key: one => one.verdict }, { name: "in a sentence", key: one => one.sentence }], facts.judged));
+} else {
+  section("judged").querySelector(".table").append(make("p", {}, "None of these models was evaluated: `zoolens eval` does."));
+}
+const made = Object.entries(facts.facts).filter(([key]) => key !== "summary").map(([key, value]) =>
+  `${key.replaceAll("_", " ")}: ${typeof value === "object" ? Object.entries(value).map(([a, b]) => `${a} ${b}`).join(", ") : value}`);
+section("notes").querySelector(".text").append(list([...made, ...facts.notes]));

@@ -1,0 +1,128 @@
+"""The audit on a terminal: what matters, in a screen or two. The rest is in the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from zoolens.audit.document import ArchitectureRow, Audit
+from zoolens.audit.findings import Severity
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_COLOURS = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan", Severity.INFO: "dim"}
+TOP = 10
+FINDINGS = 25
+
+
+def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
+    from rich.markup import escape
+
+    console.print(f"[bold]{escape(str(audit.facts.get('summary', '')))}[/]\n")
+    _spreads(audit, console)
+    _ranks(audit, console)
+    _ratios(audit, console)
+    _conformance(audit, console)
+    _judged(audit, console)
+    _findings(audit, console, None if all_findings else FINDINGS)
+    for note in audit.notes:
+        console.print(f"[dim]{escape(note)}[/]")
+
+
+def _table(console: Console, title: str, columns: list[tuple[str, bool]], rows: list[list[str]]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    if not rows:
+        return
+    console.print(f"[bold]{title}[/]")  # a title of the table itself would be folded to the table's width
+    table: Any = Table(box=None, header_style="dim", pad_edge=False)
+    for name, right in columns:
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console.print(table)
+    console.print()
+
+
+def _top(audit: Audit, key: Callable[[ArchitectureRow], float | None]) -> list[ArchitectureRow]:
+    known = [row for row in audit.architectures if key(row) is not None]
+    return sorted(known, key=lambda row: -(key(row) or 0.0))[:TOP]
+
+
+def _spreads(audit: Audit, console: Console) -> None:
+    rows = []
+    for row in _top(audit, lambda row: row.spread_first):
+        claims = sorted((one.claimed_top1, one.zoo) for one in row.networks if one.claimed_top1 is not None)
+        low, high = claims[0], claims[-1]
+        ends = [f"{zoo} {claim:.2f}" for claim, zoo in (high, low)]
+        rows.append([row.name, _number(row.spread_first), _number(row.spread_best), *ends])
+    columns = [("architecture", False), ("spread", True), ("today", True), ("highest", False), ("lowest", False)]
+    _table(console, "Claimed top-1: widest spreads, in points, first weights (and best weights today)", columns, rows)
+
+
+def _ranks(audit: Audit, console: Console) -> None:
+    rows = [[rank.zoo, str(rank.offered), str(rank.highest), str(rank.lowest)] for rank in audit.ranks]
+    columns = [("zoo", False), ("offered", True), ("highest", True), ("lowest", True)]
+    _table(console, "How often a zoo claims the highest and the lowest top-1", columns, rows)
+
+
+def _ratios(audit: Audit, console: Console) -> None:
+    rows = [
+        [row.name, f"{row.macs_ratio:.3f}×", f"{_number(row.studied_ratio, 3)}×", row.summary]
+        for row in _top(audit, lambda row: row.macs_ratio)
+        if row.macs_ratio is not None and row.macs_ratio > 1
+    ]
+    columns = [("architecture", False), ("real", True), ("as studied", True), ("", False)]
+    _table(console, "Cost: costliest over cheapest of the same name, with one counter (and as studied)", columns, rows)
+    _equal(audit, console)
+
+
+def _equal(audit: Audit, console: Console) -> None:
+    """How much of what was studied is noise of counters."""
+    compared = [row for row in audit.shared if row.macs_ratio is not None and row.studied_ratio is not None]
+    equal = [row for row in compared if row.macs_ratio == 1]
+    noisy = [row for row in equal if (row.studied_ratio or 1) > 1.001]
+    if compared:
+        console.print(
+            f"With one counter {len(equal)} of {len(compared)} architectures cost the same in every zoo; the study's "
+            f"counters tell {len(noisy)} of these apart.\n"
+        )
+
+
+def _conformance(audit: Audit, console: Console) -> None:
+    if not audit.conformance:
+        return
+    good = sum(not one.departures for one in audit.conformance)
+    rows = [
+        [one.architecture, f"{one.zoo}:{one.name}", "; ".join(one.departures)]
+        for one in audit.conformance
+        if one.departures
+    ]
+    title = f"Against the papers: {good} of {len(audit.conformance)} networks conform; the others:"
+    _table(console, title, [("architecture", False), ("model", False), ("departs", False)], rows[:TOP])
+    if len(rows) > TOP:
+        console.print(f"[dim]… and {len(rows) - TOP} more.[/]\n")
+
+
+def _judged(audit: Audit, console: Console) -> None:
+    rows = [[one.model, one.sentence] for one in audit.judged if one.verdict != "not comparable"]
+    _table(console, "Claims against measurements", [("model", False), ("", False)], rows[:TOP])
+
+
+def _findings(audit: Audit, console: Console, limit: int | None) -> None:
+    from rich.markup import escape
+
+    counts = ", ".join(f"{audit.count(severity)} {severity.label}" for severity in reversed(Severity))
+    console.print(f"[bold]Findings[/]: {counts}")
+    for finding in audit.findings[:limit]:
+        console.print(f"[{_COLOURS[finding.severity]}]{finding.severity.label:>6}[/]  {escape(finding.title)}")
+        console.print(f"        [dim]{escape(finding.id)}[/]")
+    hidden = len(audit.findings) - len(audit.findings[:limit])
+    if hidden:
+        console.print(f"        [dim]… and {hidden} more: --all lists them, --html writes a page.[/]")
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,70 @@
+import csv
+import io
+import json
+import re
+
+from rich.console import Console
+
+from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
+from zoolens.audit.findings import Finding, Severity, ranked
+from zoolens.audit.report.html import html
+from zoolens.audit.report.tables import write_csv
+from zoolens.audit.report.terminal import show
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+def network(zoo, macs, group, name="net"):
+    return Network(
+        zoo, "resnet50", name, (f"{zoo}:{name}",), (224, 224), macs, 2 * macs, 25_557_032, 10**8, group,
+        macs * 1.01, 76.13, 80.86, macs * 1.0, 25_557_032.0,
+    )  # fmt: skip
+
+
+def audit():
+    networks = (network("torchvision", 4_089_184_256, 0), network("keras", 3_857_973_248, 1, EVIL))
+    row = ArchitectureRow("resnet50", "ResNet-50", True, networks, 2, 1.23, 5.96, 1.06, 1.18, "two networks")
+    finding = Finding(
+        "structure/stride placement", Severity.HIGH, "resnet50", ("keras:ResNet50", "torchvision:resnet50"),
+        f"Keras is another network {EVIL}", ("stride 2 is on the 1×1",), "Ask for one of them by name.",
+    )  # fmt: skip
+    return Audit(
+        (row,),
+        ranked([finding, finding]),
+        (ZooRank("torchvision", 1, 1, 0), ZooRank("keras", 1, 0, 1)),
+        (Conformance("resnet50", "keras", "ResNet50", "He et al. 2015", "Table 1", ("=cmd()",)),),
+        (Judged("keras:ResNet50", "top1", "consistent", "claims 74.9 %, measured 75.0 %: consistent"),),
+        ("mxnet is not here",),
+        {"summary": "1 architecture in 2 zoos"},
+    )
+
+
+def test_the_page_carries_all_facts_and_no_markup_of_others():
+    page = html(audit())
+    assert "</script><script>alert" not in page
+    data = re.search(r'id="facts">(.*?)</script>', page, re.S)[1]
+    assert json.loads(data) == json.loads(json.dumps(audit().to_json()))
+    assert not re.search(r"@@\w+@@", page)
+    assert not re.search(r"""(src|href)=["']?http""", page)
+
+
+def test_csv_has_a_row_for_each_fact_and_no_formula(tmp_path):
+    written = {path.name: list(csv.DictReader(path.open(encoding="utf-8"))) for path in write_csv(audit(), tmp_path)}
+    assert [row["macs"] for row in written["networks.csv"]] == ["4089184256", "3857973248"]
+    assert written["architectures.csv"][0]["zoos"] == "keras torchvision"
+    assert written["findings.csv"][0]["id"] == "structure-stride-placement:resnet50:keras:ResNet50"
+    assert written["conformance.csv"][0]["departures"] == "'=cmd()"
+
+
+def test_the_terminal_says_what_matters():
+    stream = io.StringIO()
+    show(audit(), Console(file=stream, width=160))
+    text = stream.getvalue()
+    for said in ("1.060×", "torchvision 76.13", "1 high, 0 medium", "0 of 1 networks conform", "mxnet is not here"):
+        assert said in text
+
+
+def test_the_same_finding_is_listed_once_and_the_gravest_first():
+    low = Finding("claims/params", Severity.LOW, "a", ("x:a",), "", (), "")
+    high = Finding("naming/other", Severity.HIGH, "z", ("x:z",), "", (), "")
+    assert ranked([low, high, low]) == (high, low)
