@@ -99,7 +99,7 @@ class Report:
 def compare(a: str, b: str, *, store: Store | str | Path | None = None) -> Report:
     """Compare two stored runs, named by id, id prefix, "last" or "last~1"."""
     with borrowed_store(store) as opened:
-        return compare_runs(opened, opened.run(a), opened.run(b))
+        return compare_runs(opened, opened.measured_run(a), opened.measured_run(b))
 
 
 def compare_runs(store: Store, a: Run, b: Run) -> Report:

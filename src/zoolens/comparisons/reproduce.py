@@ -51,7 +51,7 @@ def reproduce(
     run: str, *, store: Store | str | Path | None = None, allow_code: bool = False, progress: Progress | None = None
 ) -> Reproduction:
     with borrowed_store(store) as opened:
-        original = opened.run(run)
+        original = opened.measured_run(run)
         again = _repeat(opened, original, allow_code, progress or Silent())
         report = compare_runs(opened, original, again)
         then, now = opened.observations(original.id), opened.observations(again.id)

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.store.records import (
+    CLAIM_RUNTIME,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -54,6 +55,8 @@ def load_runs(
         query = query.where(runs.c.dataset.in_(_named("dataset", dataset)))
     if runtime is not None:
         query = query.where(_like(stacks.c.runtime, runtime))
+    elif ids is None and prefix is None:  # "last" is the last measurement: claims come only when they are named
+        query = query.where(stacks.c.runtime != CLAIM_RUNTIME)
     rows = connection.execute(query).all()
     states = load_stages(connection, [row.id for row in rows])
     return [_run(row, states.get(row.id, {})) for row in rows]

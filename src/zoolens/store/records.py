@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+CLAIM_RUNTIME: Final = "claim"  # the runtime of runs that hold what others say; nothing was run
 
 
 class Provenance(StrEnum):

@@ -24,6 +24,7 @@ from zoolens.store import queries, schema
 from zoolens.store.bulk import Bulk, Written
 from zoolens.store.opening import make_ready
 from zoolens.store.records import (
+    CLAIM_RUNTIME,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -180,7 +181,8 @@ class Store:
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
-        a model may be named with or without its @version."""
+        a model may be named with or without its @version. Claims, which nobody ran, are under the runtime "claim" and
+        only there."""
         return self._read(
             lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
         )
@@ -203,14 +205,24 @@ class Store:
             )
         return found[0]
 
+    def measured_run(self, name: str) -> Run:
+        """The same, for who needs something that was run: a run of claims is refused."""
+        found = self.run(name)
+        if found.stack.runtime == CLAIM_RUNTIME:
+            raise ZoolensError(
+                f"Run {found.id[:8]} holds what is claimed of {found.ref}: nothing was run.",
+                hint="Name a measured run; `zoolens runs` lists them.",
+            )
+        return found
+
     def _some_ids(self) -> list[str]:
         query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
         return [str(row.id) for row in self._read(lambda connection: connection.execute(query).all())]
 
     def _hint_for_missing(self, relative: bool) -> str | None:
-        count = self._read(
-            lambda connection: connection.execute(select(func.count()).select_from(schema.runs)).scalar()
-        )
+        joined = schema.runs.join(schema.stacks, schema.stacks.c.fingerprint == schema.runs.c.stack)
+        query = select(func.count()).select_from(joined).where(schema.stacks.c.runtime != CLAIM_RUNTIME)
+        count = self._read(lambda connection: connection.execute(query).scalar())
         if count == 0:
             return f"The store {self.name} has no runs yet."
         return f"The store {self.name} has {count} runs." if relative else None

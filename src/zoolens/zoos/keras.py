@@ -88,7 +88,7 @@ def _manifest(name: str, facts: list[Any], weights: Path) -> Manifest:
         ),
         outputs=(Output(scores="probabilities"),),
         assets=(_asset(name, weights),) if weights.is_file() else (),
-        attributes={"library": "keras", "architecture": name, "preprocessing": mode},
+        attributes={"library": "keras", "architecture": name, "preprocessing": mode, "assumed": ["interpolation"]},
         claims=tuple(_claims(facts)),
     )
 

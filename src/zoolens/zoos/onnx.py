@@ -23,6 +23,7 @@ from zoolens.manifests.schema import (
 )
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
+from zoolens.zoos.published import accuracy_claims
 from zoolens.zoos.undescribed import legal_name, weights_of
 
 _HUB: Final = "https://media.githubusercontent.com/media/onnx/models/main/"
@@ -33,6 +34,14 @@ _KNOWN_DTYPES: Final = {"float32", "float64", "uint8", "int8", "int32", "int64",
 # other and from their own pages, so nothing is declared for them.
 _STANDARD: Final = ("resnet", "mobilenet", "vgg", "squeezenet1.1", "shufflenet-v2")
 _CAFFE: Final = ("caffe2",)
+# Whose README row a weightless graph belongs to. The Caffe2 exports of ResNet-50 and VGG-19, Inception v2, ShuffleNet
+# v1 and ZFNet have no figure of their own there.
+_LIGHT_ROWS: Final = {
+    "bvlc_alexnet": "AlexNet",
+    "densenet121": "DenseNet-121-12",
+    "inception_v1": "Inception-1",
+    "squeezenet": "SqueezeNet 1.0",
+}
 
 
 class OnnxZoo(Zoo):
@@ -63,6 +72,7 @@ def _light_manifest(inside: str) -> Manifest:
         inputs=(Input(shape=(1, 3, 224, 224)),),
         outputs=(Output(scores="probabilities"),),
         attributes={"architecture": architecture, "graph": f"package://onnx/{inside}", "opset": 9},
+        claims=tuple(_accuracy(_LIGHT_ROWS.get(architecture))),
     )
 
 
@@ -166,11 +176,11 @@ def _dtype(kind: str) -> Any:
 
 
 def _claims(row: _Row) -> Iterator[Claim]:
+    yield from _accuracy(row.model)
+    yield Claim(metric="file_size", value=row.bytes, unit="B", source=table("onnx_hub")["source"])
+
+
+def _accuracy(row: str | None) -> Iterator[Claim]:
     hub = table("onnx_hub")
-    accuracy = hub["accuracy"].get(row.model)
-    if accuracy is not None:
-        for metric, percent in zip(("top1", "top5"), accuracy, strict=True):
-            if percent is not None:
-                value, source = round(percent / 100, 6), hub["accuracy_source"]
-                yield Claim(metric=metric, value=value, unit="fraction", dataset="ImageNet-1K", source=source)
-    yield Claim(metric="file_size", value=row.bytes, unit="B", source=hub["source"])
+    if row in hub["accuracy"]:
+        yield from accuracy_claims(hub["accuracy_source"], *hub["accuracy"][row])

@@ -60,3 +60,11 @@ def test_light_graphs_are_structure_only_but_their_file_is_known(entries):
     assert entry.manifest.assets == ()
     assert locate(AssetFile(location=entry.manifest.attributes["graph"]), None).is_file()
     assert sum(name.startswith("light/") for name in entries) == 9
+
+
+def test_light_graphs_carry_the_figure_of_their_own_readme_row_and_no_other(entries):
+    pytest.importorskip("onnx")
+    claimed = {name: entry.manifest.claimed("top1") for name, entry in entries.items() if name.startswith("light/")}
+    assert claimed["light/squeezenet"] == pytest.approx(0.5685)
+    assert claimed["light/densenet121"] == pytest.approx(0.6096)
+    assert claimed["light/resnet50"] is None  # the README gives a figure for the MXNet export, not for this one

@@ -1,0 +1,151 @@
+"""A claim against our own measurement of the same model.
+
+The rule. A claim is about one dataset, a measurement about the inputs it was made on. The two can be held against each
+other only if those inputs are the claimed dataset, or a random sample of it:
+
+- the whole: the dataset has as many inputs as the claimed one and carries its name;
+- a random sample: the dataset declares itself one (`sample_of` in its details), or the user vouches for it by name
+  (`trusted`), or it is a seeded choice (`--limit N --seed S`) from one of these;
+- anything else, such as the first thousand files or a hand-picked subset, may be easier or harder than the whole. It
+  neither supports nor refutes a claim, however narrow its interval: not comparable.
+
+Where they can be compared, the claim is consistent if the 95 % interval of the measurement reaches it, after allowing
+for the digits it was rounded to. "Not consistent" means that claim, weights or preprocessing differ; it does not say
+which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from zoolens.audit.claims import ClaimRow
+from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.store import Store
+from zoolens.zoos.published import IMAGENET
+
+ACCURACIES: Final = ("top1", "top5")
+WHOLE: Final = {IMAGENET: (50_000, "imagenet")}  # inputs of the validation set, and what its name holds
+_SEEDED: Final = re.compile(r"(?P<parent>.*) \(\d+ of seed \d+\)")
+
+
+class Judgement(StrEnum):
+    CONSISTENT = "consistent"
+    INCONSISTENT = "not consistent"
+    NOT_COMPARABLE = "not comparable"
+
+
+class Sampling(StrEnum):
+    """How the measured inputs were taken from the claimed dataset."""
+
+    WHOLE = "whole"
+    RANDOM = "random"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: ClaimRow
+    judgement: Judgement
+    sentence: str
+    run: str | None = None  # the id of the measured run
+
+
+def judge(
+    claim: ClaimRow,
+    value: float,
+    low: float,
+    high: float,
+    n: int,
+    *,
+    sampling: Sampling,
+    dataset: str = "",
+    run: str | None = None,
+) -> Verdict:
+    """Hold a claimed accuracy against a measured one and its interval (fractions), on `n` inputs of `dataset`."""
+    assert claim.value is not None, "only figures can be judged"
+    facts = (
+        f"claims {100 * claim.value:.1f} %, measured {100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}] "
+        f"on {n:,} images"
+    )
+    if sampling is Sampling.UNKNOWN:
+        of = f" of {dataset}" if dataset else ""
+        reason = f"nothing says that these are a random sample of {_base(claim) or 'what the claim is about'}"
+        return Verdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", run)
+    slack = _rounding(claim.value)
+    reached = low - slack <= claim.value <= high + slack
+    judgement = Judgement.CONSISTENT if reached else Judgement.INCONSISTENT
+    return Verdict(claim, judgement, f"{facts}: {judgement}", run)
+
+
+def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[str] = ()) -> list[Verdict]:
+    """A verdict for every accuracy claim whose model was evaluated, one for each run of it.
+
+    `trusted` names datasets that the user vouches for as random samples of the claimed one.
+    """
+    measured = _measured(store)
+    found = (
+        _verdict(claim, run, one, trusted)
+        for claim in _first_accuracies(claims)
+        for run, one in measured.get((claim.ref, claim.metric), ())
+    )
+    return [verdict for verdict in found if verdict]
+
+
+def _verdict(claim: ClaimRow, run: Run, one: Observation, trusted: Collection[str]) -> Verdict | None:
+    if one.value is None or one.low is None or one.high is None or not one.n:
+        return None
+    sampling = sampling_of(run, claim, trusted)
+    name = run.dataset.name
+    return judge(claim, one.value, one.low, one.high, one.n, sampling=sampling, dataset=name, run=run.id)
+
+
+def sampling_of(run: Run, claim: ClaimRow, trusted: Collection[str] = ()) -> Sampling:
+    """How this run's inputs were taken from what the claim is about; see the rule above."""
+    wanted = _base(claim)
+    size, mark = WHOLE.get(wanted, (None, wanted.lower()))
+    name = run.dataset.name
+    seeded = _SEEDED.fullmatch(name)
+    declared = run.dataset.details.get("sample_of") == wanted != ""
+    if declared or name in trusted or (seeded and seeded["parent"] in trusted):
+        return Sampling.RANDOM
+    if run.dataset.size == size and mark in re.sub(r"[^a-z0-9]", "", name.lower()):
+        return Sampling.WHOLE
+    return Sampling.UNKNOWN
+
+
+def _base(claim: ClaimRow) -> str:
+    """ "ImageNet-1K" of "ImageNet-1K at 288×288"."""
+    return claim.dataset.partition(" at ")[0]
+
+
+def _rounding(value: float) -> float:
+    """Half of the last digit that a percentage is stated with, at least one decimal being meant: 71.8 is ±0.05."""
+    text = f"{100 * value:.4f}".rstrip("0")
+    decimals = max(1, len(text.partition(".")[2]))
+    return 0.5 * 10.0 ** (-decimals - 2)
+
+
+def _first_accuracies(claims: Iterable[ClaimRow]) -> Iterator[ClaimRow]:
+    """The figure at the manifest's own image size, which zoos list first and which is what we measure."""
+    seen: set[tuple[str, str]] = set()
+    for claim in claims:
+        key = (claim.ref, claim.metric)
+        if claim.metric in ACCURACIES and claim.value is not None and key not in seen:
+            seen.add(key)
+            yield claim
+
+
+def _measured(store: Store) -> dict[tuple[str, str], list[tuple[Run, Observation]]]:
+    """Measured accuracies by model and metric, newest run first."""
+    runs = store.runs()
+    observations = store.observations_by_run([run.id for run in runs], metrics=ACCURACIES)
+    found: dict[tuple[str, str], list[tuple[Run, Observation]]] = {}
+    for run in runs:
+        for one in observations.get(run.id, ()):
+            if one.scope == "" and one.provenance is Provenance.MEASURED:
+                found.setdefault((run.ref.partition("@")[0], one.metric), []).append((run, one))
+    return found

@@ -1,0 +1,198 @@
+"""Claims compared across zoos: how far apart they are, who claims most and least, how sizes differ.
+
+Everything here is arithmetic on `ClaimRow`s. Each zoo speaks with one figure an architecture, which a `View` chooses:
+
+- first weights: that of the first published weights, in the zoos of Montes et al. (2022), where TF Model Garden means
+  slim. This is what the study compared.
+- best weights today: the highest one of each of those zoos and of the Model Garden's official models.
+- every zoo: the same with timm. Its figures are those at the input size its manifest states, not at a larger test size.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zoolens.audit.architectures import ArchitectureEntry, architectures
+from zoolens.audit.claims import ClaimRow
+from zoolens.zoos.published import IMAGENET
+
+STUDY_ZOOS: Final = ("torchvision", "keras", "onnx", "slim")
+# One claim this far from the nearest other, while the others lie within a third of that, is an error or another
+# evaluation rather than a spread. The study left such a one out (DenseNet-121 of the ONNX zoo, 60.96 %).
+OUTLIER_POINTS: Final = 5.0
+OUTLIER_RATIO: Final = 3.0
+
+
+@dataclass(frozen=True)
+class View:
+    name: str
+    zoos: tuple[str, ...]  # none: all
+    best: bool  # else the first
+
+    def covers(self, zoo: str) -> bool:
+        return not self.zoos or zoo in self.zoos
+
+
+FIRST_WEIGHTS: Final = View("first weights", STUDY_ZOOS, best=False)
+BEST_TODAY: Final = View("best weights today", (*STUDY_ZOOS, "official"), best=True)
+EVERY_ZOO: Final = View("best weights today, every zoo", (), best=True)
+
+
+@dataclass(frozen=True)
+class ZooClaim:
+    """The one figure a zoo speaks with."""
+
+    zoo: str
+    ref: str
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Claimed accuracies of one architecture, highest first; outliers are set apart and count for nothing."""
+
+    architecture: ArchitectureEntry
+    claims: tuple[ZooClaim, ...]
+    outliers: tuple[ZooClaim, ...]
+
+    @property
+    def points(self) -> float:
+        """Percentage points between the highest and the lowest claim."""
+        return 100 * (self.claims[0].value - self.claims[-1].value)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How often a zoo's claim is the highest or lowest of those it is compared in; ties count for all who share."""
+
+    zoo: str
+    compared: int
+    highest: int
+    lowest: int
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Largest over smallest of a claimed size, such as params, in one unit; claims are in descending order."""
+
+    architecture: ArchitectureEntry
+    claims: tuple[ZooClaim, ...]
+
+    @property
+    def ratio(self) -> float:
+        return self.claims[0].value / self.claims[-1].value
+
+
+def zoo_claims(
+    rows: Iterable[ClaimRow], metric: str, view: View, *, known: Sequence[ArchitectureEntry] | None = None
+) -> dict[ArchitectureEntry, tuple[ZooClaim, ...]]:
+    """For each architecture the figure of each zoo that claims one."""
+    by_ref = _first_by_ref(rows, metric)
+    found = {}
+    for one in architectures() if known is None else known:
+        chosen = [_choose(by_ref, zoo, names, view) for zoo, names in one.members.items() if view.covers(zoo)]
+        if claims := tuple(claim for claim in chosen if claim):
+            found[one] = claims
+    return found
+
+
+def spreads(
+    rows: Iterable[ClaimRow],
+    view: View = FIRST_WEIGHTS,
+    *,
+    metric: str = "top1",
+    known: Sequence[ArchitectureEntry] | None = None,
+) -> list[Spread]:
+    """Claimed accuracies of architectures that at least two zoos claim one for, widest first."""
+    found = [_spread(one, claims) for one, claims in zoo_claims(rows, metric, view, known=known).items()]
+    return sorted((one for one in found if len(one.claims) > 1), key=lambda one: -one.points)
+
+
+def standings(compared: Iterable[Spread]) -> list[Standing]:
+    """The study's Table 1: who is highest and lowest how often, most often highest first."""
+    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for one in compared:
+        top, bottom = one.claims[0].value, one.claims[-1].value
+        for claim in one.claims:
+            count = counts[claim.zoo]
+            count[0] += 1
+            count[1] += claim.value == top
+            count[2] += claim.value == bottom
+    return sorted((Standing(zoo, *count) for zoo, count in counts.items()), key=lambda one: (-one.highest, one.zoo))
+
+
+def ratios(
+    rows: Iterable[ClaimRow],
+    metric: str = "params",
+    view: View = EVERY_ZOO,
+    *,
+    known: Sequence[ArchitectureEntry] | None = None,
+) -> list[Ratio]:
+    """Claimed sizes of architectures that at least two zoos state in the same unit, farthest apart first.
+
+    Always of the first weights: sizes have no best.
+    """
+    found = []
+    for one, claims in zoo_claims(rows, metric, replace(view, best=False), known=known).items():
+        by_unit: defaultdict[str, list[ZooClaim]] = defaultdict(list)
+        for claim in claims:
+            by_unit[claim.unit].append(claim)
+        found += [Ratio(one, _descending(same)) for same in by_unit.values() if len(same) > 1 and _positive(same)]
+    return sorted(found, key=lambda one: -one.ratio)
+
+
+def outliers_of(claims: Sequence[ZooClaim]) -> tuple[ZooClaim, ...]:
+    """The claim, if there is one, that stands far from the rest while the rest agree; two claims have no rest."""
+    if len(claims) < 3:
+        return ()
+    for one in (min(claims, key=_value), max(claims, key=_value)):
+        rest = [100 * other.value for other in claims if other is not one]
+        gap = min(abs(100 * one.value - value) for value in rest)
+        if gap > max(OUTLIER_POINTS, OUTLIER_RATIO * (max(rest) - min(rest))):
+            return (one,)
+    return ()
+
+
+def _spread(architecture: ArchitectureEntry, claims: Sequence[ZooClaim]) -> Spread:
+    outliers = outliers_of(claims)
+    return Spread(architecture, _descending([one for one in claims if one not in outliers]), outliers)
+
+
+def _first_by_ref(rows: Iterable[ClaimRow], metric: str) -> dict[str, ClaimRow]:
+    """A model's first figure: where several image sizes are claimed, zoos list that of the manifest first."""
+    found: dict[str, ClaimRow] = {}
+    for row in rows:
+        about = not row.dataset or row.dataset.startswith(IMAGENET)
+        if row.metric == metric and row.value is not None and about:
+            found.setdefault(row.ref, row)
+    return found
+
+
+def _choose(by_ref: dict[str, ClaimRow], zoo: str, names: Sequence[str], view: View) -> ZooClaim | None:
+    refs = [f"{zoo}:{name}" for name in names]
+    claims = [_zoo_claim(by_ref[ref]) for ref in refs if ref in by_ref]
+    if not claims:
+        return None
+    return max(claims, key=_value) if view.best else claims[0]
+
+
+def _zoo_claim(row: ClaimRow) -> ZooClaim:
+    assert row.value is not None, "rows without a value were left out"
+    return ZooClaim(row.zoo, row.ref, row.value, row.unit, row.source)
+
+
+def _descending(claims: Iterable[ZooClaim]) -> tuple[ZooClaim, ...]:
+    return tuple(sorted(claims, key=_value, reverse=True))
+
+
+def _positive(claims: Iterable[ZooClaim]) -> bool:
+    return all(claim.value > 0 for claim in claims)
+
+
+def _value(claim: ZooClaim) -> float:
+    return claim.value

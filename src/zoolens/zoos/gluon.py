@@ -1,0 +1,37 @@
+"""The MXNet gluon model zoo: what MXNet 1.9.1 builds. Nothing is imported: MXNet needs an environment of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from zoolens.manifests.schema import Framework, Input, Manifest, Normalize, Output
+from zoolens.zoos.base import Entry, Weights, Zoo
+from zoolens.zoos.data import table
+
+ENVIRONMENT: Final = ("mxnet==1.9.1", "numpy==1.23.5")  # what building these networks takes
+# The docstring of mxnet.gluon.model_zoo.vision gives this for all of them, and says nothing about resizing.
+_NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+class GluonZoo(Zoo):
+    name: ClassVar[str] = "gluon"
+    summary: ClassVar[str] = "The MXNet gluon model zoo: structure, built in an environment of its own"
+
+    def entries(self, search: str | None = None) -> Iterator[Entry]:
+        for name, (size,) in table("gluon")["models"].items():
+            if search is None or search.lower() in name:
+                yield Entry(self.name, _manifest(name, size), Weights.ABSENT)
+
+
+def _manifest(name: str, size: int) -> Manifest:
+    return Manifest(
+        name=name,
+        description="MXNet publishes no accuracies in its package, so none is claimed here.",
+        license="Apache-2.0",
+        references=(table("gluon")["source_url"],),
+        framework=Framework(name="mxnet"),
+        inputs=(Input(shape=(None, 3, size, size), preprocess=(_NORMALIZE,)),),
+        outputs=(Output(),),
+        attributes={"library": "gluon", "architecture": name, "num_classes": 1000},
+    )

@@ -1,0 +1,75 @@
+"""The TF Model Garden's own vision models (tf-models-official). Nothing is imported: they need an old Keras.
+
+`attributes` say how each is built: take the registered experiment (or, where there is none, the package's default
+model configuration) and set the backbone to what is given. EfficientNet has no experiment, and the package's default
+for it has neither squeeze-and-excitation nor swish: it is listed as the package builds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from zoolens.manifests.schema import (
+    CenterCrop,
+    DropLeading,
+    Framework,
+    Input,
+    Manifest,
+    Normalize,
+    Output,
+    Resize,
+    Step,
+)
+from zoolens.zoos.base import Entry, Weights, Zoo
+from zoolens.zoos.data import table
+from zoolens.zoos.published import accuracy_claims
+
+# What building them takes; tf-models-official itself must be installed with --no-deps.
+ENVIRONMENT: Final = (
+    "tf-models-official==2.20.0",
+    "tensorflow==2.21.0",
+    "tf_keras==2.21.0",
+    "gin-config",
+    "tensorflow-datasets",
+    "pycocotools",
+    "opencv-python-headless",
+    "matplotlib",
+)
+_CLASSES: Final = 1001  # of every registered ImageNet experiment: class 0 is the background
+# official.vision.ops.preprocess_ops
+_NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+class OfficialZoo(Zoo):
+    name: ClassVar[str] = "official"
+    summary: ClassVar[str] = "TF Model Garden, official vision models: structure and the README's claims"
+
+    def entries(self, search: str | None = None) -> Iterator[Entry]:
+        for name, facts in table("official")["models"].items():
+            if search is None or search.lower() in name:
+                yield Entry(self.name, _manifest(name, *facts), Weights.ABSENT)
+
+
+def _manifest(
+    name: str, size: int, experiment: str | None, backbone: dict[str, Any], top1: float | None, top5: float | None
+) -> Manifest:
+    build = {"experiment": experiment, "backbone": backbone, "num_classes": _CLASSES}
+    return Manifest(
+        name=name,
+        description="" if experiment else "No experiment is registered for it: built with the package's defaults.",
+        license="Apache-2.0",
+        references=(table("official")["source_url"],),
+        framework=Framework(name="tensorflow"),
+        inputs=(Input(shape=(None, size, size, 3), layout="NHWC", preprocess=tuple(_steps(size))),),
+        outputs=(Output(postprocess=(DropLeading(op="drop_leading"),)),),
+        attributes={"library": "official", "architecture": name, **build},
+        claims=tuple(accuracy_claims(table("official")["source"], top1, top5)),
+    )
+
+
+def _steps(size: int) -> Iterator[Step]:
+    """The package's evaluation parser with its default configuration."""
+    yield CenterCrop(op="center_crop", fraction=0.875)
+    yield Resize(op="resize", size=(size, size), library="tensorflow")
+    yield _NORMALIZE
