@@ -2,7 +2,7 @@
 
 A claim hangs on a run like any other fact, so that every query, export and report finds it: the model is the manifest
 that carries the claims (its fingerprint is theirs, so equal claims are one run and changed ones a new one), the
-dataset is "published claims", the stack is the runtime "claim", which the store leaves out wherever measured runs are
+dataset is "published claims", the stack is "claim:published", which the store leaves out wherever measured runs are
 asked for. What the claim is about, such as ImageNet-1K at 288×288, is the scope; its source is in the details.
 """
 

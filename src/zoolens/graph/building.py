@@ -17,6 +17,7 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self.weights: dict[str, Array] = {}
+        self._twins: dict[str, int] = {}  # the last number given to a name that was wanted again
 
     def add(
         self,
@@ -25,16 +26,20 @@ class GraphBuilder:
         shape: Iterable[int],
         *,
         source: str = "",
-        axes: str = "",
+        axes: str | tuple[int, ...] = "",
         parameters: Iterable[Parameter] = (),
         name: str | None = None,
         **attributes: Value,
     ) -> str:
-        """Add one node and return the name of its value. Attributes that are None are left out."""
+        """Add one node and return the name of its value. Attributes that are None are left out.
+
+        `axes` as text is the meaning of the output's axes; as numbers it is the op's attribute of that name.
+        """
         unique = self._unique(name or source or op)
-        known = {key: value for key, value in attributes.items() if value is not None}
+        meaning, known = (axes, {}) if isinstance(axes, str) else ("", {"axes": axes})
+        known |= {key: value for key, value in attributes.items() if value is not None}
         extents = tuple(int(extent) for extent in shape)
-        self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, axes))
+        self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, meaning))
         self.shapes[unique] = extents
         return unique
 
@@ -54,7 +59,8 @@ class GraphBuilder:
     def _unique(self, wanted: str) -> str:
         if wanted not in self.shapes:
             return wanted
-        count = 2
+        count = self._twins.get(wanted, 1) + 1
         while f"{wanted}#{count}" in self.shapes:
             count += 1
+        self._twins[wanted] = count
         return f"{wanted}#{count}"

@@ -66,6 +66,8 @@ class Node:
 
     @property
     def learned(self) -> int:
+        if self.op == "constant":
+            return 0
         return sum(one.size for one in self.parameters if one.role not in STATISTICS)
 
 
@@ -114,7 +116,7 @@ class Graph:
         total = 0
         for node in self.nodes:
             for one in node.parameters:
-                if one.role in STATISTICS or (one.key and one.key in seen):
+                if node.op == "constant" or one.role in STATISTICS or (one.key and one.key in seen):
                     continue
                 seen.add(one.key)
                 total += one.size

@@ -9,7 +9,7 @@ from typing import Any, Final
 from zoolens.errors import ModelError
 from zoolens.graph.model import Graph, Node, Parameter, checked
 
-VERSION: Final = 1  # of what importers and passes produce: raised when a graph kept in a store must be made anew
+VERSION: Final = 1  # of this form
 _MAX_JSON: Final = 1 << 28
 
 

@@ -1,4 +1,4 @@
-"""Virtual environments for isolated runtimes: made on demand from a line such as "mxnet==1.9.1,numpy<1.24".
+"""Virtual environments for isolated runtimes and importers: made on demand from "mxnet==1.9.1,numpy<1.24".
 
 An environment lies in the cache under the hash of what it holds, is built once whoever asks, and counts only when
 its marker is there, which is written last. A specification names packages and versions, nothing else: it may come
@@ -43,12 +43,16 @@ _DECISIVE = ("No matching distribution", "Cannot install", "No space left", "Fai
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """Requirements in normal form, sorted; equal content is equal."""
+    """Requirements in normal form, sorted; equal content is equal.
+
+    `alone`: installed after the others and without what they ask for, because they pin what cannot be had.
+    """
 
     requirements: tuple[str, ...]
+    alone: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return ",".join(self.requirements)
+        return ",".join((*self.requirements, *self.alone))
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,12 @@ def parse_env(text: str) -> EnvSpec:
     return EnvSpec(tuple(sorted(set(requirements))))
 
 
+def environment_of(requirements: Iterable[str], without_dependencies: Iterable[str] = ()) -> EnvSpec:
+    """The specification of an environment that a plug-in declares, each requirement a string of its own."""
+    together, alone = ({_normal(piece) for piece in given} for given in (requirements, without_dependencies))
+    return EnvSpec(tuple(sorted(together)), tuple(sorted(alone)))
+
+
 def split_requirements(text: str) -> list[str]:
     """Split at commas, but neither inside [extras] nor before a bare operator."""
     pieces: list[str] = []
@@ -80,14 +90,14 @@ def split_requirements(text: str) -> list[str]:
     return pieces
 
 
-def ensure_environment(spec: EnvSpec, runtime: Runtime, progress: Progress | None = None) -> Environment:
-    """The environment of `spec` plus what `runtime` and the worker need; made now if it is not there.
+def ensure_environment(spec: EnvSpec, runtime: Runtime | None = None, progress: Progress | None = None) -> Environment:
+    """The environment of `spec` plus what `runtime`, if any, and the worker need; made now if it is not there.
 
     `progress` is given one line at a time. Safe when several processes ask for the same one.
     """
     report = progress or (lambda _: None)
     requirements = _completed(spec, runtime)
-    key = _key(requirements)
+    key = _key(requirements, spec.alone)
     folder = _root() / key
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(key, report):
@@ -150,10 +160,13 @@ def _build(folder: Path, spec: EnvSpec, requirements: Sequence[str], report: Pro
         pip = [str(python), "-m", "pip"]
     quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     _run([*pip, "install", *quiet, "--", *requirements], folder, report)
+    if spec.alone:
+        _run([*pip, "install", *quiet, "--no-deps", "--", *spec.alone], folder, report)
     freeze = _installed(folder)
     marker = folder / _MARKER
     draft = marker.with_suffix(".draft")
-    draft.write_text(json.dumps({"spec": spec.requirements, "requirements": requirements, "freeze": freeze}, indent=1))
+    content = {"spec": spec.requirements, "alone": spec.alone, "requirements": requirements, "freeze": freeze}
+    draft.write_text(json.dumps(content, indent=1))
     draft.replace(marker)
     return Environment(python, spec, folder.name, freeze)
 
@@ -194,25 +207,27 @@ def _read(folder: Path) -> Environment | None:
     python = _python(folder)
     try:
         marker = json.loads((folder / _MARKER).read_text())
-        environment = Environment(python, EnvSpec(tuple(marker["spec"])), folder.name, dict(marker["freeze"]))
+        spec = EnvSpec(tuple(marker["spec"]), tuple(marker.get("alone", ())))
+        environment = Environment(python, spec, folder.name, dict(marker["freeze"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return environment if python.exists() else None
 
 
-def _completed(spec: EnvSpec, runtime: Runtime) -> tuple[str, ...]:
+def _completed(spec: EnvSpec, runtime: Runtime | None) -> tuple[str, ...]:
     """What the specification leaves open comes from the runtime, and numpy from the worker's needs."""
     wanted = list(spec.requirements)
-    for source in (runtime.requirements, _WORKER_NEEDS):
+    for source in (runtime.requirements if runtime else (), _WORKER_NEEDS):
         named = {_name(requirement) for requirement in wanted}
         missing = [_parsed(requirement) for requirement in source if _name(requirement) not in named]
         wanted += [_formatted(piece) for piece in missing if piece.marker is None or piece.marker.evaluate()]
     return tuple(sorted(wanted))
 
 
-def _key(requirements: Iterable[str]) -> str:
+def _key(requirements: Iterable[str], alone: Iterable[str] = ()) -> str:
     identity = [_LAYOUT, list(requirements), platform.python_implementation(), platform.python_version(), sys.platform]
-    return hashlib.sha256(json.dumps([*identity, platform.machine()]).encode()).hexdigest()[:16]
+    identity += [platform.machine(), *([list(alone)] if alone else ())]  # keys without any are as they always were
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def _normal(piece: str) -> str:

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from zoolens.errors import EnvironmentBuildError, UnknownName
 from zoolens.runtimes import environments
-from zoolens.runtimes.environments import ensure_environment, list_environments, parse_env, remove_environment
+from zoolens.runtimes.environments import (
+    EnvSpec,
+    ensure_environment,
+    environment_of,
+    list_environments,
+    parse_env,
+    remove_environment,
+)
 from zoolens.runtimes.mxnet import MxNet
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 
@@ -99,11 +106,25 @@ def test_keys_follow_content():
     assert len(keys) == 2
 
 
-def write_wheel(folder, name, version, module):
+def test_what_is_installed_alone_is_part_of_the_content_and_changes_no_other_key():
+    assert environment_of(["B", "a==1"], ["C"]) == EnvSpec(("a==1", "b"), ("c",))
+    assert environment_of(["a"]) == parse_env("a")
+    requirements = parse_env("a").requirements
+    assert len({environments._key(requirements, alone) for alone in ((), ("c",), ("d",))}) == 3
+    assert environments._key(requirements, ()) == environments._key(requirements)
+
+
+@pytest.mark.parametrize("pieces", [(["--pre"], []), (["a"], ["./evil"]), (["a"], ["b; python_version > '3'"])])
+def test_declared_requirements_are_refused_likewise(pieces):
+    with pytest.raises(EnvironmentBuildError):
+        environment_of(*pieces)
+
+
+def write_wheel(folder, name, version, module, needs=""):
     record = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr(f"{module}.py", f"version = {version!r}\n")
-        wheel.writestr(f"{record}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{record}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
         wheel.writestr(f"{record}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{record}/RECORD", "")
 
@@ -114,6 +135,7 @@ def shelf(tmp_path_factory):
     wheels = tmp_path_factory.mktemp("wheels")
     write_wheel(wheels, "tiny_framework", "1.0", "tiny_framework")
     write_wheel(wheels, "numpy", "0.1", "numpy")
+    write_wheel(wheels, "demanding", "2.0", "demanding", "Requires-Dist: not-to-be-had==1.0\n")
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOOLENS_HOME", str(home))
@@ -173,6 +195,15 @@ def test_pips_reason_is_given(shelf):
     assert "No matching distribution found for tiny-framework==9.9." in caught.value.message
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in caught.value.hint
     assert list_environments() == []
+
+
+def test_a_package_that_asks_for_what_cannot_be_had_is_installed_alone(shelf):
+    with pytest.raises(EnvironmentBuildError, match="not-to-be-had"):
+        ensure_environment(environment_of(["demanding"]))
+    environment = ensure_environment(environment_of(["tiny-framework==1.0"], ["demanding==2.0"]))
+    assert environment.freeze == {"demanding": "2.0", "numpy": "0.1", "tiny-framework": "1.0"}
+    assert list_environments() == [environment]
+    remove_environment(environment.key)
 
 
 @pytest.mark.parametrize("key", ["absent", "..", ".", "", "/etc"])

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.store.records import (
-    CLAIM_RUNTIME,
+    ASIDE,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -55,8 +55,8 @@ def load_runs(
         query = query.where(runs.c.dataset.in_(_named("dataset", dataset)))
     if runtime is not None:
         query = query.where(_like(stacks.c.runtime, runtime))
-    elif ids is None and prefix is None:  # "last" is the last measurement: claims come only when they are named
-        query = query.where(stacks.c.runtime != CLAIM_RUNTIME)
+    elif ids is None and prefix is None:  # "last" is the last evaluation; other facts come only when they are named
+        query = query.where(~stacks.c.runtime.contains(ASIDE))
     rows = connection.execute(query).all()
     states = load_stages(connection, [row.id for row in rows])
     return [_run(row, states.get(row.id, {})) for row in rows]

@@ -24,6 +24,7 @@ from zoolens.store import queries, schema
 from zoolens.store.bulk import Bulk, Written
 from zoolens.store.opening import make_ready
 from zoolens.store.records import (
+    ASIDE,
     CLAIM_RUNTIME,
     DatasetRecord,
     ModelRecord,
@@ -206,11 +207,12 @@ class Store:
         return found[0]
 
     def measured_run(self, name: str) -> Run:
-        """The same, for who needs something that was run: a run of claims is refused."""
+        """The same, for who needs an evaluation: a run of claims or of a structure is refused."""
         found = self.run(name)
-        if found.stack.runtime == CLAIM_RUNTIME:
+        if ASIDE in found.stack.runtime:
+            kind = "what is claimed of" if found.stack.runtime == CLAIM_RUNTIME else "the structure of"
             raise ZoolensError(
-                f"Run {found.id[:8]} holds what is claimed of {found.ref}: nothing was run.",
+                f"Run {found.id[:8]} holds {kind} {found.ref}: nothing was run.",
                 hint="Name a measured run; `zoolens runs` lists them.",
             )
         return found
@@ -221,7 +223,7 @@ class Store:
 
     def _hint_for_missing(self, relative: bool) -> str | None:
         joined = schema.runs.join(schema.stacks, schema.stacks.c.fingerprint == schema.runs.c.stack)
-        query = select(func.count()).select_from(joined).where(schema.stacks.c.runtime != CLAIM_RUNTIME)
+        query = select(func.count()).select_from(joined).where(~schema.stacks.c.runtime.contains(ASIDE))
         count = self._read(lambda connection: connection.execute(query).scalar())
         if count == 0:
             return f"The store {self.name} has no runs yet."

@@ -1,0 +1,252 @@
+"""Many graphs at once: a worker for every core, each with one framework, busy until the last model is done.
+
+Jobs are grouped by the module of their importer and its environment, so that a worker imports one framework once. A
+core that has nothing to do joins the group with the most work left for each of its workers, unless so little is left
+that it would be done before another worker had imported its framework.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import queue
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar
+
+from zoolens.errors import EnvironmentBuildError, ZoolensError
+from zoolens.graph.importers.base import Request
+from zoolens.graph.model import Graph
+from zoolens.graph.serialise import unpack
+from zoolens.graph.workerprocess import WorkerProcess
+from zoolens.runtimes.environments import EnvSpec, ensure_environment
+
+TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
+WORTH_A_WORKER: Final = 5.0  # seconds of work left; what it takes to start Python and import a framework
+
+_GRACE: Final = 5.0
+
+K = TypeVar("K")
+Group = tuple[str, EnvSpec | None]
+
+
+@dataclass(frozen=True)
+class Job(Generic[K]):
+    """`key` is the caller's own, `importer` "module:attribute". `weight`: about how many seconds it takes; the
+    longest are done first."""
+
+    key: K
+    importer: str
+    request: Request
+    environment: EnvSpec | None = None
+    weight: float = 1.0
+    raw: bool = False  # as imported, not canonical
+
+    @property
+    def module(self) -> str:
+        return self.importer.partition(":")[0]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return {
+            "importer": self.importer,
+            "subject": self.request.subject,
+            "size": self.request.size,
+            "arguments": dict(self.request.arguments),
+            "files": dict(self.request.files),
+            "raw": self.raw,
+        }
+
+
+@dataclass(frozen=True)
+class Exported(Generic[K]):
+    """What became of a job: a packed graph, or why there is none.
+
+    `circumstantial`: the failure says nothing about the model, only about this machine at this moment.
+    """
+
+    job: Job[K]
+    seconds: float
+    packed: bytes | None = field(default=None, repr=False)
+    error: str | None = None
+    hint: str | None = None
+    circumstantial: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """Error and hint in one line."""
+        return f"{self.error} {self.hint}" if self.hint else self.error
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        return None if self.packed is None else unpack(self.packed)
+
+
+def export_many(
+    jobs: Iterable[Job[K]],
+    *,
+    workers: int | None = None,
+    on_done: Callable[[Exported[K]], None] | None = None,
+    say: Callable[[str], None] | None = None,
+    timeout: float = TIMEOUT,
+) -> Iterator[Exported[K]]:
+    """Graphs as they are ready, in any order. `say` is told about environments that are being made.
+
+    A job that fails, crashes its process or takes too long is an error of its own and stops no other. When the caller
+    stops listening, or is interrupted, every worker ends at once.
+    """
+    plan = _Plan(jobs)
+    crew = _Crew(plan, say, timeout)
+    total = plan.left
+    try:
+        crew.start(min(workers or cores(), total))
+        for _ in range(total):
+            done = crew.next_done()
+            if on_done is not None:
+                on_done(done)
+            yield done
+    finally:
+        crew.stop()
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Plan(Generic[K]):
+    """What is still to be done, and by how many. Safe for several threads."""
+
+    def __init__(self, jobs: Iterable[Job[K]]) -> None:
+        waiting: dict[Group, list[Job[K]]] = defaultdict(list)
+        for job in jobs:
+            waiting[job.module, job.environment].append(job)
+        self._waiting = {group: deque(sorted(some, key=_by_weight)) for group, some in waiting.items()}
+        self._busy: Counter[Group] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def join(self) -> Group | None:
+        """The group that one more worker helps most; None: no group needs one."""
+        with self._lock:
+            shares = {group: self._share(group) for group in self._waiting if self._wants_help(group)}
+            if not shares:
+                return None
+            chosen = max(shares, key=lambda group: shares[group])
+            self._busy[chosen] += 1
+            return chosen
+
+    def leave(self, group: Group) -> None:
+        with self._lock:
+            self._busy[group] -= 1
+
+    def next(self, group: Group) -> Job[K] | None:
+        with self._lock:
+            return self._waiting[group].popleft() if self._waiting[group] else None
+
+    def _wants_help(self, group: Group) -> bool:
+        if not self._waiting[group]:
+            return False
+        return not self._busy[group] or self._weight(group) > WORTH_A_WORKER
+
+    def _share(self, group: Group) -> float:
+        return self._weight(group) / (1 + self._busy[group])
+
+    def _weight(self, group: Group) -> float:
+        return sum(job.weight for job in self._waiting[group])
+
+
+def _by_weight(job: Job[Any]) -> float:
+    return -job.weight
+
+
+class _Crew(Generic[K]):
+    """Threads, each with one worker process at a time."""
+
+    def __init__(self, plan: _Plan[K], say: Callable[[str], None] | None, timeout: float) -> None:
+        self._plan = plan
+        self._say = say
+        self._timeout = timeout
+        self._done: queue.SimpleQueue[Exported[K] | BaseException] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._workers: list[WorkerProcess] = []
+        self._stopped = threading.Event()
+
+    def start(self, count: int) -> None:
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def next_done(self) -> Exported[K]:
+        done = self._done.get()
+        if isinstance(done, BaseException):  # a mistake of ours, met in a thread
+            raise done
+        return done
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for worker in list(self._workers):
+            worker.interrupt()
+        for thread in self._threads:  # one that waits for somebody else's environment may take its time
+            thread.join(_GRACE)
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped.is_set() and (group := self._plan.join()) is not None:
+                try:
+                    self._serve(group)
+                finally:
+                    self._plan.leave(group)
+        except BaseException as error:
+            self._done.put(error)
+
+    def _serve(self, group: Group) -> None:
+        module, spec = group
+        try:
+            environment = ensure_environment(spec, None, self._tell) if spec else None
+        except EnvironmentBuildError as error:
+            self._give_up(group, error)
+            return
+        worker = WorkerProcess(module, environment)
+        self._workers.append(worker)
+        try:
+            # Looked at after the worker became known, so that either `stop` finds it or we find `_stopped`.
+            while not self._stopped.is_set() and (job := self._plan.next(group)) is not None:
+                self._done.put(_exported(job, worker, self._timeout))
+        finally:
+            worker.stop()
+
+    def _give_up(self, group: Group, error: ZoolensError) -> None:
+        while (job := self._plan.next(group)) is not None:
+            self._done.put(Exported(job, 0.0, error=error.message, hint=error.hint, circumstantial=True))
+
+    def _tell(self, text: str) -> None:
+        if self._stopped.is_set():  # makes `ensure_environment` end pip
+            raise EnvironmentBuildError("The export was stopped.")
+        if self._say is not None:
+            self._say(text)
+
+
+def _exported(job: Job[K], worker: WorkerProcess, timeout: float) -> Exported[K]:
+    started = time.monotonic()
+    try:
+        answer = worker.ask(job.message, timeout)
+    except ZoolensError as error:
+        answer = {"error": error.message, "hint": error.hint}
+    seconds = time.monotonic() - started
+    if "graph" in answer:
+        return Exported(job, seconds, base64.b64decode(answer["graph"]))
+    return Exported(job, seconds, error=str(answer.get("error")), hint=answer.get("hint"))
+
+
+def export(job: Job[K], *, timeout: float = TIMEOUT) -> Exported[K]:
+    """One graph."""
+    [done] = export_many([job], workers=1, timeout=timeout)
+    return done

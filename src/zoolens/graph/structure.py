@@ -1,0 +1,231 @@
+"""The structure of models, read once and kept in the store as an observation like any other.
+
+A structure is a run: of the model (library and architecture, or the content of a file), "on" its image size, by a
+stack of importer, package versions and version of our graph. Its canonical graph is a bulk fact, its cost figures are
+observations of the stage "structure". What is in the store is not read again, and an interrupted call has kept all it
+had done. A failure is kept too, as the sentence that says why, and tried again only when `fresh` asks for it or a
+version changes: a model that takes five minutes to fail would otherwise do so at every audit. What was circumstance
+(no network to make an environment, a package that is not installed) is never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.cost import cost
+from zoolens.graph.exporting import Exported, Job, export_many
+from zoolens.graph.model import Graph
+from zoolens.graph.serialise import unpack
+from zoolens.graph.sources import RUNTIME, Model, Size, Source, find_entries, source_of
+from zoolens.store import schema
+from zoolens.store.records import Observation, Run, RunKey
+from zoolens.store.store import Store, borrowed_store
+from zoolens.zoos.base import Entry
+
+STAGE: Final = "structure"
+KIND: Final = "graph"
+
+
+class Progress(Protocol):
+    """As in `measure.progress`, which lies above us."""
+
+    def begin(self, title: str, stage: str, total: int | None) -> None: ...
+
+    def advance(self, steps: int) -> None: ...
+
+    def end(self) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+class _Nobody:
+    def begin(self, title: str, stage: str, total: int | None) -> None: ...
+
+    def advance(self, steps: int) -> None: ...
+
+    def end(self) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is known of one model: a graph with its figures (macs, flops, parameters, …), or why there is none."""
+
+    entry: Entry
+    source: Source | None = None
+    run: str | None = None  # id in the store
+    packed: bytes | None = field(default=None, repr=False)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    kept: bool = False  # found in the store
+
+    @property
+    def ref(self) -> str:
+        return self.entry.full_ref
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The canonical graph; a ModelError that says why there is none."""
+        if self.packed is None:
+            raise ModelError(self.error or f"The structure of {self.ref} is not known.")
+        return unpack(self.packed)
+
+
+def structure_of(
+    models: Iterable[Model] | Model,
+    *,
+    store: Store | str | Path | None = None,
+    size: int | Size | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> list[Structure]:
+    """The structure of every model named (references, patterns, entries, paths), from the store or read now.
+
+    `size`: of the image, instead of each model's own. `fresh`: read again what is there, also what failed.
+    """
+    entries = find_entries([models] if isinstance(models, str | Path | Entry) else models)
+    wanted = [_wanted(entry, (size, size) if isinstance(size, int) else size) for entry in entries]
+    first: dict[RunKey, Structure] = {}
+    for one in wanted:
+        if one.source is not None:
+            first.setdefault(one.source.key, one)
+    with borrowed_store(store) as opened:
+        known = {} if fresh else _kept(opened, first)
+        known |= _read_now(opened, {key: one for key, one in first.items() if key not in known}, progress, workers)
+    return [one if one.source is None else replace(known[one.source.key], entry=one.entry) for one in wanted]
+
+
+def graph_of(
+    model: Model,
+    *,
+    store: Store | str | Path | None = None,
+    size: int | Size | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> Graph:
+    """The canonical graph of one model."""
+    found = structure_of(model, store=store, size=size, fresh=fresh, progress=progress)
+    if len(found) > 1:
+        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
+    return found[0].graph
+
+
+def _wanted(entry: Entry, size: Size | None) -> Structure:
+    """The model with its source, or with the reason why it has none."""
+    try:
+        source = source_of(entry, size)
+        _ = source.key  # needs the versions of its packages, which may not be installed
+    except ZoolensError as error:
+        return Structure(entry, error=str(error))
+    return Structure(entry, source)
+
+
+# --- what is there
+
+
+def _kept(store: Store, wanted: Mapping[RunKey, Structure]) -> dict[RunKey, Structure]:
+    runs = {key: run for key, run in _latest(store).items() if key in wanted}
+    figures = store.observations_by_run([run.id for run in runs.values()])
+    found = ((key, _from_store(store, wanted[key], run, figures.get(run.id, ()))) for key, run in runs.items())
+    return {key: structure for key, structure in found if structure is not None}
+
+
+def _latest(store: Store) -> dict[RunKey, Run]:
+    """All structure runs that came to an end, of several attempts the last."""
+    latest: dict[RunKey, Run] = {}
+    for run in store.runs(runtime=f"{RUNTIME}*"):
+        first = replace(run.key, attempt=0)
+        if STAGE in run.stages and (first not in latest or latest[first].key.attempt < run.key.attempt):
+            latest[first] = run
+    return latest
+
+
+def _from_store(store: Store, wanted: Structure, run: Run, known: Iterable[Observation]) -> Structure | None:
+    """None: the file of a graph is damaged or was not brought along; it can be read again."""
+    state = run.stages[STAGE]
+    if state != schema.DONE:
+        return replace(wanted, run=run.id, error=state.removeprefix("failed: "), kept=True)
+    try:
+        packed = store.table(run.id, KIND).column(KIND)[0].as_py()
+    except ZoolensError:
+        return None
+    return replace(wanted, run=run.id, packed=packed, figures=_by_metric(known), kept=True)
+
+
+def _by_metric(observations: Iterable[Observation]) -> dict[str, float]:
+    return {one.metric: one.value for one in observations if one.value is not None}
+
+
+# --- what is not
+
+
+def _read_now(
+    store: Store, wanted: Mapping[RunKey, Structure], progress: Progress | None, workers: int | None
+) -> dict[RunKey, Structure]:
+    if not wanted:
+        return {}
+    watcher = progress or _Nobody()
+    watcher.begin("structure", "reading", len(wanted))
+    found: dict[RunKey, Structure] = {}
+    try:
+        for done in export_many(_jobs(wanted), workers=workers, say=watcher.say):
+            key = done.job.key
+            found[key] = _keep(store, wanted[key], done)
+            watcher.advance(1)
+    finally:
+        watcher.end()
+    return found
+
+
+def _jobs(wanted: Mapping[RunKey, Structure]) -> Iterator[Job[RunKey]]:
+    for key, structure in wanted.items():
+        if (source := structure.source) is not None:
+            yield Job(key, source.point, source.request, source.environment, source.weight)
+
+
+def _keep(store: Store, wanted: Structure, done: Exported[RunKey]) -> Structure:
+    if done.circumstantial:
+        return replace(wanted, error=done.reason)
+    run = _begin(store, wanted.source)
+    if done.packed is None:
+        store.fail_stage(run.id, STAGE, done.reason or "")
+        return replace(wanted, run=run.id, error=done.reason)
+    observations = list(_figures(unpack(done.packed), done.seconds))
+    store.add_part(run.id, KIND, 0, _table(done.packed))
+    store.finish_stage(run.id, STAGE, observations)
+    return replace(wanted, run=run.id, packed=done.packed, figures=_by_metric(observations))
+
+
+def _begin(store: Store, source: Source | None) -> Run:
+    """The run of this source; a new attempt where there is a finished one that is not wanted or lost its graph."""
+    assert source is not None  # what has none is never read
+    run = store.begin_run(source.model, source.dataset, source.stack)
+    if run.stages.get(STAGE) != schema.DONE:
+        return run
+    attempt = store.next_attempt(source.key.model, source.key.dataset, source.key.stack)
+    return store.begin_run(source.model, source.dataset, source.stack, attempt=attempt)
+
+
+def _table(packed: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.table({KIND: pa.array([packed], pa.binary())})
+
+
+def _figures(graph: Graph, seconds: float) -> Iterator[Observation]:
+    total = cost(graph)
+    yield Observation("parameters", float(total.parameters))
+    yield Observation("macs", float(total.macs), details={"unknown": dict(total.unknown)})
+    yield Observation("flops", float(total.flops), details={"unknown": dict(total.unknown)})
+    yield Observation("activation_bytes", float(total.activation_bytes), unit="B")
+    yield Observation("peak_bytes", float(total.peak_bytes), unit="B")
+    yield Observation("nodes", float(len(graph)))
+    yield Observation("unknown_operators", float(sum(total.unknown.values())), details=dict(total.unknown))
+    yield Observation("export_time", seconds, unit="s")

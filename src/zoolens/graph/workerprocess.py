@@ -1,0 +1,208 @@
+"""The other end of `worker`: start one, ask it, and be sure that it is gone afterwards.
+
+A worker that dies or does not answer in time is an error about the model it was reading; the next `ask` starts a new
+one. Works where there are POSIX pipes and process groups (Linux, macOS).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+import zoolens
+from zoolens.errors import WorkerError
+from zoolens.runtimes.environments import Environment
+from zoolens.runtimes.wire import Channel
+
+_GRACE: Final = 5.0  # seconds for a dead worker to be collected
+_LAST_WORDS: Final = 4096  # bytes of what it printed
+
+# One thread each, since there is a worker for every core; quiet; and no accelerator: structure is computed nowhere.
+_CALM: Final = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NUMEXPR_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
+
+# Makes zoolens importable without opening its neighbours in our site-packages to the other environment.
+_BOOTSTRAP: Final = """\
+import json, sys
+from importlib.util import spec_from_file_location
+settings = json.loads(sys.argv[1])
+class Lent:
+    def find_spec(self, name, path=None, target=None):
+        return spec_from_file_location(name, settings["lent"][name]) if name in settings["lent"] else None
+if settings["path"] is not None:
+    sys.path[:] = settings["path"]
+sys.meta_path.insert(0, Lent())
+from zoolens.graph.worker import main
+main(settings["answers"])
+"""
+
+
+class WorkerProcess:
+    """One worker for one importer module in one environment, started when first asked and again after its death.
+
+    It belongs to one thread; `interrupt` alone may be called from another.
+    """
+
+    def __init__(self, module: str, environment: Environment | None = None) -> None:
+        self._module = module
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._printed: IO[bytes] | None = None
+        self._answered = 0  # since it was started
+        self._lock = threading.Lock()
+        self._interrupted = False
+
+    def ask(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """The worker's answer, or a WorkerError that says what became of it.
+
+        A worker that has read other models before it dies gets a second chance: the fault may be theirs.
+        """
+        subject = str(message["subject"])
+        try:
+            answer = self._ask(message, timeout)
+            self._answered += 1
+        except TimeoutError:
+            self.stop()
+            raise WorkerError(f"Reading the structure of {subject} took more than {timeout:g} s.") from None
+        except ValueError as error:
+            self.stop()
+            raise WorkerError(f"The process that read {subject} answered nonsense: {error}.") from error
+        except (EOFError, OSError) as error:
+            again = self._answered > 0
+            death = self._death(subject, error)
+            if again and not self._interrupted:
+                return self.ask(message, timeout)
+            raise death from error
+        return answer
+
+    def interrupt(self) -> None:
+        """Kill the worker now and start no other: who waits in `ask` gets an error."""
+        with self._lock:
+            self._interrupted = True
+            if self._process is not None:
+                _kill(self._process)
+
+    def stop(self) -> int:
+        """End the worker and all it started; its exit status. The next `ask` starts another."""
+        with self._lock:
+            process, channel, printed = self._process, self._channel, self._printed
+            self._process = self._channel = self._printed = None
+        self._answered = 0
+        if process is None or channel is None or printed is None:
+            return 0
+        _kill(process)
+        channel.close()
+        printed.close()
+        return process.wait()
+
+    def _ask(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        channel = self._channel or self._start()
+        channel.send(message)
+        return channel.receive(timeout)
+
+    def _start(self) -> Channel:
+        printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        requests, request_end = os.pipe()
+        answer_end, answers = os.pipe()
+        channel = Channel(answer_end, request_end)
+        try:
+            self._launch(requests, answers, printed)
+        except BaseException:
+            channel.close()
+            printed.close()
+            raise
+        finally:
+            os.close(requests)
+            os.close(answers)
+        self._channel, self._printed = channel, printed
+        return channel
+
+    def _launch(self, requests: int, answers: int, printed: IO[bytes]) -> None:
+        with self._lock:  # an interrupt comes before, and nothing is started, or after, and finds it
+            if self._interrupted:
+                raise WorkerError("The export was stopped.")
+            self._process = _spawn(self._module, self._environment, requests, answers, printed)
+
+    def _death(self, subject: str, error: Exception) -> WorkerError:
+        if self._process is None:
+            return WorkerError(f"The process that reads {subject} cannot be started: {error}.")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+        words = _last_words(self._printed)
+        code = self.stop()
+        how = f"died with signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
+        hint = "Is there enough memory?" if code == -signal.SIGKILL else None
+        if words:
+            hint = f"{hint + ' ' if hint else ''}Its last words: {words}"
+        return WorkerError(f"The process that read {subject} {how}.", hint=hint)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _spawn(
+    module: str, environment: Environment | None, requests: int, answers: int, printed: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    settings: dict[str, Any] = {"answers": answers, "lent": {}, "path": None}
+    variables = {**os.environ, **_CALM}
+    if environment is None:
+        python, flags = sys.executable, ["-P", "-u"]
+        settings["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
+    else:
+        python, flags = str(environment.python), ["-I", "-u"]
+        settings["lent"] = _lent(module)
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            variables.pop(name, None)
+    return subprocess.Popen(
+        [python, *flags, "-c", _BOOTSTRAP, json.dumps(settings)],
+        stdin=requests,
+        stdout=printed,
+        stderr=subprocess.STDOUT,
+        pass_fds=(answers,),
+        env=variables,
+        start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
+    )
+
+
+def _lent(module: str) -> dict[str, str]:
+    """Files of the top-level packages that the worker needs and its environment does not have."""
+    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
+    top = module.partition(".")[0]
+    origin = importlib.import_module(top).__file__
+    return lent | {top: str(Path(origin).absolute())} if origin else lent
+
+
+def _last_words(printed: IO[bytes] | None) -> str:
+    if printed is None:
+        return ""
+    size = os.fstat(printed.fileno()).st_size
+    tail = os.pread(printed.fileno(), _LAST_WORDS, max(0, size - _LAST_WORDS)).decode(errors="replace")
+    return " | ".join([line.strip()[:300] for line in tail.splitlines() if line.strip()][-3:])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
