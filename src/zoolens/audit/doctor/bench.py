@@ -1,0 +1,219 @@
+"""Measures variants: each is an ordinary evaluation of an ordinary manifest, kept in the store like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.audit.doctor.evidence import Contrast, Evidence, failed, from_predictions
+from zoolens.audit.doctor.variants import DECLARED, Variant
+from zoolens.datasets.base import Dataset, Rows, Sample
+from zoolens.datasets.subset import select
+from zoolens.measure.evaluate import EvaluationPlan, Outcome, run_job
+from zoolens.measure.jobs import Job
+from zoolens.measure.progress import Progress
+from zoolens.measure.stages import stored_predictions
+from zoolens.runtimes.base import Effective, Session, Tensor, Tensors
+from zoolens.store.store import Store
+
+MIN_HELD_OUT: Final = 50  # images: fewer confirm nothing
+KEPT_BYTES: Final = 1 << 29  # decoded images kept in memory
+
+
+class Level(IntEnum):
+    """How many images a variant has seen. Each level holds the images of the ones before it."""
+
+    SCREEN = 0
+    SELECTION = 1
+    ALL = 2
+
+
+class Bench:
+    """One model and its data. Use `close` (or `contextlib.closing`) when done."""
+
+    def __init__(
+        self, job: Job, plan: EvaluationPlan, dataset: Dataset, screen: int, store: Store, progress: Progress
+    ) -> None:
+        self.job, self._plan, self._store, self._progress = job, plan, store, progress
+        kept = _Kept(dataset)
+        total = min(plan.limit or len(kept), len(kept))
+        chosen = total // 2 if total >= 2 * MIN_HELD_OUT else total
+        self.sizes: Mapping[Level, int] = {
+            Level.SCREEN: min(screen, chosen),
+            Level.SELECTION: chosen,
+            Level.ALL: total,
+        }
+        # one seed: a smaller sample lies inside the larger ones, and `eval --limit --seed` names the same images
+        self.data: Mapping[Level, Dataset] = {
+            level: select(kept, size, plan.seed) for level, size in self.sizes.items()
+        }
+        self._found: dict[tuple[Variant, int], Evidence] = {}
+        self._sessions: dict[Any, Session] = {}
+
+    @property
+    def held_out(self) -> bool:
+        return self.sizes[Level.SELECTION] < self.sizes[Level.ALL]
+
+    @property
+    def tried(self) -> list[Variant]:
+        """Every variant measured so far, but not the declared one."""
+        return [one for one in dict.fromkeys(variant for variant, _ in self._found) if one != DECLARED]
+
+    def known(self, variant: Variant, level: Level) -> bool:
+        return (variant, self.sizes[level]) in self._found
+
+    def seen(self, level: Level) -> list[Variant]:
+        """Those of them that were measured on so many images."""
+        return [one for one in self.tried if self.known(one, level)]
+
+    def measure(self, variant: Variant, level: Level) -> Evidence:
+        key = (variant, self.sizes[level])
+        if key not in self._found:
+            self._found[key] = self._evaluate(variant, level)
+        return self._found[key]
+
+    def measure_all(self, variants: Iterable[Variant], level: Level, why: str) -> dict[Variant, Evidence]:
+        wanted = list(dict.fromkeys(variants))
+        news = [one for one in wanted if not self.known(one, level)]
+        if news:
+            count = f"{len(news)} variant{'s' if len(news) > 1 else ''}"
+            self._progress.say(f"{why}: {count} on {self.sizes[level]:,} images")
+        return {one: self.measure(one, level) for one in wanted}
+
+    def contrast(self, base: Variant, other: Variant, level: Level) -> Contrast:
+        return Contrast(self.measure(base, level), self.measure(other, level))
+
+    def fresh(self, base: Variant, other: Variant) -> Contrast:
+        """On the images that the search did not use."""
+        used = self.measure(DECLARED, Level.SELECTION).inputs
+        found = self.measure_all([base, other], Level.ALL, "Confirming")
+        return Contrast(found[base].without(used), found[other].without(used))
+
+    def widest(self, variant: Variant) -> Level:
+        """The largest sample on which both this and the declared variant were measured."""
+        return max(level for level in Level if self.known(variant, level) and self.known(DECLARED, level))
+
+    def session(self) -> Session:
+        """The model, opened as declared."""
+        return self._open(self.job)
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def _evaluate(self, variant: Variant, level: Level) -> Evidence:
+        entry = replace(self.job.entry, manifest=variant.apply(self.job.manifest))
+        like = self.job
+        job = _Varied(entry, like.asset, like.runtime, like.options, like.environment, like.isolate, self._open)
+        dataset = self.data[level]
+        plan = self._plan if level is Level.ALL else replace(self._plan, limit=self.sizes[level])
+        outcome = run_job(job, plan, dataset, self._store, _Titled(self._progress, variant.name))
+        return self._evidence(outcome, dataset)
+
+    def _evidence(self, outcome: Outcome, dataset: Dataset) -> Evidence:
+        run = outcome.run
+        state = self._store.stages(run.id).get("predictions") if run else None
+        if run is None or state is None or not state.done:
+            if self.job.isolate:
+                self.close()  # its process may have died
+            return failed(run.id if run else None, _ids(dataset), " ".join(outcome.errors) or "It gave no answers.")
+        return from_predictions(run.id, stored_predictions(self._store, run, dataset))
+
+    def _open(self, job: Job) -> Session:
+        """Variants of one model share a session, unless they declare another input to a format that carries none."""
+        key = job.files().inputs
+        if key not in self._sessions:
+            self._sessions[key] = Job.open(job)
+        return self._sessions[key]
+
+
+@dataclass(frozen=True)
+class _Varied(Job):
+    """A job of a variant: opens nothing anew that is open already."""
+
+    lend: Callable[[Job], Session] = Job.open
+
+    def open(self) -> Session:
+        return _Lent(self.lend(self))
+
+
+class _Lent(Session):
+    """Somebody else's session: closing it leaves it open."""
+
+    def __init__(self, owner: Session) -> None:
+        self._owner = owner
+        self.inputs, self.outputs, self.phases = owner.inputs, owner.outputs, owner.phases
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        return self._owner.predict(feeds)
+
+    def effective(self) -> Effective:
+        return self._owner.effective()
+
+    def count_parameters(self) -> int:
+        return self._owner.count_parameters()
+
+
+class _Kept(Dataset):
+    """Decodes each image once, as long as there is room."""
+
+    def __init__(self, parent: Dataset) -> None:
+        self.parent, self.name, self.classes = parent, parent.name, parent.classes
+        self._samples: dict[int, Sample] = {}
+        self._room = KEPT_BYTES
+        self._fingerprint: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def read(self, index: int) -> Sample:
+        found = self._samples.get(index)
+        if found is None:
+            found = self.parent.read(index)
+            if found.value.nbytes <= self._room:  # two threads at once may keep a little more: no harm
+                self._room -= found.value.nbytes
+                self._samples[index] = found
+        return found
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
+        return self.parent.read_rows(indices)
+
+    def labels(self) -> NDArray[np.int64]:
+        return self.parent.labels()
+
+    def fingerprint(self) -> str:
+        if self._fingerprint is None:
+            self._fingerprint = self.parent.fingerprint()
+        return self._fingerprint
+
+    def close(self) -> None:
+        self.parent.close()
+
+
+class _Titled:
+    """Progress under the variant's name: the model's is the same for all."""
+
+    def __init__(self, inner: Progress, title: str) -> None:
+        self._inner, self._title = inner, title
+
+    def begin(self, title: str, stage: str, total: int | None) -> None:
+        self._inner.begin(self._title, stage, total)
+
+    def advance(self, steps: int) -> None:
+        self._inner.advance(steps)
+
+    def end(self) -> None:
+        self._inner.end()
+
+    def say(self, text: str) -> None:
+        self._inner.say(text)
+
+
+def _ids(dataset: Dataset) -> NDArray[Any]:
+    return np.array([dataset.read(index).id for index in range(len(dataset))])

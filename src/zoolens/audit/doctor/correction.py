@@ -1,0 +1,104 @@
+"""The corrected manifest: as a fragment to read, and as a file."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from zoolens.audit.doctor.verdict import Diagnosis
+from zoolens.errors import ManifestError
+from zoolens.manifests.files import dump_manifest
+from zoolens.manifests.schema import Asset, Manifest
+from zoolens.preprocess.outputs import labels_of
+from zoolens.runtimes.draft import find_model
+
+SHOWN = 3  # entries of a long mapping
+
+
+def fragment(diagnosis: Diagnosis) -> str:
+    """The parts of the manifest that change, as YAML; long lists are cut short."""
+    corrected = diagnosis.corrected
+    if corrected is None:
+        return ""
+    sections = _sections(dump_manifest(_shortened(corrected)))
+    changed = [name for name in ("inputs", "outputs") if getattr(corrected, name) != getattr(diagnosis.declared, name)]
+    text = "".join(sections[name] for name in changed)
+    return text + _what_is_short(corrected) if "outputs" in changed else text
+
+
+def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bool = False) -> None:
+    """The whole corrected manifest. A file that exists is overwritten only by force."""
+    if diagnosis.corrected is None:
+        raise ManifestError("There is nothing to correct, so nothing was written.")
+    if target.exists() and not force:
+        raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another file.")
+    moved = _relocated(diagnosis.corrected, find_model(model).folder, target.resolve().parent)
+    try:
+        target.write_text(dump_manifest(moved), encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another file.") from error
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Top-level keys of a dumped manifest and the lines under each."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if line[0] not in " -":
+            name = line.partition(":")[0]
+        found[name] = found.get(name, "") + line
+    return found
+
+
+def _shortened(manifest: Manifest) -> Manifest:
+    output = manifest.outputs[0]
+    mapping = output.label_map
+    short = dict(itertools.islice(mapping.items(), SHOWN)) if mapping else mapping
+    changes = {"label_map": short, "labels": None, "labels_file": None}
+    return manifest.model_copy(update={"outputs": (output.model_copy(update=changes), *manifest.outputs[1:])})
+
+
+def _what_is_short(manifest: Manifest) -> str:
+    output = manifest.outputs[0]
+    lines = []
+    if output.label_map and len(output.label_map) > SHOWN:
+        source, target = max(output.label_map.items())
+        lines.append(f"  # … and so on to {source}: {target}\n")
+    if output.labels or output.labels_file:
+        lines.append("  # with the labels it has\n")
+    return "".join(lines)
+
+
+def _relocated(manifest: Manifest, folder: Path | None, target: Path) -> Manifest:
+    """Files named from where the manifest will lie: relative if below it, absolute otherwise."""
+    if folder is None or folder.resolve() == target:
+        return manifest
+    assets = tuple(_moved(asset, folder.resolve(), target) for asset in manifest.assets)
+    outputs = tuple(
+        output.model_copy(update={"labels": labels_of(output, folder), "labels_file": None})
+        for output in manifest.outputs
+    )
+    return manifest.model_copy(update={"assets": assets, "outputs": outputs})
+
+
+def _moved(asset: Asset, folder: Path, target: Path) -> Asset:
+    files = []
+    for file in asset.files:
+        if "://" not in file.location:
+            path = folder / file.location
+            inside = path.is_relative_to(target)
+            location = path.relative_to(target).as_posix() if inside else f"file://{path}"
+            file = file.model_copy(update={"location": location})
+        files.append(file)
+    return asset.model_copy(update={"files": tuple(files)})
+
+
+def as_data(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The diagnosis as plain JSON-able values; manifests as they would be written."""
+    data = asdict(diagnosis)
+    for name in ("declared", "corrected"):
+        manifest: Manifest | None = getattr(diagnosis, name)
+        data[name] = manifest.model_dump(mode="json", exclude_defaults=True) if manifest else None
+    return {**data, "fragment": fragment(diagnosis)}

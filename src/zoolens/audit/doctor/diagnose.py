@@ -1,0 +1,126 @@
+"""The whole examination: open model and data, see what can be swept, search, judge.
+
+import zoolens
+diagnosis = zoolens.doctor("demo:lenet-torch", "demo", limit=500)
+print(diagnosis.sentence)
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from zoolens.audit.doctor.answering import label_axis, scores_axis
+from zoolens.audit.doctor.bench import Bench, Level
+from zoolens.audit.doctor.framing import layout_axis, shape_axes
+from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
+from zoolens.audit.doctor.search import search
+from zoolens.audit.doctor.variants import Axis, NotSwept
+from zoolens.audit.doctor.verdict import Diagnosis, judge
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.opening import open_dataset
+from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelError
+from zoolens.measure.evaluate import EvaluationPlan
+from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.progress import Progress, Silent
+from zoolens.preprocess.outputs import labels_of
+from zoolens.runtimes.base import Options, Session, TensorSpec
+from zoolens.runtimes.draft import find_models
+from zoolens.store.store import Store, borrowed_store
+from zoolens.zoos.base import Entry
+
+SCREEN = 64
+
+
+def doctor(
+    model: str | Path,
+    data: str | Path,
+    *,
+    runtime: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    screen: int = SCREEN,
+    threads: int | None = None,
+    allow_code: bool = False,
+    store: Store | str | Path | None = None,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Whether the preprocessing a manifest declares is the best there is for the model on labelled images.
+
+    `limit` images are drawn at random by `seed`; each variant first sees `screen` of them, the best see half of them,
+    and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
+    """
+    said = progress or Silent()
+    job = _job(_one_entry(str(model)), runtime, threads, allow_code, said)
+    plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False)
+    with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
+        _check_labels(dataset)
+        with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
+            axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL])
+            return judge(bench, axes, not_swept, search(bench, axes))
+
+
+def _one_entry(model: str) -> Entry:
+    entries = find_models([model])
+    if len(entries) > 1:
+        names = ", ".join(entry.ref for entry in entries[:3])
+        raise ModelError(f"{model} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time.")
+    entry = entries[0]
+    code, inputs = entry.manifest.code, entry.manifest.inputs
+    if code is not None and (code.preprocess or code.postprocess):
+        raise ManifestError(
+            f"{entry.ref} prepares its inputs or answers with Python code of its own, which cannot be varied.",
+            hint="Declare the steps under preprocess and postprocess instead.",
+        )
+    if len(inputs) > 1:
+        raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor sees models with one.")
+    if entry.manifest.task != "classification":
+        raise ModelError(f"{entry.ref} does {entry.manifest.task}; the doctor judges classification only.")
+    return entry
+
+
+def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: bool, progress: Progress) -> Job:
+    wanted = Wanted(runtimes=(runtime,) if runtime else (), options=Options(threads=threads), allow_code=allow_code)
+    jobs, skipped = plan_jobs([entry], wanted, progress)
+    if not jobs:
+        raise ConstraintError(skipped[0].reason)
+    return min(jobs, key=lambda job: job.isolate)  # the first, but one that needs no process of its own if there is
+
+
+def _check_labels(dataset: Dataset) -> None:
+    labels = dataset.labels()
+    if len(np.unique(labels)) < 2:
+        raise DatasetError(
+            f"All {len(dataset):,} inputs of {dataset.name} have the label {int(labels[0])}, which proves nothing.",
+            hint="The doctor needs labelled data of several classes.",
+        )
+
+
+def _axes(job: Job, session: Session, dataset: Dataset) -> tuple[list[Axis], list[NotSwept]]:
+    manifest, tensor = job.manifest, session.inputs[0]
+    if len(session.inputs) > 1:
+        raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor sees models with one.")
+    labels = labels_of(manifest.outputs[0], job.entry.folder)
+    classes = int(dataset.labels().max()) + 1
+    found: list[Axis | NotSwept] = [
+        NotSwept("decoder", "images are decoded by Pillow, here as in every evaluation; there is no other yet.")
+        if manifest.inputs[0].modality == "image"
+        else NotSwept("decoder", "the data are arrays."),
+        layout_axis(manifest, tensor, job.asset.format),
+        colour_axis(manifest),
+        normalisation_axis(manifest, tensor),
+        *shape_axes(manifest, dataset),
+        label_axis(manifest, _outputs(session, manifest.outputs[0].name), classes, labels),
+        scores_axis(manifest),
+    ]
+    return [one for one in found if isinstance(one, Axis)], [one for one in found if isinstance(one, NotSwept)]
+
+
+def _outputs(session: Session, name: str | None) -> int | None:
+    """How many scores the file says it gives for one input."""
+    named: TensorSpec = next((one for one in session.outputs if one.name == name), session.outputs[0])
+    extents = named.shape[1:]
+    return math.prod(extent or 0 for extent in extents) or None
