@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from zoolens.audit.findings import Finding, Severity
+from zoolens.errors import UnknownName
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,14 @@ class Audit:
 
     def count(self, severity: Severity) -> int:
         return Counter(finding.severity for finding in self.findings)[severity]
+
+    def without(self, accepted: Collection[str]) -> Audit:
+        """Without findings that are known and accepted, given by id; an id that is none is an error."""
+        known = {finding.id for finding in self.findings}
+        strange = next((one for one in accepted if one not in known), None)
+        if strange is not None:
+            raise UnknownName("finding", strange, known, hint="It may have been mended: leave it out.")
+        return replace(self, findings=tuple(one for one in self.findings if one.id not in set(accepted)))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,207 @@
+"""The audit: structures and claims from the store, compared by name, turned into findings.
+
+Only reading structures and recording claims take time, and both are kept: a second audit reads what changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from zoolens import __version__
+from zoolens.audit import claimstats
+from zoolens.audit.architectures import Member, architecture, architectures, members
+from zoolens.audit.claimjudge import Verdict, verdicts
+from zoolens.audit.claims import ClaimRow, claims_from, record_claims
+from zoolens.audit.conformance import departures
+from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
+from zoolens.audit.findings import Finding, ranked
+from zoolens.audit.grouping import Grouped, group, label
+from zoolens.audit.networks import ZooNetwork, zoo_networks
+from zoolens.audit.papers import papers
+from zoolens.audit.rows import architecture_row, first_claims
+from zoolens.audit.rules import claims as claim_rules
+from zoolens.audit.rules import counting, failures, naming, structure
+from zoolens.audit.rules import papers as paper_rules
+from zoolens.errors import UnknownName
+from zoolens.graph.structure import Progress, Structure, structure_of
+from zoolens.store.store import Store, borrowed_store
+from zoolens.zoos.catalog import listing
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that findings are derived from, by architecture; nothing below reads anything more."""
+
+    networks: Mapping[str, tuple[ZooNetwork, ...]]
+    grouped: Mapping[str, Grouped]
+    claims: Sequence[ClaimRow]
+    verdicts: Sequence[Verdict]
+
+    @property
+    def all_networks(self) -> tuple[ZooNetwork, ...]:
+        return tuple(network for found in self.networks.values() for network in found)
+
+
+def audit_models(
+    *,
+    zoos: Collection[str] = (),
+    archs: Collection[str] = (),
+    store: Store | str | Path | None = None,
+    trusted: Collection[str] = (),
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> Audit:
+    """Audit the models of all zoos on this machine whose architecture at least one zoo names.
+
+    `zoos`: only these. `archs`: only these architectures (ids, or patterns of them). `trusted`: datasets that are
+    random samples of what claims are about. `fresh`: read every structure anew.
+    """
+    begun = time.monotonic()
+    chosen, notes = choose(zoos, archs)
+    entries = [member.entry for found in chosen.values() for member in found]
+    with borrowed_store(store) as opened:
+        structures = structure_of(entries, store=opened, fresh=fresh, progress=progress)
+        record_claims(opened, entries)
+        claims = claims_from(opened, entries)
+        judged = verdicts(opened, claims, trusted=trusted)
+    evidence = gather(chosen, structures, claims, judged, progress)
+    return conclude(evidence, notes, _facts(structures, time.monotonic() - begun))
+
+
+def choose(zoos: Collection[str], archs: Collection[str]) -> tuple[dict[str, list[Member]], list[str]]:
+    """Members of the wanted architectures in the wanted zoos, and notes on zoos that cannot be listed."""
+    wanted = _wanted_architectures(archs)
+    named = list(dict.fromkeys(zoo for one in architectures() for zoo in one.members))
+    unknown = next((zoo for zoo in zoos if zoo not in named), None)
+    if unknown is not None:
+        raise UnknownName("zoo with architectures that can be audited", unknown, named)
+    listings = [listing(zoo=zoo) for zoo in named if not zoos or zoo in zoos]
+    found = members(entry for one in listings for entry in one.entries)
+    notes = [note for one in listings for note in one.notes]
+    return {name: found[name] for name in found if name in wanted}, notes
+
+
+def _wanted_architectures(archs: Collection[str]) -> set[str]:
+    known = [one.id for one in architectures()]
+    wanted = set()
+    for pattern in archs:
+        matching = {name for name in known if fnmatch(name, pattern.lower())}
+        by_ref = architecture(pattern)
+        if not matching and by_ref is None:
+            raise UnknownName("architecture", pattern, known)
+        wanted |= matching or {by_ref.id} if by_ref else matching
+    return wanted or set(known)
+
+
+def gather(
+    chosen: Mapping[str, Sequence[Member]],
+    structures: Sequence[Structure],
+    claims: Sequence[ClaimRow],
+    judged: Sequence[Verdict],
+    progress: Progress | None = None,
+) -> Evidence:
+    networks = zoo_networks(chosen, structures)
+    if progress is not None:
+        progress.begin("networks", "comparing", len(networks))
+    grouped = {}
+    for name, found in networks.items():
+        grouped[name] = group(found)
+        if progress is not None:
+            progress.advance(1)
+    if progress is not None:
+        progress.end()
+    return Evidence(networks, grouped, claims, judged)
+
+
+def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
+    """Findings and rows from evidence alone."""
+    known = [found[0].architecture for found in evidence.networks.values()]
+    first = claimstats.spreads(evidence.claims, claimstats.FIRST_WEIGHTS, known=known)
+    best = claimstats.spreads(evidence.claims, claimstats.BEST_TODAY, known=known)
+    rows = _rows(evidence, first, best)
+    conform = tuple(_conformance(network) for network in evidence.all_networks if network.architecture.id in papers())
+    held = tuple(one for one in conform if one is not None)
+    found = ranked([*_findings(evidence, first, rows), *paper_rules.departures(held, evidence.all_networks)])
+    ranks = [ZooRank(one.zoo, one.compared, one.highest, one.lowest) for one in claimstats.standings(first)]
+    judged = [Judged(one.claim.ref, one.claim.metric, str(one.judgement), one.sentence) for one in evidence.verdicts]
+    audit = Audit(rows, found, tuple(ranks), held, tuple(judged), tuple(notes), facts)
+    return replace(audit, facts={"summary": _said(audit), **facts})
+
+
+def _conformance(network: ZooNetwork) -> Conformance | None:
+    if not network.known:
+        return None
+    name = network.architecture.id
+    cited = papers()[name].citation
+    found = departures(name, network.graph, name=label(network))
+    return Conformance(
+        name,
+        network.zoo,
+        network.name,
+        f"{cited.authors.partition(',')[0]} et al., {cited.title} ({cited.venue})",
+        papers()[name].taken_from,
+        tuple(one.text for one in found),
+    )
+
+
+def _rows(
+    evidence: Evidence, first: Sequence[claimstats.Spread], best: Sequence[claimstats.Spread]
+) -> tuple[ArchitectureRow, ...]:
+    spreads = {
+        "first": {one.architecture.id: one for one in first},
+        "best": {one.architecture.id: one for one in best},
+    }
+    claims = first_claims(evidence.claims)
+    return tuple(
+        architecture_row(found[0].architecture, found, evidence.grouped[name], spreads, claims)
+        for name, found in evidence.networks.items()
+    )
+
+
+def _findings(
+    evidence: Evidence, first: Sequence[claimstats.Spread], rows: Sequence[ArchitectureRow]
+) -> Iterator[Finding]:
+    everything = evidence.all_networks
+    for grouped in evidence.grouped.values():
+        if grouped.groups:
+            yield from structure.other_networks(grouped)
+            yield from structure.other_constants(grouped)
+            yield from structure.shortcuts(grouped)
+    yield from naming.misnamed(evidence.grouped, {row.id: row.name for row in rows})
+    yield from claim_rules.accuracy_spreads(first)
+    yield from claim_rules.counted(everything, evidence.claims)
+    families = {network.architecture.id: network.architecture.family for network in everything}
+    yield from claim_rules.file_sizes(evidence.networks, evidence.claims, families)
+    owners = {ref: network.architecture.id for network in everything for ref in network.refs}
+    yield from claim_rules.measured(evidence.verdicts, owners)
+    yield from counting.counter_noise(rows)
+    yield from failures.unreadable(everything)
+    yield from failures.uncounted(everything)
+
+
+def _said(audit: Audit) -> str:
+    several = sum(row.groups > 1 for row in audit.shared)
+    return (
+        f"{len(audit.shared)} architectures whose structure is known in two zoos or more, {len(audit.zoos)} zoos: "
+        f"{several} names stand for more than one network."
+    )
+
+
+def _facts(structures: Sequence[Structure], seconds: float) -> dict[str, Any]:
+    sources = {one.source.key: one for one in structures if one.source is not None}
+    versions: dict[str, str] = {}
+    for one in sources.values():
+        if one.source is not None and one.error is None:
+            versions |= {name: str(version) for name, version in one.source.stack.identity["packages"].items()}
+    return {
+        "zoolens": __version__,
+        "versions": dict(sorted(versions.items())),
+        "structures": len(sources),
+        "structures_read_now": sum(not one.kept for one in sources.values()),
+        "seconds": round(seconds, 1),
+    }

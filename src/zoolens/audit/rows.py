@@ -1,0 +1,125 @@
+"""Evidence put into the rows that reports show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from zoolens.audit.architectures import ArchitectureEntry
+from zoolens.audit.claims import ClaimRow
+from zoolens.audit.claimstats import Spread, ZooClaim
+from zoolens.audit.document import ArchitectureRow, Network
+from zoolens.audit.grouping import Grouped
+from zoolens.audit.networks import ZooNetwork
+from zoolens.graph.counters.conventions import as_counted_by
+
+# With which counter Montes et al. 2022 counted each zoo; timm and gluon, which it left out, as their kind.
+STUDY_COUNTERS: Final = {
+    "torchvision": "fvcore",
+    "timm": "fvcore",
+    "onnx": "onnx-opcounter",
+    "gluon": "onnx-opcounter",
+    "keras": "tensorflow",
+    "slim": "tensorflow",
+    "official": "tensorflow",
+}
+STUDIED_ZOOS: Final = frozenset({"torchvision", "onnx", "keras", "slim", "official", "gluon"})
+
+
+def architecture_row(
+    architecture: ArchitectureEntry,
+    networks: Sequence[ZooNetwork],
+    grouped: Grouped,
+    spreads: Mapping[str, Mapping[str, Spread]],  # view -> architecture -> spread
+    claims: Mapping[tuple[str, str], ClaimRow],  # (ref, metric) -> the first
+) -> ArchitectureRow:
+    chosen = {view: _by_ref(found.get(architecture.id)) for view, found in spreads.items()}
+    rows = tuple(_network(network, grouped, chosen, claims) for network in networks)
+    first, best = (spreads[view].get(architecture.id) for view in ("first", "best"))
+    return ArchitectureRow(
+        architecture.id,
+        architecture.name,
+        architecture.study,
+        rows,
+        len(grouped.groups),
+        first.points if first else None,
+        best.points if best else None,
+        _ratio(float(row.macs) for row in rows if row.macs is not None),
+        _ratio(row.as_studied for row in rows if row.as_studied is not None and row.zoo in STUDIED_ZOOS),
+        sentence(grouped),
+    )
+
+
+def first_claims(claims: Iterable[ClaimRow]) -> dict[tuple[str, str], ClaimRow]:
+    found: dict[tuple[str, str], ClaimRow] = {}
+    for claim in claims:
+        found.setdefault((claim.ref, claim.metric), claim)
+    return found
+
+
+def sentence(grouped: Grouped) -> str:
+    """Who agrees with whom: "torchvision and timm agree; keras: stride placement (5.7 % cheaper)"."""
+    if not grouped.groups:
+        return "its structure is known in no zoo"
+    agreeing = _zoos(grouped.groups[0])
+    parts = [f"{agreeing} agree" if len({one.zoo for one in grouped.groups[0]}) > 1 else f"reference {agreeing}"]
+    for comparison, members in zip(grouped.between, grouped.groups[1:], strict=True):
+        parts.append(f"{_zoos(members)}: {', '.join(comparison.causes[:3])}{_gap(comparison.base, comparison.other)}")
+    return "; ".join(parts)
+
+
+def _gap(base: ZooNetwork, other: ZooNetwork) -> str:
+    one, two = base.figure("macs"), other.figure("macs")
+    if not one or two is None or one == two:
+        return ""
+    return f" ({abs(two / one - 1):.1%} {'dearer' if two > one else 'cheaper'})".replace("%", " %")
+
+
+def _zoos(networks: Sequence[ZooNetwork]) -> str:
+    names = list(dict.fromkeys(network.zoo for network in networks))
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _network(
+    network: ZooNetwork,
+    grouped: Grouped,
+    chosen: Mapping[str, Mapping[str, ZooClaim]],
+    claims: Mapping[tuple[str, str], ClaimRow],
+) -> Network:
+    counter = STUDY_COUNTERS.get(network.zoo)
+    return Network(
+        network.zoo,
+        network.architecture.id,
+        network.name,
+        network.refs,
+        network.size,
+        network.figure("macs"),
+        network.figure("flops"),
+        network.figure("parameters"),
+        network.figure("peak_bytes"),
+        grouped.number(network),
+        as_counted_by(counter, network.graph) if counter and network.known else None,
+        _percent(network, chosen["first"]),
+        _percent(network, chosen["best"]),
+        _claimed(network, "flops", claims),
+        _claimed(network, "params", claims),
+        network.structure.error,
+    )
+
+
+def _by_ref(spread: Spread | None) -> dict[str, ZooClaim]:
+    return {claim.ref: claim for claim in (*spread.claims, *spread.outliers)} if spread else {}
+
+
+def _percent(network: ZooNetwork, chosen: Mapping[str, ZooClaim]) -> float | None:
+    return next((100 * chosen[ref].value for ref in network.refs if ref in chosen), None)
+
+
+def _claimed(network: ZooNetwork, metric: str, claims: Mapping[tuple[str, str], ClaimRow]) -> float | None:
+    found = (claims.get((ref, metric)) for ref in network.refs)
+    return next((claim.value for claim in found if claim is not None), None)
+
+
+def _ratio(values: Iterable[float]) -> float | None:
+    known = [value for value in values if value > 0]
+    return max(known) / min(known) if len(known) > 1 else None

@@ -1,0 +1,162 @@
+"""What zoos claim, against each other, against what we count and against what we measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from zoolens.audit.claimjudge import Judgement, Verdict
+from zoolens.audit.claims import ClaimRow
+from zoolens.audit.claimstats import Spread
+from zoolens.audit.findings import Finding, Severity
+from zoolens.audit.networks import ZooNetwork
+
+WIDE, NOTABLE = 2.0, 1.0  # points of top-1
+OFF = 0.02  # of a claimed count
+
+
+def accuracy_spreads(spreads: Iterable[Spread]) -> Iterator[Finding]:
+    """Zoos that claim different accuracies for one architecture, and claims far from all others."""
+    for spread in spreads:
+        for odd in spread.outliers:
+            rest = f"{100 * spread.claims[-1].value:.2f} to {100 * spread.claims[0].value:.2f} %"
+            yield Finding(
+                "claims/outlier",
+                Severity.HIGH,
+                spread.architecture.id,
+                (odd.ref,),
+                f"{spread.architecture.name}: {odd.zoo} claims {100 * odd.value:.2f} % top-1, all others {rest}",
+                (f"{odd.ref}: {odd.source}", *(_claim(spread, place) for place in range(len(spread.claims)))),
+                "Measure it before use: the figure is mistaken, or the weights are much worse than their namesakes.",
+            )
+        if spread.points >= NOTABLE:
+            high, low = spread.claims[0], spread.claims[-1]
+            yield Finding(
+                "claims/accuracy spread",
+                Severity.MEDIUM if spread.points >= WIDE else Severity.LOW,
+                spread.architecture.id,
+                tuple(claim.ref for claim in spread.claims),
+                f"{spread.architecture.name}: claimed top-1 spans {spread.points:.2f} points, from {low.zoo} "
+                f"({100 * low.value:.2f} %) to {high.zoo} ({100 * high.value:.2f} %)",
+                tuple(_claim(spread, place) for place in range(len(spread.claims))),
+                "Choose by weights, not by architecture name; `zoolens eval` ranks them on your data.",
+                {"points": spread.points},
+            )
+
+
+def counted(networks: Iterable[ZooNetwork], claims: Iterable[ClaimRow]) -> Iterator[Finding]:
+    """Claimed parameters and multiply-adds that are not what the network has."""
+    by_ref: dict[tuple[str, str], ClaimRow] = {}
+    for claim in claims:
+        by_ref.setdefault((claim.ref, claim.metric), claim)
+    for network in networks:
+        for member in network.members if network.known else ():
+            for metric, figure, total in (("params", "parameters", "parameters_total"), ("flops", "macs", "")):
+                claimed = by_ref.get((member.ref, metric))
+                if claimed is not None:
+                    yield from _count(network, claimed, figure, total)
+
+
+def _count(network: ZooNetwork, claim: ClaimRow, metric: str, total: str) -> Iterator[Finding]:
+    ours = network.figure(metric)
+    if not ours or claim.value is None:
+        return
+    whole = network.graph.facts.get(total) if total else None  # with heads that only training uses
+    if any(_agree(claim.value, count) for count in (ours, whole, _with_statistics(network)) if count):
+        return
+    name = "parameters" if metric == "parameters" else "multiply-accumulates"
+    off = claim.value / ours - 1
+    yield Finding(
+        f"claims/{metric}",
+        Severity.MEDIUM if abs(off) > 0.1 else Severity.LOW,
+        network.architecture.id,
+        (claim.ref,),
+        f"{claim.ref} claims {claim.value:,.0f} {name}; the network has {ours:,} ({off:+.1%})",
+        (f"source of the claim: {claim.source}", f"counted from the structure at {_size(network)}"),
+        "Use the counted figure for budgets; `zoolens cost --counters` says what each counter would give.",
+        {"claimed": claim.value, "counted": ours},
+    )
+
+
+def _agree(claimed: float, count: float) -> bool:
+    """Within the digits of the claim (which may be in millions with one decimal) or 2 %."""
+    return abs(claimed - count) <= max(OFF * count, 0.051e6 if claimed % 1e5 == 0 else 0)
+
+
+def _with_statistics(network: ZooNetwork) -> float | None:
+    facts = network.graph.facts
+    return facts.get("parameters_total", 0) + facts.get("statistics", 0) if "statistics" in facts else None
+
+
+def file_sizes(
+    networks: Mapping[str, tuple[ZooNetwork, ...]], claims: Iterable[ClaimRow], families: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Files too small for the float32 parameters of the architecture they are named after.
+
+    `families` maps an architecture to its family, in which a better fit is looked for.
+    """
+    sizes = {claim.ref: claim for claim in claims if claim.metric == "file_size" and claim.value}
+    parameters = {
+        name: min((count for one in found if (count := one.figure("parameters"))), default=None)
+        for name, found in networks.items()
+    }
+    for name, found in networks.items():
+        needed = parameters[name]
+        for network in found if needed else ():
+            for member in network.members:
+                claim = sizes.get(member.ref)
+                if claim and claim.value and needed and _is_float(member.ref) and claim.value < 4 * needed:
+                    yield _too_small(network, claim, needed, _fitting(name, claim.value, parameters, families))
+
+
+def _too_small(network: ZooNetwork, claim: ClaimRow, needed: int, fits: str | None) -> Finding:
+    extra = (f"{claim.value:,.0f} bytes fit {fits}",) if fits else ()
+    also = f" It is probably {fits}." if fits else ""
+    return Finding(
+        "naming/file size",
+        Severity.HIGH,
+        network.architecture.id,
+        (claim.ref,),
+        f"{claim.ref} cannot be {network.architecture.name}: its {claim.value:,.0f} bytes are fewer than the "
+        f"{4 * needed:,} that {needed:,} float32 parameters need",
+        (f"source of the size: {claim.source}", *extra),
+        f"Check the file with `zoolens identify` before using it under this name.{also}",
+    )
+
+
+def _fitting(name: str, size: float, parameters: Mapping[str, int | None], families: Mapping[str, str]) -> str | None:
+    """The member of the same family whose float32 weights fill the file best, within 5 %."""
+    fits = {
+        other: size / (4 * count)
+        for other, count in parameters.items()
+        if count and other != name and families.get(other) == families.get(name) and 1 <= size / (4 * count) < 1.05
+    }
+    return min(fits, key=lambda other: fits[other], default=None)
+
+
+def _is_float(ref: str) -> bool:
+    return not any(mark in ref.lower() for mark in ("int8", "qdq", "quant", "fp16", "float16", "uint8", "light/"))
+
+
+def measured(verdicts: Iterable[Verdict], architecture_of: Mapping[str, str]) -> Iterator[Finding]:
+    """Claims that our own measurement contradicts."""
+    for verdict in verdicts:
+        if verdict.judgement is Judgement.INCONSISTENT:
+            ref = verdict.claim.ref
+            yield Finding(
+                f"claims/{verdict.claim.metric} measured",
+                Severity.HIGH,
+                architecture_of.get(ref, ""),
+                (ref,),
+                f"{ref} {verdict.sentence}",
+                (f"source of the claim: {verdict.claim.source}", f"run {verdict.run}"),
+                "Check weights and preprocessing first: `zoolens doctor` sweeps the latter.",
+            )
+
+
+def _claim(spread: Spread, place: int) -> str:
+    claim = spread.claims[place]
+    return f"{claim.ref}: {100 * claim.value:.2f} % ({claim.source})"
+
+
+def _size(network: ZooNetwork) -> str:
+    return f"{network.size[0]}×{network.size[1]}" if network.size else "its own size"

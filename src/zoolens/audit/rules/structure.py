@@ -1,0 +1,127 @@
+"""Networks that share a name: which are the same, which are not, and by what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from zoolens.audit.findings import Finding, Severity
+from zoolens.audit.grouping import Comparison, Grouped, label
+from zoolens.audit.networks import ZooNetwork
+from zoolens.graph.blocks import outline
+from zoolens.graph.diff.causes import CLASSES, INPUT_SIZE, OUTPUT, STRIDE_PLACEMENT
+from zoolens.graph.model import Graph
+
+MATTERS = 0.01  # of multiply-accumulates or parameters
+_QUIET = frozenset({CLASSES, OUTPUT})  # said in the evidence, but no finding by themselves
+
+_ADVICE = {
+    STRIDE_PLACEMENT: "Say which variant you mean: the stride in the 3×3 is often called v1.5, in the 1×1 v1.",
+    INPUT_SIZE: "Compare them at one input size, or state the size with the name.",
+}
+_GENERAL = "Do not swap one for the other unmeasured: `zoolens eval` both on your data."
+_CONSTANTS = "Weights move between them only with these constants set alike; otherwise expect slightly other answers."
+
+
+def other_networks(grouped: Grouped) -> Iterator[Finding]:
+    """Each further network under one name, against the one that most zoos have."""
+    for comparison, group in zip(grouped.between, grouped.groups[1:], strict=True):
+        base, other = comparison.base, comparison.other
+        yield Finding(
+            f"structure/{comparison.causes[0]}",
+            _severity(comparison),
+            base.architecture.id,
+            (*(ref for network in group for ref in network.refs[:1]), base.ref),
+            f"{base.architecture.name}: {_joined(group)} {_is(group)} not the network of {_joined(grouped.groups[0])}: "
+            f"{comparison.diff.verdict.removeprefix('different networks: ')}",
+            tuple(sentences(comparison)),
+            _ADVICE.get(comparison.causes[0], _GENERAL),
+            {"macs": [base.figure("macs"), other.figure("macs")], "causes": list(comparison.causes)},
+        )
+
+
+def other_constants(grouped: Grouped) -> Iterator[Finding]:
+    """The same network with other constants: weights fit, answers differ a little."""
+    for comparison in grouped.within:
+        causes = [cause for cause in comparison.causes if cause not in _QUIET]
+        if causes:
+            base, other = comparison.base, comparison.other
+            yield Finding(
+                f"constants/{causes[0]}",
+                Severity.LOW,
+                base.architecture.id,
+                (other.ref, base.ref),
+                f"{base.architecture.name}: {label(other)} is the network of {label(base)} with other constants "
+                f"({', '.join(causes)})",
+                tuple(sentences(comparison)),
+                _CONSTANTS,
+            )
+
+
+def shortcuts(grouped: Grouped) -> Iterator[Finding]:
+    """Residual networks whose zoos differ, but not in the kind of their shortcuts: said, because it was published
+    otherwise (ResNet-101, Montes et al. 2022)."""
+    networks = [network for group in grouped.groups for network in group]
+    counts = [shortcut_counts(network.graph) for network in networks]
+    convolutions = {count["conv"] for count in counts}
+    if len(grouped.groups) < 2 or len(convolutions) != 1 or convolutions == {0} or not _residual(grouped):
+        return
+    causes = list(dict.fromkeys(cause for comparison in grouped.between for cause in comparison.causes))
+    base = grouped.groups[0][0]
+    number = convolutions.pop()
+    yield Finding(
+        "shortcuts/equal",
+        Severity.INFO,
+        base.architecture.id,
+        tuple(network.ref for network in networks),
+        f"{base.architecture.name}: all {len({network.zoo for network in networks})} zoos have exactly {number} "
+        f"convolutions on shortcuts; what differs is {', '.join(causes)}",
+        tuple(_counted(network, count) for network, count in zip(networks, counts, strict=True)),
+        "Look for the cause of a difference in what does differ, not in the shortcuts.",
+        {"shortcuts": {one.ref: dict(count) for one, count in zip(networks, counts, strict=True)}},
+    )
+
+
+def shortcut_counts(graph: Graph) -> Counter[str]:
+    """Blocks whose shortcut does something, by what it does: conv, pool."""
+    found: Counter[str] = Counter({"conv": 0, "pool": 0})
+    for block in outline(graph):
+        kinds = {layer.kind for layer in block.on("shortcut")}
+        found.update(kinds & {"conv", "pool"})
+    return found
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """Every difference in words, with what it adds to or takes from the cost."""
+    base = comparison.base.figure("macs") or 0
+    for one in comparison.diff.differences:
+        share = f" ({one.macs / base:+.1%} of the multiply-accumulates)" if base and abs(one.macs) > base / 2000 else ""
+        yield f"{one.text}{share}"
+
+
+def _severity(comparison: Comparison) -> Severity:
+    if set(comparison.causes) <= {INPUT_SIZE, *_QUIET}:
+        return Severity.MEDIUM
+    for metric in ("macs", "parameters"):
+        base, other = comparison.base.figure(metric), comparison.other.figure(metric)
+        if base and other is not None and abs(other / base - 1) >= MATTERS:
+            return Severity.HIGH
+    return Severity.MEDIUM
+
+
+def _residual(grouped: Grouped) -> bool:
+    return any("residual" in block.kind for block in outline(grouped.groups[0][0].graph))
+
+
+def _counted(network: ZooNetwork, count: Counter[str]) -> str:
+    pools = f" and {count['pool']} pools" if count["pool"] else ""
+    return f"{label(network)}: {count['conv']} convolutions{pools} on shortcuts"
+
+
+def _joined(group: Sequence[ZooNetwork]) -> str:
+    names = list(dict.fromkeys(label(network) for network in group))
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _is(group: Sequence[ZooNetwork]) -> str:
+    return "is" if len(group) == 1 else "are"

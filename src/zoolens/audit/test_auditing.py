@@ -1,0 +1,161 @@
+"""From structures and claims to findings, on networks small enough to know by heart. No framework is needed."""
+
+import pytest
+
+from zoolens.audit.architectures import ArchitectureEntry, Member
+from zoolens.audit.auditing import choose, conclude, gather
+from zoolens.audit.claims import ClaimRow
+from zoolens.audit.findings import Severity
+from zoolens.errors import UnknownName
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.cost import cost
+from zoolens.graph.serialise import pack
+from zoolens.graph.structure import Structure
+from zoolens.manifests.schema import Input, Manifest, Output
+from zoolens.zoos.base import Entry, Weights
+
+
+def network(width=8, epsilon=1e-5, stride_first=True, unknown=False):
+    """Stem, one bottleneck block that strides in its 1×1 or its 3×3, global pool, dense."""
+    build = GraphBuilder("net")
+    value = build.add("input", [], (1, 3, 16, 16))
+
+    def conv(source, inputs, out, kernel, stride, size, name):
+        pads = (kernel // 2,) * 4
+        parameters = [build.parameter("kernel", (out, inputs, kernel, kernel), name)]
+        parameters += [build.parameter(f"norm_{role}", (out,), f"{name}.{role}") for role in ("scale", "shift")]
+        return build.add(
+            "conv", [source], (1, out, size, size), kernel=(kernel,) * 2, stride=(stride,) * 2, pads=pads,
+            norm="batch", epsilon=epsilon, parameters=parameters, source=name,
+        )  # fmt: skip
+
+    stem = build.add("relu", [conv(value, 3, width, 3, 1, 16, "stem")], (1, width, 16, 16))
+    first, second = (2, 1) if stride_first else (1, 2)
+    inner = 16 // first
+    main = build.add("relu", [conv(stem, width, 4, 1, first, inner, "one")], (1, 4, inner, inner))
+    main = build.add("relu", [conv(main, 4, 4, 3, second, 8, "two")], (1, 4, 8, 8))
+    main = conv(main, 4, 16, 1, 1, 8, "three")
+    total = build.add("add", [main, conv(stem, width, 16, 1, 2, 8, "short")], (1, 16, 8, 8))
+    value = build.add("relu", [total], (1, 16, 8, 8))
+    if unknown:
+        value = build.unknown("Sorcery", [value], (1, 16, 8, 8))
+    pooled = build.add("global_avg_pool", [value], (1, 16))
+    scores = build.add("dense", [pooled], (1, 10), parameters=[build.parameter("kernel", (10, 16), "head")])
+    return build.finish([scores])
+
+
+def member(architecture, zoo, name="net", rank=0):
+    manifest = Manifest(name=name, inputs=(Input(shape=(1, 3, 16, 16)),), outputs=(Output(),))
+    return Member(architecture, Entry(zoo, manifest, Weights.ABSENT), rank)
+
+
+def known(member, graph):
+    total = cost(graph)
+    figures = {
+        "macs": total.macs, "flops": total.flops, "parameters": total.parameters, "peak_bytes": total.peak_bytes,
+        "unknown_operators": sum(total.unknown.values()),
+    }  # fmt: skip
+    return Structure(member.entry, packed=pack(graph), figures=figures)
+
+
+def architecture(name="tiny", family="Tiny"):
+    members = dict.fromkeys(("one", "two", "three", "four"), ("net",))
+    return ArchitectureEntry(name, name.title(), family, 2020, "", False, members)
+
+
+def audited(graphs, claims=(), name="tiny"):
+    entry = architecture(name)
+    found = [member(entry, zoo) for zoo in graphs]
+    structures = [known(one, graphs[one.zoo]) for one in found]
+    return conclude(gather({name: found}, structures, claims, []), [], {})
+
+
+def test_equal_networks_are_one_group_and_no_finding():
+    audit = audited({"one": network(), "two": network()})
+    assert audit.findings == ()
+    assert (audit.architectures[0].groups, audit.architectures[0].macs_ratio) == (1, 1.0)
+    assert "one and two agree" in audit.architectures[0].summary
+
+
+def test_another_stride_is_another_network_and_the_odd_one_is_named():
+    audit = audited({"one": network(stride_first=False), "two": network(), "three": network()})
+    graves = [finding for finding in audit.findings if finding.severity is Severity.HIGH]
+    assert [finding.rule for finding in graves] == ["structure/stride placement"]
+    assert graves[0].models == ("one:net", "two:net")
+    assert any("3×3" in line and "1×1" in line for line in graves[0].evidence)
+    assert {row.zoo: row.group for row in audit.architectures[0].networks} == {"two": 0, "three": 0, "one": 1}
+    assert audit.architectures[0].macs_ratio > 1.01
+    shortcuts = next(finding for finding in audit.findings if finding.rule == "shortcuts/equal")
+    assert "all 3 zoos have exactly 1 convolution" in shortcuts.title
+    assert "stride placement" in shortcuts.title
+
+
+def test_other_constants_are_the_same_network_and_a_small_finding():
+    audit = audited({"one": network(), "two": network(epsilon=1e-3)})
+    assert [(finding.rule, finding.severity) for finding in audit.findings] == [
+        ("constants/norm epsilon", Severity.LOW)
+    ]
+    assert audit.architectures[0].groups == 1
+
+
+def test_a_network_under_anothers_name_is_found_out():
+    slim, wide = architecture("slim"), architecture("wide")
+    chosen = {
+        "slim": [member(slim, "one", "a"), member(slim, "two", "b")],
+        "wide": [member(wide, "one", "c"), member(wide, "two", "d"), member(wide, "three", "liar")],
+    }
+    graphs = {"a": network(8), "b": network(8), "c": network(12), "d": network(12), "liar": network(8)}
+    structures = [known(one, graphs[one.entry.manifest.name]) for found in chosen.values() for one in found]
+    audit = conclude(gather(chosen, structures, [], []), [], {})
+    named = [finding for finding in audit.findings if finding.rule == "naming/other architecture"]
+    assert [finding.models for finding in named] == [("three:liar",)]
+    assert "is called Wide but is Slim" in named[0].title
+
+
+def claim(ref, metric, value, unit=""):
+    return ClaimRow(ref, metric, value, unit, "ImageNet-1K" if metric == "top1" else "", "its README")
+
+
+def test_claims_are_held_against_each_other_and_against_what_is_counted():
+    graph = network()
+    claims = [
+        claim("one:net", "params", graph.parameters * 2.0),
+        claim("two:net", "params", float(graph.parameters)),
+        claim("two:net", "file_size", graph.parameters * 3.0, "B"),
+    ]
+    audit = audited({"one": graph, "two": graph}, claims)
+    rules = {finding.rule: finding for finding in audit.findings}
+    assert rules["claims/parameters"].models == ("one:net",)
+    assert "+100.0%" in rules["claims/parameters"].title
+    assert rules["naming/file size"].models == ("two:net",)
+    assert len(audit.findings) == 2
+
+
+def test_what_cannot_be_read_is_a_finding_unless_its_file_is_elsewhere():
+    entry = architecture()
+    good, elsewhere = member(entry, "one"), member(entry, "two")
+    structures = [known(good, network(unknown=True)), Structure(elsewhere.entry, error="It is not on this machine.")]
+    audit = conclude(gather({"tiny": [good, elsewhere]}, structures, [], []), [], {})
+    assert [finding.rule for finding in audit.findings] == ["failures/unknown operators"]
+    assert audit.findings[0].evidence == ("Sorcery",)
+    assert audit.architectures[0].networks[1].error == "It is not on this machine."
+
+
+def test_accepted_findings_are_left_out_and_a_stale_id_is_an_error():
+    audit = audited({"one": network(), "two": network(epsilon=1e-3)})
+    assert audit.without([audit.findings[0].id]).findings == ()
+    with pytest.raises(UnknownName, match="nonsense"):
+        audit.without(["nonsense"])
+
+
+def test_names_that_nobody_knows_are_refused_with_a_suggestion():
+    with pytest.raises(UnknownName, match="resnet5"):
+        choose((), ["resnet5"])
+    with pytest.raises(UnknownName, match="torchvison"):
+        choose(["torchvison"], [])
+
+
+def test_architectures_may_be_patterns_or_references():
+    chosen, _ = choose(["gluon", "slim"], ["vgg1[69]", "gluon:squeezenet1.1"])
+    assert set(chosen) == {"vgg16", "vgg19", "squeezenet1_1"}
+    assert {one.zoo for one in chosen["vgg16"]} == {"gluon", "slim"}

@@ -1,0 +1,80 @@
+"""`zoolens audit`: are models what they claim to be, and what their namesakes are?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zoolens.errors import GateFailed
+
+
+@click.command()
+@click.option("--zoo", "zoos", multiple=True, help="Only this zoo. Repeatable.")
+@click.option("--arch", "archs", multiple=True, help="Only this architecture, such as resnet50 or 'vgg*'. Repeatable.")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML page.")
+@click.option("--csv", "folder", type=click.Path(file_okay=False, path_type=Path), help="Write CSV files to a folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["high", "medium", "low"]),
+    help="Exit with 3 if there is a finding of this severity or above.",
+)
+@click.option("--ignore", multiple=True, help="Id of a finding that is known and accepted. Repeatable.")
+@click.option(
+    "--trust",
+    "trusted",
+    multiple=True,
+    help="Name of a dataset in the store that is a random sample of what claims are about. Repeatable.",
+)
+@click.option("--all", "all_findings", is_flag=True, help="List every finding.")
+@click.option("--fresh", is_flag=True, help="Read every structure anew.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+def command(**chosen: Any) -> None:
+    """Audit the models of all zoos: networks that share a name, what zoos claim, what papers describe.
+
+    Structures are read from the installed packages, without weights, and kept in the store: a second audit reads only
+    what changed.
+    """
+    from zoolens.audit.auditing import audit_models
+    from zoolens.audit.report.html import html
+    from zoolens.audit.report.tables import write_csv
+    from zoolens.audit.report.terminal import show
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.tables import make_console
+
+    with Bars() as bars:
+        audit = audit_models(
+            zoos=chosen["zoos"],
+            archs=chosen["archs"],
+            store=chosen["store"],
+            trusted=chosen["trusted"],
+            fresh=chosen["fresh"],
+            progress=bars,
+        ).without(chosen["ignore"])
+    if chosen["as_json"]:
+        import json
+
+        click.echo(json.dumps(audit.to_json(), indent=1, ensure_ascii=False, default=str))
+    else:
+        show(audit, make_console(), all_findings=chosen["all_findings"])
+    if chosen["page"]:
+        chosen["page"].write_text(html(audit), encoding="utf-8")
+        click.echo(f"Wrote {chosen['page']}.", err=True)
+    if chosen["folder"]:
+        written = write_csv(audit, chosen["folder"])
+        click.echo(f"Wrote {len(written)} files to {chosen['folder']}.", err=True)
+    _gate(audit, chosen["fail_on"])
+
+
+def _gate(audit: Any, threshold: str | None) -> None:
+    from zoolens.audit.findings import Severity
+
+    if threshold is None:
+        return
+    grave = [finding for finding in audit.findings if finding.severity >= Severity[threshold.upper()]]
+    if grave:
+        raise GateFailed(
+            f"Gate failed: {len(grave)} findings of severity {threshold} or above, the first of them {grave[0].id}."
+        )
