@@ -1,0 +1,123 @@
+"""`zoolens diff A B`: how two networks differ, layer by layer, and what each difference costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.tables import make_console, plain
+from zoolens.errors import ModelError, ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.graph.diff.findings import Difference
+    from zoolens.graph.diff.report import Diff
+
+SHOWN = 12  # differences, unless --all
+DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
+
+
+@click.command("diff")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--size", type=click.IntRange(min=1), help="Image size of both, instead of each model's own.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with the picture.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture.")
+@click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    a: str,
+    b: str,
+    size: int | None,
+    html: Path | None,
+    svg: Path | None,
+    show_all: bool,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    """Compare the structure of two models, A and B (zoo:name, or the path of a manifest or model file).
+
+    Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
+    1 if anything differs, 2 if one cannot be read.
+    """
+    found = _diff(a, b, size, store)
+    if html is not None:
+        from zoolens.graph.diff.page import html as page
+
+        html.write_text(page(found), encoding="utf-8")
+    if svg is not None:
+        from zoolens.graph.diff.picture import svg as picture
+
+        svg.write_text(picture(found), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(found, (a, b), show_all=show_all)
+    ctx.exit(0 if found.same else DIFFERENT)
+
+
+def _diff(a: str, b: str, size: int | None, store: str | None) -> Diff:
+    from zoolens.cli.bars import Bars
+    from zoolens.graph.diff.report import diff
+    from zoolens.graph.structure import structure_of
+
+    try:
+        with Bars() as bars:
+            found = structure_of([a, b], size=size, store=store, progress=bars)
+        if len(found) > len((a, b)):
+            raise ModelError(f"{a} and {b} name {len(found)} models.", hint="Name one on each side.")
+        return diff(found[0].graph, found[-1].graph, names=short_names(a, b))
+    except ZoolensError as error:
+        error.exit_code = TROUBLE
+        raise
+
+
+def short_names(a: str, b: str) -> tuple[str, str]:
+    """What the sentences call the two: the zoos if those differ, else the names."""
+    zoos = [ref.split(":", 1)[0] if ":" in ref and not Path(ref).exists() else Path(ref).name for ref in (a, b)]
+    return (zoos[0], zoos[1]) if zoos[0] != zoos[1] else (a, b) if a != b else (f"{a} (A)", f"{b} (B)")
+
+
+def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
+    from zoolens.graph.diff.verdict import amount
+
+    console = make_console()
+    for ref, cost in zip(refs, (found.cost_a, found.cost_b), strict=True):
+        figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
+        console.print(f"{plain(ref)}: {figures}")
+    console.print(f"\n[bold]{plain(_sentence(found.verdict))}[/]")
+    shown = found.differences if show_all else found.differences[:SHOWN]
+    for number, one in enumerate(shown, 1):
+        console.print(f"{number:3}. {plain(one.text)} [dim]({plain(_figures(one, found))})[/]")
+        for line in _layers(one) if show_all else ():
+            console.print(f"       [dim]{plain(line)}[/]")
+    if len(found.differences) > len(shown):
+        console.print(f"[dim]… and {len(found.differences) - len(shown)} more; see all with --all.[/]")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _figures(one: Difference, found: Diff) -> str:
+    from zoolens.graph.diff.verdict import amount
+
+    parts = [one.cause]
+    if one.macs:
+        share = f", {100 * one.macs / found.macs_gap:.0f} % of the gap" if found.macs_gap else ""
+        parts.append(f"{amount(one.macs)} MACs{share}")
+    if one.parameters:
+        parts.append(f"{one.parameters:+,} parameters")
+    return "; ".join(parts)
+
+
+def _layers(one: Difference) -> Iterator[str]:
+    for finding in one.findings:
+        names = [layer.node.source or layer.node.name if layer else "–" for layer in (finding.pair.a, finding.pair.b)]
+        yield f"{names[0]} | {names[1]}"

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.diff import command, short_names
+from zoolens.errors import ZoolensError
+
+NETWORK = """
+name: "net"
+input: "data"
+input_dim: 1 input_dim: 3 input_dim: 16 input_dim: 16
+layer {{ name: "first" type: "Convolution" bottom: "data" top: "first"
+  convolution_param {{ num_output: {kernels} kernel_size: 3 pad: 1 }} }}
+layer {{ name: "relu" type: "ReLU" bottom: "first" top: "first" }}
+layer {{ name: "second" type: "Convolution" bottom: "first" top: "second"
+  convolution_param {{ num_output: 8 kernel_size: 3 pad: 1 }} }}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory):
+    """Two networks as Caffe has them: 4 kernels in the first layer, and 6."""
+    folder = tmp_path_factory.mktemp("networks")
+    paths = [folder / "four.prototxt", folder / "six.prototxt"]
+    for path, kernels in zip(paths, (4, 6), strict=True):
+        path.write_text(NETWORK.format(kernels=kernels))
+    return [str(path) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def invoke(tmp_path_factory):
+    """Runs the command with one store for all tests, so that each network is read once."""
+    store = tmp_path_factory.mktemp("store") / "store.sqlite"
+    return lambda *args: CliRunner().invoke(command, [*args, "--store", str(store)])
+
+
+def test_different_networks_end_with_1_and_say_why(invoke, networks):
+    result = invoke(*networks)
+    assert result.exit_code == 1, result.output
+    assert "Different networks: width (100 % of the cost gap)." in result.stdout
+    assert "conv 1 of stage 1: 6 kernels in six.prototxt instead of 4 in four.prototxt (width; +" in result.stdout
+
+
+def test_the_same_network_ends_with_0(invoke, networks):
+    result = invoke(networks[0], networks[0])
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "The same network.")
+
+
+def test_json_page_and_picture(invoke, networks, tmp_path):
+    result = invoke(*networks, "--json", "--html", str(tmp_path / "d.html"), "--svg", str(tmp_path / "d.svg"))
+    found = json.loads(result.stdout)
+    assert [one["cause"] for one in found["differences"]] == ["width"]
+    assert found["differences"][0]["macs"] == found["macs"][1] - found["macs"][0] == 16 * 16 * 9 * 2 * (3 + 8)
+    assert (tmp_path / "d.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "d.svg").read_text().startswith("<svg")
+
+
+def test_all_names_the_layers_of_each_difference(invoke, networks):
+    assert "first | first" in invoke(*networks, "--all").stdout
+
+
+def test_what_cannot_be_read_ends_with_2(invoke, networks):
+    result = invoke(networks[0], "nowhere.onnx")
+    assert isinstance(result.exception, ZoolensError)
+    assert result.exception.exit_code == 2
+
+
+def test_sentences_use_the_zoos_where_these_differ():
+    assert short_names("torchvision:resnet50", "keras:ResNet50") == ("torchvision", "keras")
+    assert short_names("timm:a", "timm:b") == ("timm:a", "timm:b")
+    assert short_names("x/a.onnx", "y/b.onnx") == ("a.onnx", "b.onnx")
+    assert short_names("x/a.onnx", "y/a.onnx") == ("x/a.onnx", "y/a.onnx")

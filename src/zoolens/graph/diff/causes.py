@@ -1,0 +1,213 @@
+"""Why two aligned layers differ by themselves. What only follows from an upstream difference is not a finding.
+
+A map that is larger because a stride sits later, or an input that is wider because the layer before has more
+kernels, is a consequence: it costs, and `shares` books the cost where it comes from, but it is not listed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, is_depthwise, resolution
+from zoolens.graph.diff import settings
+from zoolens.graph.diff.align import Pair
+from zoolens.graph.diff.similarity import channels
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.vocabulary import ACTIVATIONS
+
+INPUT_SIZE: Final = "input size"
+INPUT_CHANNELS: Final = "input channels"
+PREPROCESSING: Final = "preprocessing inside the network"
+STRIDE_PLACEMENT: Final = "stride placement"
+STRIDE: Final = "stride"
+KERNEL: Final = "kernel"
+WIDTH: Final = "width"
+DEPTH: Final = "depth"
+SHORTCUT: Final = "shortcut"
+GROUPS: Final = "groups"
+DILATION: Final = "dilation"
+PADDING: Final = "padding"
+BIAS: Final = "bias"
+NORM: Final = "norm"
+NORM_PARAMETERS: Final = "norm parameters"
+EPSILON: Final = "norm epsilon"
+NORM_PLACEMENT: Final = "norm placement"
+ACTIVATION: Final = "activation"
+POOLING: Final = "pooling"
+LRN: Final = "local response normalisation"
+GATE: Final = "squeeze-and-excitation"
+HEAD: Final = "head"
+OUTPUT: Final = "output activation"
+CLASSES: Final = "classes"
+FLATTEN: Final = "flatten order"
+CONSTANT: Final = "constant"
+OPERATOR: Final = "operator"
+WIRING: Final = "wiring"
+AUXILIARY: Final = "further outputs"
+
+# Causes that leave the number of multiply-accumulates alone and every layer in its place.
+CONSTANTS: Final = frozenset(
+    {EPSILON, PADDING, BIAS, NORM_PARAMETERS, CONSTANT, FLATTEN, OUTPUT, PREPROCESSING, WIRING}
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference at one place. Findings with the same cause and group become one difference.
+
+    `aspect` is the factor of the pair's cost that it explains: spatial, kernel, width, groups, bias, norm; or whole,
+    for a layer without a partner.
+    """
+
+    cause: str
+    row: int
+    pair: Pair
+    aspect: str
+    values: tuple[Any, Any]
+    group: Hashable = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a comparison of two layers needs to know about where they are."""
+
+    a: Graph
+    b: Graph
+    last_learned: frozenset[str]  # names of the last learned layer of each side
+    row: int
+    block_a: Block
+    block_b: Block
+
+    def extents(self, pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Resolution of what each side's layer works on."""
+        return tuple(  # type: ignore[return-value]
+            resolution(graph.by_name[layer.node.inputs[0]].shape) if layer and layer.node.inputs else ()
+            for graph, layer in ((self.a, pair.a), (self.b, pair.b))
+        )
+
+
+def own_findings(pair: Pair, context: Context) -> Iterator[Finding]:
+    """What two aligned layers differ in by themselves; strides are left to `strides`."""
+    assert pair.a is not None
+    assert pair.b is not None
+    a, b = pair.a.node, pair.b.node
+    for cause, aspect, values, group in _differences(pair, pair.a, pair.b, a, b, context):
+        yield Finding(cause, context.row, pair, aspect, values, group)
+
+
+Raw = tuple[str, str, tuple[Any, Any], Hashable]
+
+
+def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+    if a.op == "input":
+        yield from _inputs(a, b)
+    if a.op == b.op == "parameter" and channels(a) != channels(b):
+        yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(channels(b) / channels(a), 4))
+    if a.op != b.op:
+        yield _substitution(a, b)
+    if a.op in LEARNED and b.op in LEARNED:
+        yield from _learned(one, a, b, context)
+    if a.op in settings.WINDOWED and b.op in settings.WINDOWED:
+        yield from _windows(pair, one, a, b, context)
+    if a.op in NORMS and a.op == b.op:
+        yield from _norms(a, b, "")
+    if a.op == b.op:
+        yield from _choices(a, b)
+    if a.op == "flatten" and a.get("order") != b.get("order"):
+        yield FLATTEN, "", (a.get("order"), b.get("order")), ()
+
+
+def _inputs(a: Node, b: Node) -> Iterator[Raw]:
+    one, two = resolution(a.shape), resolution(b.shape)
+    if one != two:
+        yield INPUT_SIZE, "spatial", (one, two), ()
+    if channels(a) != channels(b) and len(a.shape) == len(b.shape) == 4:
+        yield INPUT_CHANNELS, "width", (channels(a), channels(b)), ()
+
+
+def _substitution(a: Node, b: Node) -> Raw:
+    cause = ACTIVATION if a.op in ACTIVATIONS else POOLING if a.op in POOLS else NORM if a.op in NORMS else OPERATOR
+    return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
+
+
+def _learned(layer: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+    if {a.name, b.name} <= context.last_learned and channels(a) != channels(b):
+        yield CLASSES, "width", (channels(a), channels(b)), ()
+    elif channels(a) != channels(b) and not _follows_width(a, b, context):
+        ratio = round(channels(b) / channels(a), 4)
+        yield WIDTH, "width", (channels(a), channels(b)), (layer.path, layer.kind, layer.index, ratio)
+    if not (is_depthwise(a) and is_depthwise(b)) and settings.groups(a) != settings.groups(b):
+        values = (settings.groups(a), settings.groups(b))
+        yield GROUPS, "groups", values, values
+    biased = (a.parameter("bias") is not None, b.parameter("bias") is not None)
+    if biased[0] != biased[1]:
+        yield BIAS, "bias", biased, (layer.kind, biased)
+    if settings.normed(a) != settings.normed(b):
+        values_ = (settings.normed(a), settings.normed(b))
+        yield NORM, "norm", values_, values_
+    elif settings.normed(a):
+        yield from _norms(a, b, "norm_")
+
+
+def _follows_width(a: Node, b: Node, context: Context) -> bool:
+    """A depthwise convolution has as many channels as it is given; so has what scales channels in a gate."""
+    if is_depthwise(a) and is_depthwise(b):
+        return True
+    return _scales_channels(a, context.a) and _scales_channels(b, context.b)
+
+
+def _scales_channels(node: Node, graph: Graph) -> bool:
+    user = graph.sole_consumer(node.name)
+    while user is not None and (user.op in ACTIVATIONS or user.op in ("reshape", "expand")):
+        user = graph.sole_consumer(user.name)
+    return user is not None and user.op == "mul" and len(user.inputs) > 1
+
+
+def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
+    one, two = a.get("epsilon"), b.get("epsilon")
+    if one is not None and two is not None and not settings.equal(one, two):
+        yield EPSILON, "", (one, two), (f"{one:.4g}", f"{two:.4g}")
+    for role in ("scale", "shift"):
+        has = (a.parameter(prefix + role) is not None, b.parameter(prefix + role) is not None)
+        if has[0] != has[1]:
+            yield NORM_PARAMETERS, "norm", (role, has), (role, has)
+
+
+def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+    one, two = settings.kernel(a), settings.kernel(b)
+    if one != two:
+        yield KERNEL, "kernel", (one, two), (layer.path, layer.kind, layer.index, one, two)
+    spread = (settings.dilation(a), settings.dilation(b))
+    if spread[0] != spread[1]:
+        yield DILATION, "spatial", spread, spread
+    if one == two and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
+        yield from _padding(pair, a, b, context)
+
+
+def _padding(pair: Pair, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+    one, two = settings.pads(a), settings.pads(b)
+    extents = context.extents(pair)
+    if one != two and not (extents[0] != extents[1] and _both_same(a, b, extents)):
+        yield PADDING, "spatial", (one, two), (a.op, settings.kernel(a), settings.stride(a), one, two)
+    if a.op == "avg_pool" and b.op == "avg_pool" and (any(one) or any(two)):
+        counted = (bool(a.get("count_pad")), bool(b.get("count_pad")))
+        if counted[0] != counted[1]:
+            yield CONSTANT, "", counted, (a.op, "count_pad", counted)
+
+
+def _both_same(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """On maps of other extents SAME pads otherwise: the rule is one, the figures differ."""
+    return (settings.pads(a), settings.pads(b)) == (
+        settings.same_padding(a, extents[0]),
+        settings.same_padding(b, extents[1]),
+    )
+
+
+def _choices(a: Node, b: Node) -> Iterator[Raw]:
+    for name, default in settings.CHOICES.get(a.op, {}).items():
+        one, two = a.get(name, default), b.get(name, default)
+        if not settings.equal(one, two):
+            cause = LRN if a.op == "lrn" else CONSTANT
+            yield cause, "", (one, two), (a.op, name, str(one), str(two))

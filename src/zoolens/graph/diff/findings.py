@@ -1,0 +1,127 @@
+"""All findings of an alignment, put together into differences: one for each cause and group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+from zoolens.graph.blocks import LEARNED
+from zoolens.graph.diff.absent import absent_findings
+from zoolens.graph.diff.align import Alignment
+from zoolens.graph.diff.causes import (
+    ACTIVATION,
+    NORM,
+    NORM_PLACEMENT,
+    POOLING,
+    STRIDE_PLACEMENT,
+    WIDTH,
+    Context,
+    Finding,
+    own_findings,
+)
+from zoolens.graph.diff.strides import stride_findings
+from zoolens.graph.model import Graph
+
+EVEN = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`macs` and `parameters`: its share of what b has more than a (negative: less)."""
+
+    cause: str
+    findings: tuple[Finding, ...]
+    text: str = ""
+    macs: int = 0
+    parameters: int = 0
+
+    @property
+    def nodes_a(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.pair.a.node.name for one in self.findings if one.pair.a))
+
+    @property
+    def nodes_b(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.pair.b.node.name for one in self.findings if one.pair.b))
+
+
+def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
+    found = [*_own(alignment, a, b), *stride_findings(alignment, a, b), *absent_findings(alignment)]
+    grouped: dict[tuple[str, Hashable], list[Finding]] = {}
+    for one in sorted(_with_moved_pools(_with_even_widths(_with_moved_norms(found))), key=lambda finding: finding.row):
+        grouped.setdefault((one.cause, one.group), []).append(one)
+    return [Difference(cause, tuple(members)) for (cause, _), members in grouped.items()]
+
+
+def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[Finding]:
+    last = frozenset(name for graph in (a, b) for name in _last_learned(graph))
+    for number, row in enumerate(alignment.rows):
+        if row.a is None or row.b is None:
+            continue
+        context = Context(a, b, last, number, row.a, row.b)
+        for pair in row.pairs:
+            if pair.a and pair.b:
+                yield from own_findings(pair, context)
+
+
+def _last_learned(graph: Graph) -> list[str]:
+    return [node.name for node in graph if node.op in LEARNED][-1:]
+
+
+def _with_moved_norms(found: list[Finding]) -> list[Finding]:
+    """Norms merged into convolutions on one side and standing before them on the other: one cause, not two."""
+    merged = {one.values[0] != "" for one in found if _is_merged_norm(one)}
+    alone = {one.pair.b is not None for one in found if _is_lone_norm(one)}
+    moved = merged & alone  # True: merged in a, alone in b
+    if not moved:
+        return found
+    return [
+        replace(one, cause=NORM_PLACEMENT, group=())
+        if (_is_merged_norm(one) and (one.values[0] != "") in moved)
+        or (_is_lone_norm(one) and (one.pair.b is not None) in moved)
+        or (one.cause == ACTIVATION and one.aspect == "whole")
+        else one
+        for one in found
+    ]
+
+
+def _with_even_widths(found: list[Finding]) -> list[Finding]:
+    """The same ratio of widths at three or more kinds of place is one difference."""
+    labels: dict[float, set[Hashable]] = {}
+    for one in found:
+        if one.cause == WIDTH:
+            labels.setdefault(_ratio(one), set()).add(one.group)
+    return [
+        replace(one, group=_ratio(one)) if one.cause == WIDTH and len(labels[_ratio(one)]) >= EVEN else one
+        for one in found
+    ]
+
+
+def _ratio(one: Finding) -> float:
+    return round(float(one.values[1]) / float(one.values[0]), 4)
+
+
+def _with_moved_pools(found: list[Finding]) -> list[Finding]:
+    """A pool that only moved is told by the placement of its stride."""
+    placed = {key for one in found if one.cause == STRIDE_PLACEMENT and (key := _alone(one))}
+    both = {side for side, _ in placed} == {0, 1}
+    return [one for one in found if not (both and one.cause == POOLING and _alone(one) in placed)]
+
+
+def _alone(one: Finding) -> tuple[int, str] | None:
+    """Side and name of a layer without partner that is not on a shortcut."""
+    if one.pair.a and one.pair.b:
+        return None
+    layer = one.pair.a or one.pair.b
+    assert layer is not None
+    return None if layer.path == "shortcut" else (0 if one.pair.a else 1, layer.node.name)
+
+
+def _is_lone_norm(one: Finding) -> bool:
+    """A batch norm that stands by itself on one side only."""
+    layer = one.pair.a or one.pair.b
+    return one.cause == NORM and one.aspect == "whole" and layer is not None and layer.node.op == "batch_norm"
+
+
+def _is_merged_norm(one: Finding) -> bool:
+    """A convolution with a norm on one side only."""
+    return one.cause == NORM and one.aspect == "norm" and "" in one.values

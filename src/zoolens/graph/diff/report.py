@@ -1,0 +1,116 @@
+"""`diff`: two canonical graphs in, everything that can be said about how they differ out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zoolens.graph.blocks import NORMS
+from zoolens.graph.cost import Cost, cost
+from zoolens.graph.diff import settings
+from zoolens.graph.diff.align import Alignment, align
+from zoolens.graph.diff.causes import CONSTANTS
+from zoolens.graph.diff.findings import Difference, differences
+from zoolens.graph.diff.places import place_of
+from zoolens.graph.diff.shares import with_shares
+from zoolens.graph.diff.verdict import verdict
+from zoolens.graph.diff.words import sentence
+from zoolens.graph.model import Graph
+
+
+@dataclass(frozen=True)
+class Diff:
+    """`differences` come with the largest share of the cost gap first. Costs are those of the networks as they are."""
+
+    names: tuple[str, str]
+    a: Graph
+    b: Graph
+    cost_a: Cost
+    cost_b: Cost
+    alignment: Alignment
+    differences: tuple[Difference, ...]
+    norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    @property
+    def same_cost(self) -> bool:
+        """Whether all that differs are constants which cost nothing: epsilon, padding side, biases …"""
+        return all(one.cause in CONSTANTS and not one.macs for one in self.differences)
+
+    @property
+    def macs_gap(self) -> int:
+        return self.cost_b.macs - self.cost_a.macs
+
+    @property
+    def parameters_gap(self) -> int:
+        """Of what was compared: without norms and biases, if they were left out."""
+        return self.b.parameters - self.a.parameters
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.differences, self.macs_gap, same_cost=self.same_cost, norm_blind=self.norm_blind)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "same": self.same,
+            "same_cost": self.same_cost,
+            "verdict": self.verdict,
+            "norm_blind": self.norm_blind or None,
+            "macs": [self.cost_a.macs, self.cost_b.macs],
+            "parameters": [self.cost_a.parameters, self.cost_b.parameters],
+            "differences": [self._difference(one) for one in self.differences],
+            "alignment": [
+                [pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None]
+                for pair in self.alignment.pairs
+            ],
+        }
+
+    def _difference(self, one: Difference) -> dict[str, Any]:
+        return {
+            "cause": one.cause,
+            "text": one.text,
+            "macs": one.macs,
+            "share_of_macs_gap": one.macs / self.macs_gap if self.macs_gap else None,
+            "parameters": one.parameters,
+            "places": [self._place(finding) for finding in one.findings],
+        }
+
+    def _place(self, finding: Any) -> dict[str, Any]:
+        place = place_of(finding.pair, self.alignment.rows[finding.row])
+        return {
+            "stage": place.stage,
+            "block": place.block or None,
+            "path": place.path or None,
+            "layer": f"{place.kind} {place.index}",
+            "a": finding.pair.a.node.name if finding.pair.a else None,
+            "b": finding.pair.b.node.name if finding.pair.b else None,
+            "values": list(finding.values),
+        }
+
+
+def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
+    """How two canonical graphs differ. If one has no norms at all and the other has, norms and biases are left out."""
+    costs = (cost(a), cost(b))
+    blind = _without_norms(a, b, names)
+    if blind:
+        from zoolens.graph.passes.blind import norm_blind
+
+        a, b = norm_blind(a), norm_blind(b)
+    alignment = align(a, b)
+    found = with_shares(differences(alignment, a, b), alignment, a, b)
+    said = [replace(one, text=sentence(one, alignment, names)) for one in found]
+    said.sort(key=lambda one: (-abs(one.macs), one.cause in CONSTANTS, -abs(one.parameters)))
+    return Diff(names, a, b, *costs, alignment, tuple(said), blind)
+
+
+def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
+    has = (has_norms(a), has_norms(b))
+    return "" if has[0] == has[1] else names[0] if has[1] else names[1]
+
+
+def has_norms(graph: Graph) -> bool:
+    return any(settings.normed(node) or (node.op in NORMS and node.op != "affine") for node in graph)

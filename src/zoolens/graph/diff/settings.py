@@ -1,0 +1,77 @@
+"""What a layer is set to, with defaults filled in, so that an absent attribute equals an explicit default."""
+
+from __future__ import annotations
+
+from math import isclose
+from typing import Any, Final
+
+from zoolens.graph.model import Node
+
+WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
+NORM_ROLES: Final = ("norm_scale", "norm_shift")
+
+# Attributes of other ops that are a choice of the designer, with their defaults.
+CHOICES: Final[dict[str, dict[str, Any]]] = {
+    "lrn": {"size": None, "alpha": None, "beta": None, "bias": None},
+    "leaky_relu": {"alpha": None},
+    "elu": {"alpha": 1.0},
+    "gelu": {"approximate": None},
+    "hard_sigmoid": {"alpha": 1 / 6, "beta": 0.5},
+    "clip": {"low": None, "high": None},
+    "group_norm": {"groups": None},
+    "channel_shuffle": {"groups": None},
+    "attention": {"heads": None, "scale": None, "causal": False},
+    "max_pool": {"pad_value": None},
+    "add": {"scalar": None},
+    "sub": {"scalar": None},
+    "mul": {"scalar": None},
+    "div": {"scalar": None},
+    "resize": {"mode": None},
+    "recurrent": {"kind": None, "hidden": None, "layers": 1, "bidirectional": False},
+}
+
+
+def kernel(node: Node) -> tuple[int, ...]:
+    return tuple(node.get("kernel", ()))
+
+
+def stride(node: Node) -> tuple[int, ...]:
+    return tuple(node.get("stride", ())) or (1,) * len(kernel(node))
+
+
+def dilation(node: Node) -> tuple[int, ...]:
+    return tuple(node.get("dilation", ())) or (1,) * len(kernel(node))
+
+
+def pads(node: Node) -> tuple[int, ...]:
+    return tuple(node.get("pads", ())) or (0,) * (2 * len(kernel(node)))
+
+
+def groups(node: Node) -> int:
+    return int(node.get("groups", 1))
+
+
+def strides(node: Node) -> bool:
+    return node.op in WINDOWED and max(stride(node), default=1) > 1
+
+
+def normed(node: Node) -> str:
+    return str(node.get("norm", ""))
+
+
+def equal(one: Any, two: Any) -> bool:
+    """Numbers that were once float32 are equal to the same numbers that never were."""
+    if isinstance(one, int | float) and isinstance(two, int | float) and not isinstance(one, bool):
+        return isclose(one, two, rel_tol=1e-5, abs_tol=1e-12)
+    return bool(one == two)
+
+
+def same_padding(node: Node, extents: tuple[int, ...]) -> tuple[int, ...]:
+    """The pads that SAME gives this window on a map of these extents: the odd one at the end."""
+    begins, ends = [], []
+    for extent, size, step, spread in zip(extents, kernel(node), stride(node), dilation(node), strict=False):
+        reach = (size - 1) * spread + 1
+        total = max((-(-extent // step) - 1) * step + reach - extent, 0)
+        begins.append(total // 2)
+        ends.append(total - total // 2)
+    return (*begins, *ends)

@@ -1,0 +1,78 @@
+"""How alike two layers or two blocks are, from 0 (never the same thing) to 1 (the same)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import prod
+from typing import Final
+
+from zoolens.graph.blocks import LEARNED, Block, Layer, is_depthwise, layer_kind, resolution
+from zoolens.graph.diff import settings
+from zoolens.graph.model import Node
+
+WEIGHT: Final = {"conv": 3.0, "dense": 3.0, "attention": 3.0, "pool": 1.5}  # what holds an alignment together
+SMALL_WEIGHT: Final = 0.5
+LEAST: Final = 0.25  # below, two things are not put beside each other
+_RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
+
+
+def weight(layer: Layer) -> float:
+    return WEIGHT.get(layer.kind, SMALL_WEIGHT)
+
+
+def node_similarity(a: Node, b: Node) -> float:
+    if layer_kind(a) != layer_kind(b):
+        return 0.0
+    if a.op in LEARNED:
+        return _learned(a, b)
+    same = 1.0 if a.op == b.op else 0.6
+    return same * (1.0 if dict(a.attributes) == dict(b.attributes) else 0.8)
+
+
+def _learned(a: Node, b: Node) -> float:
+    score = 0.3 + 0.2 * _ratio(channels(a), channels(b))
+    score += 0.1 * (is_depthwise(a) == is_depthwise(b))
+    score += 0.2 if settings.kernel(a) == settings.kernel(b) else 0.1 * _ratio(_area(a), _area(b))
+    score += 0.1 * (settings.stride(a) == settings.stride(b))
+    return score + 0.1 * (settings.dilation(a) == settings.dilation(b) and settings.groups(a) == settings.groups(b))
+
+
+def channels(node: Node) -> int:
+    """Channels of a value: axis 1 of images, the last axis of tokens and vectors."""
+    return node.shape[1] if len(node.shape) > 3 else node.shape[-1] if node.shape else 1
+
+
+def _area(node: Node) -> int:
+    return prod(node.get("kernel", (1,)))
+
+
+def _ratio(one: float, two: float) -> float:
+    return min(one, two) / max(one, two) if one and two else float(one == two)
+
+
+def block_similarity(a: Block, b: Block) -> float:
+    """Of two blocks, or of two single layers; a block is never a single layer."""
+    if a.plain != b.plain:
+        return 0.0
+    if a.plain:
+        return _plain(a, b)
+    family = a.kind == b.kind or {a.kind, b.kind} <= _RESIDUAL
+    score = 0.2 * (a.kind == b.kind) + 0.1 * family + 0.3 * _overlap(a.features, b.features)
+    score += 0.15 * _ratio(channels(a.output), channels(b.output))
+    score += 0.05 * (resolution(a.output.shape) == resolution(b.output.shape))
+    return score + 0.2 * (a.stage == b.stage) * (0.5 + 0.5 * (a.index == b.index))
+
+
+def _plain(a: Block, b: Block) -> float:
+    score = node_similarity(a.layers[0].node, b.layers[0].node)
+    return score * (1.0 if a.stage == b.stage else 0.8)
+
+
+def _overlap(a: Counter[tuple[object, ...]], b: Counter[tuple[object, ...]]) -> float:
+    common = sum(min(count, b[key]) for key, count in a.items() if key in b)
+    together = a.total() + b.total() - common
+    return common / together if together else 1.0
+
+
+def block_weight(block: Block) -> float:
+    return sum(weight(layer) for layer in block.layers)

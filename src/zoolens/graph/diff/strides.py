@@ -1,0 +1,105 @@
+"""Strides that differ: moved to another layer, or really another resolution.
+
+Walking down both networks, the first pair of layers with other strides opens an event; once both sides are back at
+the same resolution (relative to their inputs), it closes, and all in between is one change of place. An event that
+never closes is a change of resolution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import log2
+
+from zoolens.graph.blocks import Block, Layer, resolution
+from zoolens.graph.diff import settings
+from zoolens.graph.diff.align import Alignment, Pair, Row
+from zoolens.graph.diff.causes import STRIDE, STRIDE_PLACEMENT, Finding
+from zoolens.graph.model import Graph
+
+TOLERANCE = 0.5  # in octaves: 10 cells of 299 are as fine as 7 of 224, but not as 14 of 224
+Event = list[tuple[int, Pair]]
+
+
+def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[Finding]:
+    start = (_extents(a.inputs[0].shape if a.inputs else ()), _extents(b.inputs[0].shape if b.inputs else ()))
+    found: list[Finding] = []
+    event: Event = []
+    for number, row in enumerate(alignment.rows):
+        event += [(number, pair) for pair in row.pairs if strides_differ(pair)]
+        if event and row.a and row.b and _level(row.a, row.b, start):
+            found += _closed(event, alignment.rows)
+            event = []
+    return found + _never_closed(event)
+
+
+def strides_differ(pair: Pair) -> bool:
+    if pair.a and pair.b:
+        windowed = pair.a.node.op in settings.WINDOWED and pair.b.node.op in settings.WINDOWED
+        return windowed and settings.stride(pair.a.node) != settings.stride(pair.b.node)
+    alone = pair.a or pair.b
+    return alone is not None and settings.strides(alone.node)
+
+
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return resolution(shape)
+
+
+def _level(a: Block, b: Block, start: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    here = (resolution(a.output.shape), resolution(b.output.shape))
+    if not here[0] or not (len(here[0]) == len(here[1]) == len(start[0]) == len(start[1])):
+        return False
+    return all(
+        abs(log2((two / one) / (to / fro))) < TOLERANCE
+        for one, two, fro, to in zip(here[0], here[1], start[0], start[1], strict=True)
+        if min(one, two, fro, to) > 0
+    )
+
+
+def _closed(event: Event, rows: Sequence[Row]) -> list[Finding]:
+    """One change of place, if some layer of each side took part; else an extra layer that strides beside the trunk."""
+    if not (any(_by(pair, 0) for _, pair in event) and any(_by(pair, 1) for _, pair in event)):
+        return []
+    moved = len({number for number, _ in event}) > 1
+    group = tuple(_described(pair, rows[number], rows, moved=moved) for number, pair in event)
+    return [Finding(STRIDE_PLACEMENT, number, pair, "spatial", stride_values(pair), group) for number, pair in event]
+
+
+def _by(pair: Pair, side: int) -> bool:
+    """Whether this side's layer strides more than its partner."""
+    values = stride_values(pair)
+    return max(values[side], default=1) > max(values[1 - side], default=1)
+
+
+def stride_values(pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return (settings.stride(pair.a.node) if pair.a else (), settings.stride(pair.b.node) if pair.b else ())
+
+
+def _described(pair: Pair, row: Row, rows: Sequence[Row], *, moved: bool) -> Hashable:
+    layer = pair.a or pair.b
+    assert layer is not None
+    block = (row.a if pair.a else row.b) or row.a or row.b
+    assert block is not None
+    where = block_label(block, rows, 0 if pair.a else 1) if moved else ""
+    return (where, *_layer_key(layer), stride_values(pair))
+
+
+def _layer_key(layer: Layer) -> tuple[Hashable, ...]:
+    return (layer.path, layer.kind, layer.index, settings.kernel(layer.node))
+
+
+def block_label(block: Block, rows: Sequence[Row], side: int) -> str:
+    """first, last or the number of a block within its stage."""
+    if block.plain:
+        return ""
+    same = [one for row in rows if (one := (row.a, row.b)[side]) and one.stage == block.stage and not one.plain]
+    return "first" if block is same[0] else "last" if block is same[-1] else str(block.index)
+
+
+def _never_closed(event: Event) -> list[Finding]:
+    found = []
+    for number, pair in event:
+        if pair.a and pair.b:
+            values = stride_values(pair)
+            group = (pair.a.path, pair.a.kind, pair.a.index, values)
+            found.append(Finding(STRIDE, number, pair, "spatial", values, group))
+    return found

@@ -1,0 +1,80 @@
+"""Every cause by itself, in the smallest network that can have it."""
+
+import pytest
+
+from zoolens.graph.diff import causes
+from zoolens.graph.diff.conftest import Sketch
+from zoolens.graph.diff.report import diff
+
+
+def network(
+    *, act="relu", k=3, s=1, groups=1, pads=None, pool="max_pool", gate=False, scaled=False, deep=False, size=32
+):  # fmt: skip
+    net = Sketch(size=size)
+    if scaled:
+        net.add("mul", scalar=1 / 255)
+    net.conv(8, act=act)
+    net.pool(op=pool)
+    entry = net.conv(8, k, s, groups=groups, pads=pads, act=None)
+    if gate:
+        net.add("global_avg_pool", shape=(1, 8))
+        net.dense(2)
+        net.add("relu")
+        net.dense(8)
+        net.add("sigmoid")
+        net.add("mul", entry, net.last)
+    net.conv(8)
+    if deep:
+        net.conv(8)
+    net.head()
+    return net.finish()
+
+
+@pytest.mark.parametrize(
+    ("choices", "cause", "text"),
+    [
+        ({"act": "relu6"}, causes.ACTIVATION, "relu6 in b, relu in a"),
+        ({"k": 5}, causes.KERNEL, "a 5×5 window in b instead of 3×3 in a"),
+        ({"s": 2}, causes.STRIDE, "stride 2 in b instead of 1 in a"),
+        ({"groups": 4}, causes.GROUPS, "4 groups in b, no groups in a"),
+        ({"pool": "avg_pool"}, causes.POOLING, "average pool in b, max-pool in a"),
+        ({"scaled": True}, causes.PREPROCESSING, "preprocessing inside the network in b (1 step after the input)"),
+        ({"gate": True}, causes.GATE, "squeeze-and-excitation in 1 block only in b"),
+        ({"deep": True}, causes.DEPTH, "1 more 3×3 conv in b"),
+        ({"pads": (0, 0, 2, 2)}, causes.PADDING, "padding 2 at bottom and right only in b"),
+        ({"size": 48}, causes.INPUT_SIZE, "input 48×48 in b instead of 32×32 in a"),
+    ],
+)  # fmt: skip
+def test_one_cause(choices, cause, text):
+    found = diff(network(), network(**choices))
+    assert [one.cause for one in found.differences] == [cause]
+    assert text in found.differences[0].text
+    assert found.differences[0].macs == found.macs_gap
+    assert found.differences[0].parameters == found.parameters_gap
+    back = diff(network(**choices), network())
+    assert [(one.cause, one.macs) for one in back.differences] == [(cause, -found.macs_gap)]
+
+
+def test_flattening_in_another_order_permutes_weights_and_is_said():
+    def flat(order):
+        net = Sketch(size=8)
+        net.conv(4)
+        net.add("flatten", shape=(1, 256), order=order)
+        net.dense(10)
+        return net.finish()
+
+    found = diff(flat(None), flat("NHWC"))
+    assert [one.cause for one in found.differences] == [causes.FLATTEN]
+    assert found.verdict == "the same network up to the order of flattening"
+
+
+def test_same_padding_on_another_size_is_no_difference():
+    """SAME pads 1 at the end on even maps and 1 on every side on odd ones: one rule."""
+
+    def strided(size):
+        net = Sketch(size=size)
+        net.conv(8, 3, 2, pads=(0, 0, 1, 1) if size % 2 == 0 else (1, 1, 1, 1))
+        net.head()
+        return net.finish()
+
+    assert [one.cause for one in diff(strided(224), strided(299)).differences] == [causes.INPUT_SIZE]

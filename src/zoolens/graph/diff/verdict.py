@@ -1,0 +1,69 @@
+"""The first line: the same network, the same but for constants, or different ones and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from zoolens.graph.diff import causes
+from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.shares import INTERPLAY
+
+NAMED: Final = 4  # causes in the line; the rest is counted
+ABSURD: Final = 2  # times the gap
+NEGLIGIBLE: Final = 0.005
+_CONSTANT_WORDS: Final = {
+    causes.EPSILON: "epsilon",
+    causes.PADDING: "padding side",
+    causes.BIAS: "biases",
+}
+_BESIDE: Final = {
+    causes.OUTPUT: "the final activation",
+    causes.PREPROCESSING: "preprocessing inside the network",
+    causes.FLATTEN: "the order of flattening",
+    causes.WIRING: "the arrangement of values",
+}
+
+
+def verdict(differences: Sequence[Difference], macs_gap: int, *, same_cost: bool, norm_blind: str) -> str:
+    aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
+    if not differences:
+        return f"the same network{aside}"
+    if same_cost:
+        return f"the same network up to {_constants(differences)}{aside}"
+    return f"different networks: {_causes(differences, macs_gap)}{aside}"
+
+
+def _constants(differences: Sequence[Difference]) -> str:
+    found = list(dict.fromkeys(one.cause for one in differences))
+    constants = [_CONSTANT_WORDS.get(cause, cause) for cause in found if cause not in _BESIDE]
+    words = [f"constants that do not change cost ({', '.join(constants)})"] if constants else []
+    return " and ".join([*words, *(_BESIDE[cause] for cause in found if cause in _BESIDE)])
+
+
+def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
+    sums: dict[str, int] = {}
+    for one in differences:
+        sums[one.cause] = sums.get(one.cause, 0) + one.macs
+    sums.pop(INTERPLAY, None)
+    structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]]
+    ordered = sorted(structural, key=lambda cause: -abs(sums[cause]))
+    shown = [f"{cause}{_share(sums[cause], macs_gap)}" for cause in ordered[:NAMED]]
+    more = len(ordered) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _share(part: int, gap: int) -> str:
+    """In percent of the gap, unless causes that work against each other make that absurd."""
+    if abs(part) < NEGLIGIBLE * abs(gap) or not part:
+        return ""
+    return (
+        f" ({100 * part / gap:.0f} % of the cost gap)" if abs(part) <= ABSURD * abs(gap) else f" ({amount(part)} MACs)"
+    )
+
+
+def amount(value: int) -> str:
+    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:+.3g} {unit}"
+    return f"{value:+d}"
