@@ -10,7 +10,17 @@ import click
 from zoolens.cli.text import count, figure
 from zoolens.errors import AssetError
 from zoolens.manifests.locations import locate, presence
-from zoolens.manifests.schema import AssetFile, CenterCrop, Claim, Input, Normalize, Output, Resize, Step
+from zoolens.manifests.schema import (
+    DEFAULT_DECODER,
+    AssetFile,
+    CenterCrop,
+    Claim,
+    Input,
+    Normalize,
+    Output,
+    Resize,
+    Step,
+)
 from zoolens.runtimes.draft import find_model
 from zoolens.zoos.base import Entry
 
@@ -84,7 +94,8 @@ def _facts(entry: Entry) -> Iterator[str]:
 def describe_input(item: Input) -> str:
     shape = "×".join("?" if extent is None else str(extent) for extent in item.shape)
     kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
-    return f"{item.name or 'the input'}: {shape} {item.dtype}, {kind}"
+    decoded = "" if item.decoder == DEFAULT_DECODER else f", decoded by {item.decoder}"
+    return f"{item.name or 'the input'}: {shape} {item.dtype}, {kind}{decoded}"
 
 
 def describe_step(step: Step) -> str:

@@ -31,6 +31,7 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
         *_changed("option", a.stack.identity["options"], b.stack.identity["options"], telling=("precision", "mode")),
         *_changed("", {"isolated": a.stack.identity.get("isolated")}, {"isolated": b.stack.identity.get("isolated")}),
         *_changed("package", a.stack.identity["packages"], b.stack.identity["packages"]),
+        *_changed("decoder", a.stack.identity.get("decoder", {}), b.stack.identity.get("decoder", {})),
         *_changed("", {"python": a.stack.identity["python"]}, {"python": b.stack.identity["python"]}),
         *_changed("machine", a.stack.identity["machine"], b.stack.identity["machine"]),
     ]  # fmt: skip

@@ -34,8 +34,11 @@ class Rows:
 
 
 class Dataset(ABC):
+    """`encoded`: images are decoded as they are read, so that `decoded_with` makes a difference."""
+
     name: str
     classes: tuple[str, ...] | None = None
+    encoded: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -55,6 +58,11 @@ class Dataset(ABC):
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         """Several samples at once, where they lie in memory and that is quicker; None: read them one by one."""
         return None
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        """The same data with images decoded by another library: a view, which is closed with the original. Its
+        fingerprint is the same. Data that are pixels or numbers already are what they are."""
+        return self
 
     def close(self) -> None:
         """Release open files. Calling it twice is fine."""

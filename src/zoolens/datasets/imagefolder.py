@@ -6,6 +6,7 @@ import csv
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.base import Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
-from zoolens.datasets.images import SUFFIXES, decode_image
+from zoolens.datasets.decoders.base import load_decoder
+from zoolens.datasets.images import SUFFIXES, Decode, decode_image
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
+from zoolens.manifests.schema import DEFAULT_DECODER
 
 LABELS: Final = "labels.csv"
 _SMALL: Final = 1 << 20
@@ -35,6 +38,8 @@ class Entry:
 class ImageFolder(Dataset):
     """An index of files and labels; pixels are decoded when a sample is read."""
 
+    encoded = True
+
     def __init__(
         self, entries: Sequence[Entry], *, name: str, classes: tuple[str, ...] | None, keep_gray: bool = False
     ) -> None:
@@ -43,6 +48,8 @@ class ImageFolder(Dataset):
         self._entries = tuple(entries)
         self._files = [str(entry.path) for entry in entries]  # made once: paths are slow to turn into text
         self._keep_gray = keep_gray
+        self._decoder: str = DEFAULT_DECODER
+        self._decode: Decode | None = None
         self._fingerprint: str | None = None
         check_labels(name, [entry.label for entry in entries], classes)
 
@@ -51,7 +58,17 @@ class ImageFolder(Dataset):
 
     def read(self, index: int) -> Sample:
         entry, file = self._entries[index], self._files[index]
-        return Sample(entry.id, decode_image(file, file, keep_gray=self._keep_gray), entry.label)
+        return Sample(entry.id, self._pixels(file), entry.label)
+
+    def _pixels(self, file: str) -> NDArray[np.uint8]:
+        return decode_image(file, file, keep_gray=self._keep_gray, decode=self._decode)
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        if decoder == self._decoder:
+            return self
+        other = copy(self)
+        other._decoder, other._decode = decoder, load_decoder(decoder)
+        return other
 
     def labels(self) -> NDArray[np.int64]:
         return np.array([entry.label for entry in self._entries], np.int64)

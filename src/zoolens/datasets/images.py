@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -14,16 +16,30 @@ from zoolens.errors import DatasetError
 
 SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"})
 MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim far more and fill the memory
+MAX_ENCODED: Final = 1 << 28  # bytes that are read at once for a library that cannot read from the file itself
 FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 
-def decode_image(source: str | bytes, name: str, *, keep_gray: bool = False) -> NDArray[np.uint8]:
-    """RGB, or one channel where the file is grey and `keep_gray` is set. `name` is what an error calls the image."""
+# (encoded image, its format as in FORMATS, 1 or 3 channels) -> pixels; raises ValueError with the reason
+Decode = Callable[[bytes, str, int], NDArray[np.uint8]]
+
+
+def decode_image(
+    source: str | bytes, name: str, *, keep_gray: bool = False, decode: Decode | None = None
+) -> NDArray[np.uint8]:
+    """RGB, or one channel where the file is grey and `keep_gray` is set. `name` is what an error calls the image.
+
+    `decode`: another library's decoder. Pillow reads the header all the same, so that kind and size are known to be
+    harmless before any pixel is decoded.
+    """
     try:
         with _open(source) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise _too_large(name, f"{image.width}×{image.height}")
-            if keep_gray and image.mode in ("1", "L"):
+            gray = keep_gray and image.mode in ("1", "L")
+            if decode is not None:
+                return decode(_content(source), str(image.format), 1 if gray else 3)
+            if gray:
                 return np.asarray(image.convert("L"))[:, :, np.newaxis]
             return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
     except Image.DecompressionBombError as error:
@@ -46,6 +62,15 @@ def _open(source: str | bytes) -> Image.Image:
         # our own limit below is lower than the one Pillow warns about
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+
+
+def _content(source: str | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    path = Path(source)
+    if (size := path.stat().st_size) > MAX_ENCODED:
+        raise ValueError(f"it has {size:,} bytes, more than the {MAX_ENCODED:,} that are read at once")
+    return path.read_bytes()
 
 
 def _too_large(name: str, pixels: str) -> DatasetError:

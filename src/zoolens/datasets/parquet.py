@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
+from copy import copy
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.base import Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
-from zoolens.datasets.images import decode_image
+from zoolens.datasets.decoders.base import load_decoder
+from zoolens.datasets.images import Decode, decode_image
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
+from zoolens.manifests.schema import DEFAULT_DECODER
 
 _INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
@@ -37,7 +40,10 @@ class Parquet(Dataset):
         self._inputs = inputs
         self._label_column = labels
         self._keep_gray = gray
+        self._decoder: str = DEFAULT_DECODER
+        self._decode: Decode | None = None
         self._readers = [_open(path) for path in files]
+        self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
         sizes = [0]
         for shard, reader in enumerate(self._readers):
@@ -57,7 +63,14 @@ class Parquet(Dataset):
         label = int(self._labels[index])
         group = int(np.searchsorted(self._starts, index, side="right")) - 1
         value = self._group(group)[int(index - self._starts[group])]
-        return Sample(str(index), self._decode(value, index), label)
+        return Sample(str(index), self._value(value, index), label)
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        if decoder == self._decoder or not self.encoded:
+            return self
+        other = copy(self)  # with the same readers and row groups
+        other._decoder, other._decode = decoder, load_decoder(decoder)
+        return other
 
     def labels(self) -> NDArray[np.int64]:
         return self._labels
@@ -105,14 +118,14 @@ class Parquet(Dataset):
                 hint="Write it again with a smaller row_group_size, such as 1000.",
             )
 
-    def _decode(self, value: Any, index: int) -> NDArray[Any]:
+    def _value(self, value: Any, index: int) -> NDArray[Any]:
         name = f"Row {index} of {self.name}"
         if pa.types.is_struct(value.type):
             value = value["bytes"]
         if not value.is_valid:
             raise DatasetError(f"{name} has no {self._inputs}.", hint="Remove the row, or embed the image's bytes.")
         if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
-            return decode_image(value.as_py(), name, keep_gray=self._keep_gray)
+            return decode_image(value.as_py(), name, keep_gray=self._keep_gray, decode=self._decode)
         return _array(value)
 
     def _read_labels(self, classes: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
@@ -179,6 +192,10 @@ def _open(path: Path) -> Any:
         raise DatasetError(
             f"{path} cannot be read as Parquet: {_line(error)}.", hint="Is the file complete?"
         ) from error
+
+
+def _holds_images(kind: Any) -> bool:
+    return bool(pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _line(error: Exception) -> str:

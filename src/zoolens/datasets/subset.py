@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ class Subset(Dataset):
         self.parent = parent
         self.name = f"{parent.name} ({which})"
         self.classes = parent.classes
+        self.encoded = parent.encoded
         self._indices = indices
         self._index_list: list[int] = indices.tolist()
 
@@ -29,6 +31,14 @@ class Subset(Dataset):
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(self._indices[indices])
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        parent = self.parent.decoded_with(decoder)
+        if parent is self.parent:
+            return self
+        other = copy(self)
+        other.parent = parent
+        return other
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()[self._indices]

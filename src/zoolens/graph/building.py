@@ -36,9 +36,11 @@ class GraphBuilder:
         `axes` as text is the meaning of the output's axes; as numbers it is the op's attribute of that name.
         """
         unique = self._unique(name or source or op)
-        meaning, known = (axes, {}) if isinstance(axes, str) else ("", {"axes": axes})
-        known |= {key: value for key, value in attributes.items() if value is not None}
+        known = {key: value for key, value in attributes.items() if value is not None}
+        if not isinstance(axes, str):
+            known["axes"] = axes
         extents = tuple(int(extent) for extent in shape)
+        meaning = axes if isinstance(axes, str) else ""
         self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, meaning))
         self.shapes[unique] = extents
         return unique

@@ -31,6 +31,9 @@ FORMATS = (  # those of the built-in runtimes
     "fake",
 )
 
+Decoder = Literal["pillow", "opencv", "tensorflow"]
+DEFAULT_DECODER: Decoder = "pillow"
+
 DType = Literal[
     "float32", "float16", "float64", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool", "string"
 ]
@@ -125,6 +128,11 @@ class Input(Part):
     layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
     color: Literal["RGB", "BGR", "gray"] = "RGB"
     dtype: DType = "float32"
+    decoder: Decoder = Field(
+        default=DEFAULT_DECODER,
+        description="Who decodes image files: JPEG decoders differ by several grey levels, and OpenCV turns pictures "
+        "as their EXIF data say. Data that are pixels already have no use for it.",
+    )
     preprocess: tuple[Step, ...] = ()
 
     @field_validator("shape")

@@ -18,7 +18,8 @@ def requirements_lock(run: Run) -> str:
     packages: dict[str, str] = {
         name: version for name, version in run.stack.lock["all_packages"].items() if name not in _NOT_ON_AN_INDEX
     }
-    deciding = {canonicalize_name(name) for name in run.stack.identity["packages"]}
+    identity = run.stack.identity
+    deciding = {canonicalize_name(name) for name in [*identity["packages"], *identity.get("decoder", {})]}
     lines = [
         f"# Software of zoolens run {run.id}",
         f"# {run.ref} on {run.dataset.name} in {run.stack.runtime}, Python {run.stack.identity['python']}",

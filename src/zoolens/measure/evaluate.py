@@ -152,6 +152,7 @@ def run_job(
     try:
         _fetch(job, progress)
         job.runtime.check(job.files(), job.options)  # before a run is begun that could only fail
+        dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
         run = _begin(job, plan, dataset, store, attempt)
     except StoreError:
         raise

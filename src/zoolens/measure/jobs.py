@@ -52,7 +52,9 @@ class Job:
 
     @cached_property
     def stack(self) -> StackRecord:
-        return resolve_stack(self.runtime, self.options, self.environment, self.isolate)
+        return resolve_stack(
+            self.runtime, self.options, self.environment, self.isolate, self.manifest.inputs[0].decoder
+        )
 
     @cached_property
     def model(self) -> ModelRecord:

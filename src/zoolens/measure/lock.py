@@ -15,6 +15,8 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from zoolens.datasets.decoders.base import packages_of
+from zoolens.manifests.schema import DEFAULT_DECODER
 from zoolens.runtimes.base import Options, Runtime
 from zoolens.runtimes.environments import Environment
 from zoolens.runtimes.machine import describe_machine
@@ -25,11 +27,15 @@ OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every in
 
 
 def resolve_stack(
-    runtime: Runtime, options: Options, environment: Environment | None, isolated: bool = False
+    runtime: Runtime,
+    options: Options,
+    environment: Environment | None,
+    isolated: bool = False,
+    decoder: str = DEFAULT_DECODER,
 ) -> StackRecord:
     ours = installed_packages()
     theirs = environment.freeze if environment else ours
-    identity = {
+    identity: dict[str, Any] = {
         "protocol": PROTOCOL,
         "runtime": runtime.name,
         "version": _version(runtime, environment),
@@ -42,6 +48,8 @@ def resolve_stack(
         "machine": _machine_identity(),
         "options": asdict(options),
     }
+    if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
+        identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
     lock = {
         **identity,
         "all_packages": ours,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from zoolens import plugins
+from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
-from zoolens.manifests.schema import Framework, Manifest
+from zoolens.manifests.schema import Framework, Input, Manifest
 from zoolens.measure.containers import dockerfile, requirements_lock
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Wanted, plan_jobs
@@ -108,6 +111,52 @@ def test_options_and_versions_are_identity_and_unrelated_packages_are_not(monkey
     assert resolve_stack(Fake(), Options(), None).fingerprint == plain.fingerprint
     packages["numpy"] = "0.0.1"
     assert resolve_stack(Fake(), Options(), None).fingerprint != plain.fingerprint
+
+
+def test_the_decoder_is_identity_where_it_is_not_pillow(monkeypatch):
+    packages = {"numpy": "2", "pillow": "12", "opencv-python": "4.10", "tensorflow": "2.18"}
+    monkeypatch.setattr("zoolens.measure.lock.installed_packages", lambda: packages)
+    plain = resolve_stack(Fake(), Options(), None)
+    assert resolve_stack(Fake(), Options(), None, decoder="pillow").fingerprint == plain.fingerprint
+    assert "decoder" not in plain.identity
+    assert resolve_stack(Fake(), Options(), None, decoder="opencv").identity["decoder"] == {"opencv-python": "4.10"}
+
+
+@pytest.fixture
+def upright(entry):
+    """A model of 64×48 images, and files that are 48×64 until they are turned as their EXIF data say."""
+    (entry.folder / "m.json").write_text('{"classes": 3, "input": [3, 64, 48]}')
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for label in range(3):
+        (entry.folder / "data" / str(label)).mkdir(parents=True)
+        pixels = np.full((48, 64, 3), 80 * label, np.uint8)
+        Image.fromarray(pixels).save(entry.folder / "data" / str(label) / "a.jpg", exif=exif)
+
+    def outcome(decoder):
+        spec = Input(shape=(None, 3, 64, 48), decoder=decoder)
+        (job,), _ = plan_jobs([changed(entry, inputs=(spec,))], Wanted())
+        plan = EvaluationPlan(models=[], data=str(entry.folder / "data"), batches=(), cold=False)
+        with open_store(entry.folder / "store.sqlite") as store:
+            return run_job(job, plan, open_dataset(plan.data), store, Silent())
+
+    return outcome
+
+
+def test_images_are_decoded_as_the_manifest_says(upright):
+    pytest.importorskip("cv2")
+    outcome = upright("opencv")
+    assert not outcome.errors
+    assert f"opencv-python-headless=={installed_packages()['opencv-python-headless']}" in requirements_lock(outcome.run)
+    assert "48×64" in upright("pillow").errors[0]
+
+
+def test_a_decoder_that_is_not_installed_is_an_error_before_the_run(upright, monkeypatch):
+    load_decoder.cache_clear()
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    outcome = upright("opencv")
+    assert outcome.run is None
+    assert "zoolens[opencv]" in outcome.errors[0]
 
 
 def test_installed_packages_are_those_that_metadata_knows():

@@ -7,7 +7,6 @@ runtimes that read ONNX do not need it, and one of them (OpenCV) crashes on grap
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -15,8 +14,7 @@ from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, TensorSpec
-
-Buffer = memoryview
+from zoolens.runtimes.protobuf import Buffer, content, fields, integers, signed, text
 
 DTYPES: Final = {
     1: "float32",
@@ -33,6 +31,8 @@ DTYPES: Final = {
     16: "bfloat16",
 }
 _LARGEST: Final = 1 << 31  # what protobuf can hold
+_MAX_NODES: Final = 200_000
+_MAX_RANK: Final = 64
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
 _WEIGHT_TYPES: Final = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32"}
 _ARITHMETIC: Final = re.compile(r"Conv|ConvTranspose|Gemm|MatMul|LSTM|GRU|RNN|FusedConv|Attention")
@@ -56,6 +56,7 @@ class OnnxTensor:
     dtype: str
     shape: tuple[int, ...]
     external: str | None = None  # the file that holds its values, where that is not this one
+    message: Buffer = field(default=Buffer(b""), repr=False, compare=False)  # see `onnxvalues.array`
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     has_subgraph: bool
+    name: str = ""
+    domain: str = ""
+    attributes: tuple[Buffer, ...] = field(default=(), repr=False, compare=False)  # see `onnxvalues.attributes`
 
 
 @dataclass
@@ -72,6 +76,9 @@ class OnnxGraph:
     constants: dict[str, OnnxTensor] = field(default_factory=dict)
     inputs: list[TensorSpec] = field(default_factory=list)
     outputs: list[TensorSpec] = field(default_factory=list)
+    values: dict[str, TensorSpec] = field(default_factory=dict)  # what the file says of tensors in between
+    opset: int = 0
+    producer: str = ""
 
     def parameters(self) -> int:
         aside = {
@@ -151,153 +158,128 @@ def check_external(model: ModelFiles) -> None:
         )
 
 
-# --- protobuf wire format
-
-
-def _varint(data: Buffer, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-        if shift > 63:
-            raise ValueError("a number is longer than 64 bits")
-
-
-def _fields(data: Buffer) -> Iterator[tuple[int, int | Buffer]]:
-    """(field number, integer or bytes) in file order."""
-    at, end = 0, len(data)
-    while at < end:
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(data, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind} does not occur in ONNX")
-        if at + size > end:
-            raise ValueError("it ends in the middle of a field")
-        yield key >> 3, data[at : at + size]
-        at += size
-
-
-def _text(value: int | Buffer) -> str:
-    return str(_bytes(value), "utf-8")
-
-
-def _bytes(value: int | Buffer) -> Buffer:
-    if isinstance(value, int):
-        raise ValueError("a number stands where a text or message belongs")  # noqa: TRY004 - read as damage
-    return value
+# --- messages
 
 
 def _model(data: Buffer) -> OnnxGraph:
-    for number, value in _fields(data):
+    graph, opset, producer = None, 0, ""
+    for number, value in fields(data):
         if number == 7:
-            return _graph(_bytes(value))
-    raise ValueError("it holds no graph")
+            graph = _graph(content(value))
+        elif number == 8:
+            opset = max(opset, _default_opset(content(value)))
+        elif number == 2:
+            producer = text(value)
+    if graph is None:
+        raise ValueError("it holds no graph")
+    graph.opset, graph.producer = opset, producer
+    return graph
+
+
+def _default_opset(data: Buffer) -> int:
+    domain, version = "", 0
+    for number, value in fields(data):
+        if number == 1:
+            domain = text(value)
+        elif number == 2 and isinstance(value, int):
+            version = value
+    return version if domain in ("", "ai.onnx") else 0
 
 
 def _graph(data: Buffer) -> OnnxGraph:
     graph = OnnxGraph()
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1:
-            _add_node(graph, _bytes(value))
+            _add_node(graph, content(value))
         elif number == 5:
-            tensor = _tensor(_bytes(value))
+            tensor = read_tensor(content(value))
             graph.constants[tensor.name] = tensor
         elif number == 11:
-            graph.inputs.append(_value_info(_bytes(value)))
+            graph.inputs.append(_value_info(content(value)))
         elif number == 12:
-            graph.outputs.append(_value_info(_bytes(value)))
+            graph.outputs.append(_value_info(content(value)))
+        elif number == 13:
+            spec = _value_info(content(value))
+            graph.values[spec.name] = spec
     graph.inputs = [spec for spec in graph.inputs if spec.name not in graph.constants]
     return graph
 
 
 def _add_node(graph: OnnxGraph, data: Buffer) -> None:
-    inputs, outputs, op, has_subgraph = [], [], "", False
+    if len(graph.nodes) == _MAX_NODES:
+        raise ValueError(f"it has more than {_MAX_NODES:,} nodes")
+    inputs, outputs, attributes, texts, has_subgraph = [], [], [], {3: "", 4: "", 7: ""}, False
     constant: OnnxTensor | None = None
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1:
-            inputs.append(_text(value))
+            inputs.append(text(value))
         elif number == 2:
-            outputs.append(_text(value))
-        elif number == 4:
-            op = _text(value)
+            outputs.append(text(value))
+        elif number in texts:
+            texts[number] = text(value)
         elif number == 5:
-            for inner, content in _fields(_bytes(value)):
+            attributes.append(content(value))
+            for inner, part in fields(attributes[-1]):
                 if inner == 5:
-                    constant = _tensor(_bytes(content))
+                    constant = read_tensor(content(part))
                 has_subgraph |= inner in (6, 11)
-    if op == "Constant" and constant is not None and outputs:
+    if texts[4] == "Constant" and constant is not None and outputs:
         graph.constants[outputs[0]] = constant
-    graph.nodes.append(OnnxNode(op, tuple(inputs), tuple(outputs), has_subgraph))
+    node = OnnxNode(texts[4], tuple(inputs), tuple(outputs), has_subgraph, texts[3], texts[7], tuple(attributes))
+    graph.nodes.append(node)
 
 
-def _tensor(data: Buffer) -> OnnxTensor:
+def read_tensor(data: Buffer) -> OnnxTensor:
     shape: list[int] = []
     name, kind, raw, external, location = "", 0, None, False, ""
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1:
-            shape += [value] if isinstance(value, int) else _packed(value)
+            shape += integers(value)
         elif number == 2 and isinstance(value, int):
             kind = value
         elif number == 8:
-            name = _text(value)
+            name = text(value)
         elif number == 9:
-            raw = len(_bytes(value))
+            raw = len(content(value))
         elif number == 13:
-            location = _external_location(_bytes(value)) or location
+            location = external_entry(content(value)).get("location", location)
         elif number == 14:
             external = value == 1
+    if len(shape) > _MAX_RANK or any(extent < 0 for extent in shape):
+        raise ValueError(f"the tensor {name[:60]!r} has no possible shape")
     if raw is not None and not external and kind in _SIZES and raw != prod(shape) * _SIZES[kind]:
         raise ValueError(f"the tensor {name[:60]!r} has {raw} bytes where its shape needs {prod(shape) * _SIZES[kind]}")
-    return OnnxTensor(name, DTYPES.get(kind, "unknown"), tuple(shape), location if external else None)
+    return OnnxTensor(name, DTYPES.get(kind, "unknown"), tuple(shape), location if external else None, data)
 
 
-def _external_location(entry: Buffer) -> str | None:
-    """The value of a key-value pair, if its key is "location"."""
-    pair = {number: _text(value) for number, value in _fields(entry)}
-    return pair.get(2) if pair.get(1) == "location" else None
-
-
-def _packed(data: Buffer) -> list[int]:
-    values, at = [], 0
-    while at < len(data):
-        value, at = _varint(data, at)
-        values.append(value)
-    return values
+def external_entry(data: Buffer) -> dict[str, str]:
+    """One key-value pair about values kept in another file: location, offset or length."""
+    pair = {number: text(value) for number, value in fields(data)}
+    return {pair.get(1, ""): pair.get(2, "")}
 
 
 def _value_info(data: Buffer) -> TensorSpec:
     name, dtype = "", "unknown"
     shape: list[int | None] = []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1:
-            name = _text(value)
+            name = text(value)
         elif number == 2:
-            for kind, tensor_type in _fields(_bytes(value)):
+            for kind, tensor_type in fields(content(value)):
                 if kind == 1:
-                    dtype, shape = _tensor_type(_bytes(tensor_type))
+                    dtype, shape = _tensor_type(content(tensor_type))
     return TensorSpec(name, tuple(shape), dtype)
 
 
 def _tensor_type(data: Buffer) -> tuple[str, list[int | None]]:
     dtype = "unknown"
     shape: list[int | None] = []
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 1 and isinstance(value, int):
             dtype = DTYPES.get(value, "unknown")
         elif number == 2:
-            for inner, dimension in _fields(_bytes(value)):
+            for inner, dimension in fields(content(value)):
                 if inner == 1:
-                    extents = [v for n, v in _fields(_bytes(dimension)) if n == 1 and isinstance(v, int)]
+                    extents = [signed(v) for n, v in fields(content(dimension)) if n == 1 and isinstance(v, int)]
                     shape.append(extents[0] if extents and extents[0] > 0 else None)
     return dtype, shape

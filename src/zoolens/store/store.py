@@ -182,8 +182,8 @@ class Store:
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
-        a model may be named with or without its @version. Claims, which nobody ran, are under the runtime "claim" and
-        only there."""
+        a model may be named with or without its @version. Facts that nobody ran (claims, structures) come only when
+        their runtime, such as "claim:*", is given."""
         return self._read(
             lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
         )

@@ -160,13 +160,19 @@ class _Lent(Session):
         return self._owner.count_parameters()
 
 
-class _Kept(Dataset):
-    """Decodes each image once, as long as there is room."""
+@dataclass
+class _Room:
+    bytes: int
 
-    def __init__(self, parent: Dataset) -> None:
-        self.parent, self.name, self.classes = parent, parent.name, parent.classes
+
+class _Kept(Dataset):
+    """Decodes each image once with each decoder, as long as there is room."""
+
+    def __init__(self, parent: Dataset, room: _Room | None = None) -> None:
+        self.parent, self.name, self.classes, self.encoded = parent, parent.name, parent.classes, parent.encoded
         self._samples: dict[int, Sample] = {}
-        self._room = KEPT_BYTES
+        self._room = room or _Room(KEPT_BYTES)
+        self._others: dict[str, _Kept] = {}
         self._fingerprint: str | None = None
 
     def __len__(self) -> int:
@@ -176,13 +182,19 @@ class _Kept(Dataset):
         found = self._samples.get(index)
         if found is None:
             found = self.parent.read(index)
-            if found.value.nbytes <= self._room:  # two threads at once may keep a little more: no harm
-                self._room -= found.value.nbytes
+            if found.value.nbytes <= self._room.bytes:  # two threads at once may keep a little more: no harm
+                self._room.bytes -= found.value.nbytes
                 self._samples[index] = found
         return found
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(indices)
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        if decoder not in self._others:
+            other = self.parent.decoded_with(decoder)
+            self._others[decoder] = self if other is self.parent else _Kept(other, self._room)
+        return self._others[decoder]
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()

@@ -15,6 +15,7 @@ import numpy as np
 
 from zoolens.audit.doctor.answering import label_axis, scores_axis
 from zoolens.audit.doctor.bench import Bench, Level
+from zoolens.audit.doctor.decoding import decoder_axis
 from zoolens.audit.doctor.framing import layout_axis, shape_axes
 from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
@@ -59,7 +60,7 @@ def doctor(
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
         with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
-            axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL])
+            axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             return judge(bench, axes, not_swept, search(bench, axes))
 
 
@@ -99,16 +100,14 @@ def _check_labels(dataset: Dataset) -> None:
         )
 
 
-def _axes(job: Job, session: Session, dataset: Dataset) -> tuple[list[Axis], list[NotSwept]]:
+def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tuple[list[Axis], list[NotSwept]]:
     manifest, tensor = job.manifest, session.inputs[0]
     if len(session.inputs) > 1:
         raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor sees models with one.")
     labels = labels_of(manifest.outputs[0], job.entry.folder)
     classes = int(dataset.labels().max()) + 1
     found: list[Axis | NotSwept] = [
-        NotSwept("decoder", "images are decoded by Pillow, here as in every evaluation; there is no other yet.")
-        if manifest.inputs[0].modality == "image"
-        else NotSwept("decoder", "the data are arrays."),
+        *decoder_axis(manifest, screened),
         layout_axis(manifest, tensor, job.asset.format),
         colour_axis(manifest),
         normalisation_axis(manifest, tensor),

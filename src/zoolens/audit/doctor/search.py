@@ -19,7 +19,7 @@ import numpy as np
 
 from zoolens.audit.doctor.bench import Bench, Level
 from zoolens.audit.doctor.evidence import ALPHA, Contrast, Evidence
-from zoolens.audit.doctor.variants import DECLARED, GEOMETRY, Axis, Choice, Variant, combinations, neighbours
+from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, Variant, combinations, neighbours
 from zoolens.errors import ModelError
 
 PROMOTED: Final = 4
@@ -127,5 +127,5 @@ def _simplified(bench: Bench, variant: Variant, level: Level) -> Variant:
 
 
 def _needed(choice: Choice, without: Contrast) -> bool:
-    """Taking it back costs right answers. Probability alone keeps no crop: a tighter one makes any model surer."""
-    return without.worse or (choice.slot not in GEOMETRY and without.less_likely)
+    """Taking it back costs right answers. Probability alone keeps no protocol: a tighter crop makes any model surer."""
+    return without.worse or (choice.slot not in PROTOCOL and without.less_likely)

@@ -11,9 +11,11 @@ from zoolens.manifests.schema import Input, Manifest, Output
 
 # In the order in which the choices of a variant are applied: the mean of a normalisation depends on the colour order,
 # and the resize method is that of whatever steps the framing leaves.
-SLOTS: Final = ("layout", "colour", "normalisation", "framing", "resize method", "resize library", "labels", "scores")
-# How an image is cut and resized is as much a protocol as a property of the model.
-GEOMETRY: Final = frozenset({"framing", "resize method", "resize library"})
+SLOTS: Final = (
+    "decoder", "layout", "colour", "normalisation", "framing", "resize method", "resize library", "labels", "scores",
+)  # fmt: skip
+# How an image is decoded, cut and resized is as much a protocol as a property of the model.
+PROTOCOL: Final = frozenset({"decoder", "framing", "resize method", "resize library"})
 
 Change = Callable[[Manifest], Manifest]
 

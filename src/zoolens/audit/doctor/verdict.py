@@ -10,14 +10,14 @@ from typing import Final
 from zoolens.audit.doctor.bench import Bench, Level
 from zoolens.audit.doctor.evidence import ALPHA, Contrast, Evidence, holm
 from zoolens.audit.doctor.search import equals_of
-from zoolens.audit.doctor.variants import DECLARED, GEOMETRY, Axis, Choice, NotSwept, Variant, neighbours
+from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, NotSwept, Variant, neighbours
 from zoolens.manifests.schema import Manifest
 from zoolens.measure.intervals import Interval
 
 
 class Status(StrEnum):
     RIGHT = "right"
-    IMPROVABLE = "improvable"  # another crop or resize is better: a matter of protocol, and no fault
+    IMPROVABLE = "improvable"  # another decoder, crop or resize is better: a matter of protocol, and no fault
     WRONG = "wrong"
 
 
@@ -137,7 +137,7 @@ def _confirmation(contrast: Contrast, *, fresh: bool, tests: int) -> Confirmatio
 
 def _status(fixed: Variant) -> Status:
     slots = {choice.slot for choice in fixed.choices}
-    return Status.RIGHT if not slots else Status.IMPROVABLE if slots <= GEOMETRY else Status.WRONG
+    return Status.RIGHT if not slots else Status.IMPROVABLE if slots <= PROTOCOL else Status.WRONG
 
 
 def _already_probabilities(bench: Bench, axes: Sequence[Axis], final: Variant) -> Choice | None:

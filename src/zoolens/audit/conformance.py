@@ -1,0 +1,105 @@
+"""Where a network departs from the paper that introduced it: the differences on which the paper is not silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from zoolens.audit.papers import paper
+from zoolens.audit.papers.compile import compile_paper
+from zoolens.audit.papers.schema import Paper
+from zoolens.graph.diff import causes
+from zoolens.graph.diff.align import Alignment
+from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.report import Diff, diff
+from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.model import Graph
+
+# A paper describes what is learned; how a zoo hands over images and scores is its own affair.
+ALWAYS_SILENT: Final = frozenset(
+    {causes.OUTPUT, causes.PREPROCESSING, causes.FLATTEN, causes.WIRING, causes.AUXILIARY, causes.CLASSES, INTERPLAY}
+)
+PAPER: Final = "the paper"
+_NORM_ROLES: Final = frozenset({"scale", "shift", "norm_scale", "norm_shift"})
+STEM: Final = "in the stem"  # up to the first block
+WITHIN_BLOCK: Final = f"{causes.STRIDE_PLACEMENT}: within a block"
+
+
+@dataclass(frozen=True)
+class Departure:
+    """`text` names the paper and the network; `macs` and `parameters` are what it adds to the paper's."""
+
+    architecture: str
+    cause: str
+    text: str
+    macs: int
+    parameters: int
+    states: str = ""  # what the paper says about it
+    settled: str = ""  # what decides where the text alone does not
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def departures(architecture: str, graph: Graph, *, name: str | None = None, width: float = 1.0) -> list[Departure]:
+    """What a canonical graph does otherwise than the paper of the architecture, the costliest first.
+
+    UnknownName where there is no specification of that paper.
+    """
+    known = paper(architecture)
+    compared = compared_with_paper(known, graph, name=name, width=width)
+    found = [_departure(known, one) for one in compared.differences if not is_silent(known, one, compared.alignment)]
+    return [*found, *_added_norms(known, compared, graph)]
+
+
+def _added_norms(known: Paper, compared: Diff, graph: Graph) -> list[Departure]:
+    """Norms that the paper does not have; a network that lacks the paper's has them folded, which is no departure."""
+    if compared.norm_blind != PAPER or causes.NORM in known.silent:
+        return []
+    normed = [node for node in graph if node.get("norm") or node.op == "batch_norm"]
+    learned = sum(one.size for node in normed for one in node.parameters if one.role in _NORM_ROLES)
+    text = f"batch norm at {len(normed)} places in {compared.names[1]}, none in {PAPER}"
+    return [Departure(known.architecture, causes.NORM, text, 0, learned, known.states.get(causes.NORM, ""))]
+
+
+def compared_with_paper(known: Paper, graph: Graph, *, name: str | None = None, width: float = 1.0) -> Diff:
+    return diff(compile_paper(known, width=width), graph, names=(PAPER, name or graph.name))
+
+
+def is_silent(known: Paper, difference: Difference, alignment: Alignment) -> bool:
+    """Whether the paper leaves this open: the cause as such, or the attribute or place that it is about."""
+    if difference.cause in ALWAYS_SILENT or difference.cause in known.silent:
+        return True
+    if difference.cause == causes.STRIDE_PLACEMENT:
+        return WITHIN_BLOCK in known.silent and _within_blocks(difference)
+    parts = _parts(difference) | ({STEM} if _in_stem(difference, alignment) else set())
+    narrowed = {f"{difference.cause}: {part}" for part in parts}
+    return bool(narrowed & set(known.silent))
+
+
+def _parts(difference: Difference) -> set[str]:
+    """The attribute names among what its findings were grouped by."""
+    groups = (one.group for one in difference.findings)
+    return {part for group in groups if isinstance(group, tuple) for part in group if isinstance(part, str)}
+
+
+def _in_stem(difference: Difference, alignment: Alignment) -> bool:
+    blocks = [row.a or row.b for row in (alignment.rows[one.row] for one in difference.findings)]
+    return all(one is not None and (one.stage == "stem" or (one.stage, one.index) == ("stage 1", 1)) for one in blocks)
+
+
+def _within_blocks(difference: Difference) -> bool:
+    """Whether each block strides as often as before, only in another layer."""
+    sides: dict[int, set[int]] = {}
+    for one in difference.findings:
+        first, second = (max(values, default=1) for values in one.values)
+        if first != second:
+            sides.setdefault(one.row, set()).add(int(second > first))
+    return all(len(both) == 2 for both in sides.values())
+
+
+def _departure(known: Paper, one: Difference) -> Departure:
+    said = known.states.get(one.cause, "")
+    return Departure(
+        known.architecture, one.cause, one.text, one.macs, one.parameters, said, known.settled.get(one.cause, "")
+    )

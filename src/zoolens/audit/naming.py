@@ -1,0 +1,105 @@
+"""Which architecture a name speaks of: "squeezenet1.0-12.onnx" means SqueezeNet 1.0, "model.tflite" means nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from zoolens.audit.architectures import ArchitectureEntry, architecture, architectures
+from zoolens.graph.known import PAPER, shipped
+
+_PIECES: Final = re.compile(r"[a-z]+|\d+")
+_WIDTH: Final = re.compile(r"(.+)_(\d\.\d+)")
+_BETWEEN: Final = r"[^a-z0-9]*"
+_LEAST: Final = 5  # letters and figures: shorter names mean too many things
+
+
+def claimed_architecture(name: str) -> str:
+    """The id of the architecture that a name speaks of, "" if none; the longest that fits wins.
+
+    Of an architecture with width multipliers it is the id without the width, unless the name has one.
+    """
+    text = name.lower()
+    fitting = [(len(pattern.pattern), id_) for pattern, id_ in _patterns() if pattern.search(text)]
+    return max(fitting)[1] if fitting else ""
+
+
+def covers(claimed: str, id_: str) -> bool:
+    """Whether what a name claims is this architecture, or this one at any width."""
+    width = _WIDTH.fullmatch(id_)
+    return claimed == id_ or (width is not None and width[1] == claimed)
+
+
+def label(id_: str) -> str:
+    """An architecture in words; widths that no zoo lists get the name of their architecture and the width."""
+    known = architecture(id_)
+    if known is not None:
+        return _name_with_width(id_, known)
+    base = _WIDTH.fullmatch(id_)
+    parent = architecture(f"{base[1] if base else id_}_1.0")
+    if parent is None:
+        return next((one.name for one in shipped() if one.zoo == PAPER and one.architecture == id_), id_)
+    return _without_width(parent.name) + (f", width {base[2]}" if base else "")
+
+
+def _name_with_width(id_: str, known: ArchitectureEntry) -> str:
+    base = _WIDTH.fullmatch(id_)
+    if base is None or architecture(f"{base[1]}_1.0") is None:
+        return known.name
+    name = _without_width(known.name)
+    return name if float(base[2]) == 1.0 else f"{name}, width {base[2]}"
+
+
+def _without_width(name: str) -> str:
+    return re.sub(r"[ ,]*(?:width|×|x)?\s*\d\.\d+$", "", name)
+
+
+def _without_unsaid_width(id_: str, alias: str) -> str:
+    width = _WIDTH.fullmatch(id_)
+    if width is None or architecture(f"{width[1]}_1.0") is None:
+        return id_
+    said = "".join(_PIECES.findall(alias)).endswith((width[2].replace(".", ""), f"{round(100 * float(width[2])):03}"))
+    return id_ if said else width[1]
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((_pattern(alias), id_) for id_, alias in sorted(set(_aliases())))
+
+
+def _pattern(alias: str) -> re.Pattern[str]:
+    """The alias with anything or nothing between its words and figures, a "v" before figures too."""
+    first, *rest = _PIECES.findall(alias)
+    text = first + "".join(f"{_BETWEEN}{'v?' if piece.isdecimal() else ''}{piece}" for piece in rest)
+    return re.compile(rf"(?<![a-z0-9]){text}(?![a-z0-9])")
+
+
+def _aliases() -> Iterator[tuple[str, str]]:
+    """Ids, names and members' names, in lower case, unless two architectures share one, or begin with it ("resnet")."""
+    found: dict[str, set[str]] = {}
+    for id_, alias in _all_aliases():
+        pieces = "".join(_PIECES.findall(alias))
+        if len(pieces) >= _LEAST:
+            found.setdefault(alias, set()).add(id_)
+    for alias, ids in found.items():
+        if len(ids) == 1 and not _is_vague(alias, ids, found):
+            yield next(iter(ids)), alias
+
+
+def _is_vague(alias: str, ids: set[str], found: Mapping[str, set[str]]) -> bool:
+    figures = any(letter.isdecimal() for letter in alias)
+    return not figures and any(other.startswith(alias) and theirs != ids for other, theirs in found.items())
+
+
+def _all_aliases() -> Iterator[tuple[str, str]]:
+    for one in architectures():
+        aliases = [one.id, one.name.lower()]
+        for names in one.members.values():
+            aliases += [re.split(r"[/.](?=[a-z])", name.lower())[0] for name in names if "light/" not in name]
+        for alias in aliases:
+            yield _without_unsaid_width(one.id, alias), alias
+    for known in shipped():
+        if known.architecture and known.note:  # widths of an architecture that no zoo lists
+            yield known.architecture, known.architecture

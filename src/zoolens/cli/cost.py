@@ -1,0 +1,258 @@
+"""`zoolens cost`: what a network costs, in our convention, and what public counters say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.text import count, figure
+from zoolens.errors import ModelError
+
+if TYPE_CHECKING:
+    from zoolens.graph.cost import Cost
+    from zoolens.graph.counters.running import Count
+    from zoolens.graph.structure import Structure
+    from zoolens.manifests.schema import Claim
+
+CONVENTION: Final = (
+    "MACs: multiply-accumulates of convolutions, dense layers, matrix products and attention. FLOPs: two per MAC, and "
+    "biases, norms, activations, pooling and arithmetic."
+)
+_LONGEST: Final = 48  # characters of a layer's name
+
+
+class Size(click.ParamType):
+    """224, or 480x640 (height, width)."""
+
+    name = "N|HxW"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        parts = str(value).lower().replace("×", "x").split("x")
+        if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            self.fail(f"{value!r} is no size; write 224 or 480x640 (height x width).", param, ctx)
+        return int(parts[0]), int(parts[-1])
+
+
+@click.command("cost")
+@click.argument("model")
+@click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, instead of the model's own.")
+@click.option("--layers", is_flag=True, help="Show every layer that computes something.")
+@click.option("--counters", is_flag=True, help="Run the installed public counters and explain what they say.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with exact figures.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+def command(
+    model: str, size: tuple[int, int] | None, layers: bool, counters: bool, as_json: bool, store: str | None
+) -> None:
+    """Count what one MODEL costs (zoo:name, or the path of a manifest or model file). No weights are needed."""
+    from zoolens.graph.cost import cost
+
+    structure = _structure(model, size, store)
+    total = cost(structure.graph)
+    counts = _counts(structure) if counters else []
+    if as_json:
+        click.echo(json.dumps(_as_data(structure, total, counts, layers=layers), indent=2, ensure_ascii=False))
+        return
+    for line in _totals(structure, total):
+        click.echo(line)
+    if layers:
+        click.echo()
+        _print_layers(total)
+    if counters:
+        click.echo()
+        _print_counters(total, counts, _claims(structure))
+
+
+def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> Structure:
+    from zoolens.cli.bars import Bars
+    from zoolens.graph.structure import structure_of
+
+    with Bars() as bars:
+        found = structure_of(model, size=size, store=store, progress=bars)
+    if len(found) != 1:
+        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
+    _ = found[0].graph  # what has none says why, here
+    return found[0]
+
+
+def _counts(structure: Structure) -> list[Count]:
+    from zoolens.cli.bars import Bars
+    from zoolens.graph.counters.running import run_counters
+
+    assert structure.source is not None  # it has a graph
+    with Bars() as bars:
+        bars.begin(structure.ref, "running counters", None)
+        try:
+            return run_counters(structure.source)
+        finally:
+            bars.end()
+
+
+def _claims(structure: Structure) -> list[Claim]:
+    return [claim for claim in structure.entry.manifest.claims if claim.metric == "flops"]
+
+
+# --- totals
+
+
+def _totals(structure: Structure, total: Cost) -> Iterator[str]:
+    yield f"{structure.ref}{_at(structure)}"
+    yield f"MACs        {total.macs:,} ({count(total.macs)})"
+    yield f"FLOPs       {total.flops:,} ({count(total.flops)})"
+    yield f"parameters  {total.parameters:,} ({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
+    yield f"values      {figure(total.activation_bytes, 'B')} computed, at most {_peak(total)} at one time"
+    yield f"intensity   {total.intensity:.1f} FLOPs a byte moved"
+    yield from (_uncounted(name, times) for name, times in total.unknown.items())
+    yield CONVENTION
+
+
+def _at(structure: Structure) -> str:
+    inputs = ["×".join(map(str, node.shape)) for node in structure.graph.inputs]
+    return f", input {' and '.join(inputs)}" if inputs else ""
+
+
+def _peak(total: Cost) -> str:
+    return f"{figure(total.peak_bytes, 'B')} with the parameters"
+
+
+def _uncounted(name: str, times: int) -> str:
+    plural = "operator" if times == 1 else "operators"
+    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted"
+
+
+# --- layers
+
+
+def _print_layers(total: Cost) -> None:
+    columns = (
+        Column("layer", keep=9),
+        Column("op", keep=7),
+        Column("output", keep=3),
+        Column("MACs", right=True, keep=8),
+        Column("share", right=True, keep=6),
+        Column("FLOPs", right=True, keep=4),
+        Column("parameters", right=True, keep=5),
+        Column("intensity", right=True, keep=1),
+    )
+    print_table(columns, [_layer_row(layer, total.macs) for layer in total.layers if layer.flops or layer.parameters])
+
+
+def _layer_row(layer: Any, macs: int) -> tuple[str, ...]:
+    return (
+        shortened(layer.source or layer.name),
+        layer.op,
+        "×".join(map(str, layer.shape[1:])),
+        count(layer.macs) if layer.macs else "–",
+        f"{100 * layer.macs / macs:.1f} %" if layer.macs else "–",
+        count(layer.flops),
+        count(layer.parameters) if layer.parameters else "–",
+        f"{layer.intensity:.1f}",
+    )
+
+
+def shortened(name: str) -> str:
+    """A long name without its middle: its beginning tells where, its end what."""
+    if len(name) <= _LONGEST:
+        return name
+    half = (_LONGEST - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
+# --- counters
+
+
+def _print_counters(total: Cost, counts: Sequence[Count], claims: Sequence[Claim]) -> None:
+    console = make_console()
+    columns = (Column("counter", keep=9), Column("says", right=True, keep=8), Column("of our MACs", right=True, keep=7))
+    print_table(columns, list(_counter_rows(total, counts, claims)))
+    console.print()
+    for one in counts:
+        if one.value is not None:
+            console.print(plain(f"{one.counter.name}: {explained(one)}"))
+    for line in _silent(counts):
+        console.print(f"[dim]{plain(line)}[/]")
+
+
+def _counter_rows(total: Cost, counts: Sequence[Count], claims: Sequence[Claim]) -> Iterator[tuple[str, ...]]:
+    yield "zoolens, MACs", f"{total.macs:,}", "1"
+    yield "zoolens, FLOPs", f"{total.flops:,}", _ratio(total.flops, total)
+    for claim in claims:
+        yield f"claim: {claim.source} ({claim.unit or 'no unit'})", f"{claim.value:,.0f}", _ratio(claim.value, total)
+    for one in counts:
+        if one.value is not None:
+            yield f"{one.counter.name} {one.counter.version}", f"{one.value:,.0f}", _ratio(one.value, total)
+
+
+def _ratio(value: float, total: Cost) -> str:
+    return f"{value / total.macs:.3f}" if total.macs else "–"
+
+
+def explained(one: Count) -> str:
+    """Our MACs and the terms that make the difference, largest first, and what no term explains."""
+    terms = sorted(one.differences.items(), key=lambda item: -abs(item[1]))
+    parts = [f"{_signed(amount)} {term}" for term, amount in terms]
+    if one.residual:
+        parts.append(f"{_signed(one.residual)} that no rule explains")
+    return f"MACs {', '.join(parts)}" if parts else "the same as our MACs"
+
+
+def _signed(amount: float) -> str:
+    return f"{'−' if amount < 0 else '+'} {count(abs(amount))}"
+
+
+def _silent(counts: Sequence[Count]) -> Iterator[str]:
+    """Why the other counters say nothing."""
+    others: dict[str, list[str]] = {}
+    for one in counts:
+        if one.value is None and one.counter.version is not None:
+            others.setdefault(one.reason or "says nothing", []).append(one.counter.name)
+    yield from (f"{', '.join(names)}: {reason}." for reason, names in others.items())
+    absent = dict.fromkeys(one.counter.distribution for one in counts if one.counter.version is None)
+    if absent:
+        yield f"Not installed: {', '.join(absent)}. Get them with: pip install 'zoolens[counters]'"
+
+
+# --- JSON
+
+
+def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "model": structure.ref,
+        "inputs": [list(node.shape) for node in structure.graph.inputs],
+        "convention": CONVENTION,
+        "macs": total.macs,
+        "flops": total.flops,
+        "parameters": total.parameters,
+        "parameter_bytes": total.parameter_bytes,
+        "activation_bytes": total.activation_bytes,
+        "peak_bytes": total.peak_bytes,
+        "intensity": total.intensity,
+        "unknown": dict(total.unknown),
+    }
+    if layers:
+        data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]
+    if counts:
+        data["claims"] = [claim.model_dump() for claim in _claims(structure)]
+        data["counters"] = [_count_data(one, total.macs) for one in counts]
+    return data
+
+
+def _layer_data(layer: Any) -> dict[str, Any]:
+    names = ("source", "op", "shape", "macs", "flops", "parameters", "output_bytes", "moved_bytes", "intensity")
+    return {name: getattr(layer, name) for name in names}
+
+
+def _count_data(one: Count, macs: int) -> dict[str, Any]:
+    known = one.value is not None
+    return {
+        "counter": one.counter.name,
+        "version": one.counter.version,
+        "value": one.value,
+        "ratio": one.value / macs if one.value is not None and macs else None,
+        "terms": dict(one.terms) if known else None,
+        "residual": one.residual if known else None,
+        "reason": one.reason,
+    }

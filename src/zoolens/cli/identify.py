@@ -1,0 +1,83 @@
+"""`zoolens identify FILE_OR_MODEL`: what a network is by structure, whatever it is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.audit.identification import Identification
+    from zoolens.graph.identity import Match
+    from zoolens.graph.structure import Structure
+
+
+class NameContradicted(ZoolensError):
+    """The name of a model says one thing, its structure another."""
+
+
+@click.command()
+@click.argument("model", metavar="FILE_OR_MODEL")
+@click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
+@click.option("--size", type=click.IntRange(1), default=None, help="Image size, where the file leaves it open.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def command(model: str, shown: int, size: int | None, store: str | None, as_json: bool) -> None:
+    """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
+
+    Exits with 1 when the name of the file or model says something else than its structure.
+    """
+    from zoolens.audit.identification import identify, stored
+    from zoolens.graph.structure import structure_of
+    from zoolens.store.store import borrowed_store
+
+    with borrowed_store(store) as opened:
+        found = structure_of(model, store=opened, size=size)
+        if len(found) != 1:
+            raise ZoolensError(f"{model} names {len(found)} models.", hint="Name one.")
+        graph = found[0].graph
+        further = list(stored(opened, besides=_own_refs(found[0])))
+    result = identify(graph, _subject(found[0], model), names=_names(found[0], model), n=shown, further=further)
+    (_print_json if as_json else _print)(result)
+    if result.contradiction:
+        raise NameContradicted(result.contradiction)
+
+
+def _subject(found: Structure, model: str) -> str:
+    return Path(model).name if Path(model).is_file() else found.entry.ref
+
+
+def _own_refs(found: Structure) -> list[str]:
+    refs = [found.entry.ref, found.source.ref if found.source else ""]
+    return [ref.partition("@")[0] for ref in refs]
+
+
+def _names(found: Structure, model: str) -> list[str]:
+    """What it is called: the file's name, the manifest's, the architecture that its zoo puts it under."""
+    manifest = found.entry.manifest
+    claimed = str(manifest.attributes.get("architecture") or "")
+    return [Path(model).name if Path(model).is_file() else "", manifest.name, claimed]
+
+
+def _print_json(result: Identification) -> None:
+    import json
+
+    click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+
+
+def _print(result: Identification) -> None:
+    console = make_console()
+    console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
+    columns = [Column("network", keep=9), Column("likeness", right=True, keep=8), Column("this has", keep=5)]
+    print_table(columns, [_row(match) for match in result.matches])
+
+
+def _row(match: Match) -> list[str]:
+    from zoolens.graph.identity import NEAR
+
+    told = "; ".join(match.differences) if match.similarity >= NEAR else "–"
+    return [match.ref, f"{100 * match.similarity:.0f} %", "the same structure" if match.exact else told]

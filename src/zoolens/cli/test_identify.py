@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from importlib import util
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.identify import NameContradicted, command
+
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[3].parent / "shared" / "assets")
+
+
+@pytest.fixture
+def identify(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    return lambda *arguments: CliRunner().invoke(command, [*map(str, arguments)])
+
+
+@pytest.fixture
+def light_squeezenet():
+    spec = util.find_spec("onnx")
+    if spec is None or spec.origin is None:
+        pytest.skip("the onnx package, which ships this graph, is not installed")
+    return Path(spec.origin).parent / "backend/test/data/light/light_squeezenet.onnx"
+
+
+def asset(path):
+    if not (ASSETS / path).is_file():
+        pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {ASSETS / path}; set ZOOLENS_ASSETS to test against them")
+    return ASSETS / path
+
+
+def test_a_squeezenet_1_0_that_is_a_1_1_is_caught(identify, light_squeezenet, tmp_path):
+    wrong = tmp_path / "squeezenet1.0.onnx"
+    shutil.copy(light_squeezenet, wrong)
+    result = identify(wrong)
+    assert isinstance(result.exception, NameContradicted)
+    assert result.exception.exit_code == 1
+    assert str(result.exception).startswith("squeezenet1.0.onnx is a SqueezeNet 1.1: its structure equals")
+    right = tmp_path / "squeezenet1.1.onnx"
+    wrong.rename(right)
+    assert identify(right).exit_code == 0
+
+
+def test_everything_is_there_as_json(identify, light_squeezenet, tmp_path):
+    copy = tmp_path / "network.onnx"
+    shutil.copy(light_squeezenet, copy)
+    found = json.loads(identify(copy, "--json", "-n", "2").stdout)
+    assert (found["architecture"], found["name"], found["exact"]) == ("squeezenet1_1", "SqueezeNet 1.1", True)
+    assert found["claimed"] is None
+    assert found["contradiction"] is None
+    assert {match["zoo"] for match in found["matches"] if match["exact"]} >= {"paper", "torchvision", "onnx"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("imagenet/tflite/coral_mobilenet_v1_0.25_128_quant.tflite", "a MobileNet v1, width 0.25"),
+        ("imagenet/tflite/stm_mobilenet_v2_0.35_224_int8.tflite", "a MobileNet v2, width 0.35"),
+        ("imagenet/tflite/tflm_mobilenet_v2_torch_int8_nchw.tflite", "a MobileNet v2"),
+        ("imagenet/tflite/efficientnet_lite0_int8.tflite", "efficientnet_lite0"),
+        ("imagenet/onnx/shufflenet-v2-12-int8.onnx", "a ShuffleNet v2 1.0"),
+        ("imagenet/caffe/squeezenet_v1.1.deploy.prototxt", "a SqueezeNet 1.1"),
+        ("cifar10/mlperf_tiny/pretrainedResnet_quant.tflite", "ResNet-8"),
+    ],
+)
+def test_quantised_files_with_folded_norms_are_named(identify, path, name):
+    result = identify(asset(path))
+    assert result.exit_code == 0, result.output
+    assert name in result.output.splitlines()[0]
+    assert "equals" in result.output.splitlines()[0]
+
+
+def test_a_network_of_its_own_is_near_nothing(identify):
+    result = identify(asset("cifar10/samplenet/samplenet.onnx"))
+    assert result.exit_code == 0
+    assert "nothing near; the nearest is" in result.output

@@ -1,0 +1,1 @@
+"""Libraries other than Pillow that turn an encoded image into pixels."""

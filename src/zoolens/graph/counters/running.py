@@ -1,0 +1,126 @@
+"""Runs the installed counters on one model, in a process of their own, and sets what they say beside our count."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens import plugins
+from zoolens.graph.counters.base import KINDS, Counter
+from zoolens.graph.counters.subjects import Subject
+from zoolens.graph.counters.terms import MACS
+from zoolens.graph.sources import Source
+
+TIMEOUT: Final = 600.0  # seconds for all counters of one model
+_QUIET: Final = {
+    "OMP_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "KERAS_BACKEND": "tensorflow",  # whose profiler is one of the counters
+}
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one counter says, explained: its terms add up to the value but for the residual. Or why it says nothing."""
+
+    counter: Counter
+    value: float | None = None
+    terms: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def residual(self) -> float:
+        return 0.0 if self.value is None else self.value - sum(self.terms.values())
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """What makes it differ from our multiply-accumulates."""
+        return {term: amount for term, amount in self.terms.items() if term != MACS}
+
+
+def all_counters() -> list[Counter]:
+    """Those of this package and of plug-ins."""
+    return [plugins.load(plugins.COUNTERS, name) for name in plugins.names(plugins.COUNTERS)]
+
+
+def run_counters(source: Source, counters: Sequence[Counter] | None = None) -> list[Count]:
+    """Every counter that can look at the model and is installed is run; the others say why not."""
+    chosen = all_counters() if counters is None else list(counters)
+    subject = Subject(source.plugin, source.request)
+    fitting = [one for one in chosen if one.version and one.kind == subject.kind]
+    found = {one.name: count for one, count in zip(fitting, _counted(source, fitting), strict=True)}
+    return [found.get(one.name) or Count(one, reason=_why_not(one)) for one in chosen]
+
+
+def _why_not(counter: Counter) -> str:
+    return f"counts {KINDS.get(counter.kind, counter.kind)} only" if counter.version else "not installed"
+
+
+def _counted(source: Source, counters: Sequence[Counter]) -> Iterator[Count]:
+    """A counter that takes the process with it is a reason of its own; the others are run in a new one."""
+    left = list(counters)
+    while left:
+        lines, trouble = _run(source, left)
+        for counter, told in zip(left, lines, strict=False):
+            yield Count(counter, told.get("value"), told.get("terms", {}), told.get("error"))
+        left = left[len(lines) :]
+        if left:
+            yield Count(left.pop(0), reason=trouble)
+
+
+def _run(source: Source, counters: Sequence[Counter]) -> tuple[list[dict[str, Any]], str]:
+    """The answers, as far as they came, and what became of the process."""
+    with tempfile.TemporaryDirectory(prefix="zoolens-count-") as name:
+        folder = Path(name)
+        (folder / "job.json").write_text(json.dumps(_job(source, counters)), encoding="utf-8")
+        (folder / "results").touch()
+        trouble = _process(folder)
+        lines = (folder / "results").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines], trouble
+
+
+def _process(folder: Path) -> str:
+    command = [sys.executable, "-P", "-m", "zoolens.graph.counters.worker", "job.json", "results"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **_QUIET},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"took more than {TIMEOUT:g} s"
+    words = done.stderr.decode(errors="replace").strip().splitlines()
+    return f"its process ended with code {done.returncode}{f': {words[-1][:200]}' if words else ''}"
+
+
+def _job(source: Source, counters: Sequence[Counter]) -> dict[str, Any]:
+    request = source.request
+    return {
+        "plugin": source.plugin,
+        "importer": source.point,
+        "request": {
+            "subject": request.subject,
+            "size": request.size,
+            "arguments": dict(request.arguments),
+            "files": dict(request.files),
+        },
+        "counters": [_point(counter) for counter in counters],
+    }
+
+
+def _point(counter: Counter) -> str:
+    """Where the other process finds it."""
+    registered = plugins.registered(plugins.COUNTERS)
+    return registered[counter.name].value

@@ -1,0 +1,142 @@
+"""What the handlers of Keras layers and operations share: the values so far, and how a tensor becomes a parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.model import Array, Parameter, Shape
+
+Arrange = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Stands in a call's arguments where a symbolic tensor stood: the name of the value in our graph."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer or operation: its arguments with `Ref`s, and the shapes of its outputs (batch 1)."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shapes: tuple[Shape, ...]
+    source: str
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Names of all tensors among the arguments, in order."""
+        return tuple(_refs((self.args, list(self.kwargs.values()))))
+
+    @property
+    def value(self) -> str:
+        return self.values[0]
+
+    @property
+    def shape(self) -> Shape:
+        return self.shapes[0]
+
+    def argument(self, position: int, keyword: str, default: Any = None) -> Any:
+        return self.args[position] if position < len(self.args) else self.kwargs.get(keyword, default)
+
+
+def _refs(tree: Any) -> list[str]:
+    if isinstance(tree, Ref):
+        return [tree.name]
+    if isinstance(tree, list | tuple):
+        return [name for item in tree for name in _refs(item)]
+    return [name for item in tree.values() for name in _refs(item)] if isinstance(tree, dict) else []
+
+
+@dataclass
+class Walk:
+    """The graph under construction. `keys` names every variable once, also where two layers share a path."""
+
+    builder: GraphBuilder
+    channels_last: bool = True
+    keys: dict[int, str] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+
+    def shape(self, value: str) -> Shape:
+        return self.builder.shapes[value]
+
+    def add(self, op: str, call: Call, *, shape: Sequence[int] | None = None, **options: Any) -> str:
+        """One node of a call; `inputs` defaults to the call's tensors, `shape` to its first output's."""
+        inputs = options.pop("inputs", None) or call.values
+        return self.builder.add(op, inputs, call.shape if shape is None else shape, source=call.source, **options)
+
+    def unknown(self, call: Call, name: str = "") -> str:
+        """What no handler knows: its learned tensors are counted, its arithmetic is not, and both are said."""
+        tensors = [self.parameter("value", one) for one in getattr(call.target, "weights", ())]
+        return self.add("unknown", call, parameters=tensors, source_op=name or type(call.target).__name__)
+
+    def parameter(self, role: str, variable: Any, arrange: Arrange | None = None) -> Parameter:
+        """A Keras variable as a parameter; `arrange` turns its values into the shared layout."""
+        key = self._key(variable)
+        shape = tuple(int(extent) for extent in variable.shape)
+        if not self.builder.keep_weights:
+            return self.builder.parameter(role, shape if arrange is None else arranged(shape, arrange), key)
+        values = self.values(variable)
+        values = values if arrange is None else np.ascontiguousarray(arrange(values))
+        return self.builder.parameter(role, values.shape, key, values)
+
+    def values(self, variable: Any) -> Array:
+        import keras
+
+        return np.asarray(keras.ops.convert_to_numpy(variable.value), dtype=np.float32)
+
+    def optional(self, roles: dict[str, Any]) -> list[Parameter]:
+        """Parameters of the variables that are there."""
+        return [self.parameter(role, variable) for role, variable in roles.items() if variable is not None]
+
+    def constant(self, role: str, values: Array, key: str) -> Parameter:
+        return self.builder.parameter(role, values.shape, key, values.astype(np.float32))
+
+    def _key(self, variable: Any) -> str:
+        known = self.keys.get(id(variable))
+        if known is None:
+            path = variable.path
+            known = path if path not in self.paths else f"{path}#{len(self.keys)}"
+            self.paths.add(path)
+            self.keys[id(variable)] = known
+        return known
+
+
+def arranged(shape: Shape, arrange: Arrange) -> Shape:
+    """The shape that `arrange` gives: tried on one broadcast zero, which takes no memory however large it looks."""
+    return arrange(np.broadcast_to(np.float32(0), shape)).shape
+
+
+def axes_name(rank: int, channels_last: bool) -> str:
+    """The meaning of the axes of a map with `rank` axes: NHWC, NCW, … or NC."""
+    spatial = {2: "", 3: "W", 4: "HW", 5: "DHW"}.get(rank)
+    if spatial is None:
+        return ""
+    return f"N{spatial}C" if channels_last else f"NC{spatial}"
+
+
+def spatial(shape: Shape, channels_last: bool) -> Shape:
+    return shape[1:-1] if channels_last else shape[2:]
+
+
+def positive(axis: int, rank: int) -> int:
+    return int(axis) % rank
+
+
+def scalar_of(value: Any) -> float | None:
+    """A number, or None where it is none or a tensor of several."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return float(array.reshape(())) if array.size == 1 else None

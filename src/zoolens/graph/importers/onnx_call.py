@@ -1,0 +1,64 @@
+"""One ONNX node while it is translated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers import translation
+from zoolens.graph.importers.constants import Constant
+from zoolens.graph.model import Shape, check_shape
+from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor
+from zoolens.runtimes.onnxvalues import array, attributes
+
+SPATIAL_AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@dataclass
+class Translation(translation.Translation):
+    folder: Path = Path()
+    opset: int = 9
+    computed: int = 0  # numbers that constants were computed to
+    specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
+
+    def constant(self, tensor: OnnxTensor, name: str) -> Constant:
+        check_shape(tensor.shape, name, self.builder.name)
+        return Constant(tensor.shape, tensor.dtype, name, lambda: array(tensor, self.folder))
+
+
+class Call(translation.Call):
+    state: Translation
+
+    def __init__(self, node: OnnxNode, state: Translation) -> None:
+        self.node, self.state = node, state
+        self.kind = node.op if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op}"
+        self.inputs, self.outputs = node.inputs, node.outputs
+        self.source = node.name or (node.outputs[0] if node.outputs else node.op)
+        self.attributes: dict[str, Any] = attributes(node)
+
+    @property
+    def opset(self) -> int:
+        return self.state.opset
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute of the type of its default, or None; ModelError where the file has another type there."""
+        value = self.attributes.get(name, default)
+        wanted = (int, float) if isinstance(default, float) else type(default)
+        if value is not None and default is not None and not isinstance(value, wanted):
+            raise ModelError(f"The attribute {name!r} of {self.source[:60]!r} is not what {self.kind[:40]} takes.")
+        return value
+
+    def integers(self, name: str) -> list[int] | None:
+        value = self.attributes.get(name)
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, int) for one in value)):
+            raise ModelError(f"The attribute {name!r} of {self.source[:60]!r} is not a list of whole numbers.")
+        return value
+
+    def declared(self, output: int) -> Shape | None:
+        spec = self.state.specs.get(self.outputs[output]) if output < len(self.outputs) else None
+        if spec is None or None in spec.shape[1:]:
+            return None
+        return tuple(extent or 1 for extent in spec.shape)

@@ -1,0 +1,139 @@
+"""Walks a tf.Graph with static shapes: no session, no initialised variable, no eager tensor.
+
+Operations that depend on the input become nodes. What else they use is a variable (behind its reads, casts and
+identities), or a number TensorFlow can tell without running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.importers.seeded_values import seeded_values
+from zoolens.graph.model import Array, Parameter, Shape
+
+Arrange = Callable[[Array], Array]
+_TRANSPARENT: Final = frozenset({"Identity", "ReadVariableOp", "Cast", "StopGradient", "Enter", "Snapshot"})
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+    shape: Shape
+
+
+@dataclass
+class Walk:
+    """The graph under construction. `names` has our value for every tensor that depends on the input."""
+
+    builder: GraphBuilder
+    captured: Mapping[str, Variable] = field(default_factory=dict)  # of a function: by the placeholder's name
+    names: dict[str, str] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
+
+    def fed(self, tensor: Any) -> bool:
+        return tensor.name in self.names
+
+    def variable(self, tensor: Any) -> Variable | None:
+        """The variable whose value this tensor is, or None."""
+        operation = tensor.op
+        while operation.type in _TRANSPARENT:
+            operation = operation.inputs[0].op
+        if operation.type in ("VarHandleOp", "VariableV2"):
+            extents = [int(axis.size) for axis in operation.get_attr("shape").dim]
+            return Variable(operation.name, tuple(extents))
+        return self.captured.get(operation.name)
+
+    def parameter(self, role: str, variable: Variable, arrange: Arrange | None = None) -> Parameter:
+        shape = variable.shape
+        if not self.builder.keep_weights:
+            shown = arrange(np.broadcast_to(np.float32(0), shape)).shape if arrange else shape
+            return self.builder.parameter(role, shown, variable.name)
+        values = seeded_values(variable.name, shape)
+        values = values if arrange is None else np.ascontiguousarray(arrange(values))
+        return self.builder.parameter(role, values.shape, variable.name, values)
+
+    def constant_parameter(self, role: str, values: Array, key: str) -> Parameter:
+        return self.builder.parameter(role, values.shape, key, values.astype(np.float32))
+
+    def value(self, tensor: Any) -> str:
+        """Our value for a tensor: made before, or a learned or constant tensor that becomes a node now."""
+        if tensor.name not in self.names:
+            self.names[tensor.name] = self._leaf(tensor)
+        return self.names[tensor.name]
+
+    def _leaf(self, tensor: Any) -> str:
+        variable = self.variable(tensor)
+        if variable is not None:
+            found = self.parameter("value", variable)
+            return self.builder.add("parameter", (), found.shape, source=variable.name, parameters=[found])
+        known = constant(tensor)
+        if known is None:
+            return self.builder.unknown(tensor.op.type, (), static_shape(tensor), source=tensor.op.name)
+        key = f"{tensor.op.name}/constant"
+        values = self.builder.parameter("value", known.shape, key, known)
+        small = _tuples(known.tolist()) if known.size <= 16 else None
+        return self.builder.add("constant", (), known.shape, source=tensor.op.name, parameters=[values], value=small)
+
+    def with_bias(self, value: str, bias: Parameter) -> bool:
+        """Give the convolution or dense layer that made `value` its bias, unless it has one or others see it bare."""
+        at = next((i for i in range(len(self.builder.nodes) - 1, -1, -1) if self.builder.nodes[i].name == value), None)
+        if at is None or self.users.get(value, 0) > 1:
+            return False
+        node = self.builder.nodes[at]
+        if node.op not in ("conv", "dense") or node.parameter("bias") is not None:
+            return False
+        self.builder.nodes[at] = replace(node, parameters=(*node.parameters, bias))
+        return True
+
+
+def _tuples(tree: Any) -> Any:
+    return tuple(_tuples(item) for item in tree) if isinstance(tree, list) else tree
+
+
+def constant(tensor: Any) -> Array | None:
+    """The value of a tensor that no input changes, if TensorFlow can tell it from the graph alone."""
+    import tensorflow as tf
+
+    found = tf.get_static_value(tensor)
+    return None if found is None else np.asarray(found)
+
+
+def integers(tensor: Any) -> list[int]:
+    """The constant integers an operator is given as a tensor: axes, permutations, pads."""
+    found = constant(tensor)
+    if found is None:
+        raise ModelError(f"{tensor.op.name[:60]!r} is only known when the graph runs; a fixed number was expected.")
+    return [int(item) for item in found.ravel()]
+
+
+def static_shape(tensor: Any) -> Shape:
+    if not tensor.shape.is_fully_defined():
+        raise ModelError(
+            f"The shape of {tensor.name[:60]!r} is only known when the graph runs.", hint="Give an input size."
+        )
+    return tuple(int(extent) for extent in tensor.shape)
+
+
+def scope(operation: Any) -> str:
+    """Where an operation was made: the layer's name, without the operator's own."""
+    place, _, own = str(operation.name).rpartition("/")
+    return place or own
+
+
+def needed_operations(outputs: Iterable[Any], stop: Sequence[Any]) -> set[Any]:
+    """Every operation that an output depends on."""
+    found: set[Any] = set()
+    waiting = [tensor.op for tensor in outputs]
+    while waiting:
+        operation = waiting.pop()
+        if operation not in found:
+            found.add(operation)
+            if operation not in stop:
+                waiting.extend(tensor.op for tensor in operation.inputs)
+    return found

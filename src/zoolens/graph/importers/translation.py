@@ -1,0 +1,223 @@
+"""The state of one import of a file, and what every operator of it needs to become nodes.
+
+Importers of files derive from both: `Translation` knows which tensors are made and how, `Call` is one operator with
+its inputs at hand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.importers.constants import Constant, Tensor, computed
+from zoolens.graph.model import Array, Node, Parameter, Shape, Value, check_shape
+from zoolens.graph.shapes import filled, output_shape
+
+_SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
+
+
+class Dynamic(Exception):
+    """A setting of an operator is computed while the network runs: its shape cannot be known."""
+
+
+@dataclass
+class Translation:
+    builder: GraphBuilder
+    uses: Counter[str]  # how often each tensor of the file is used
+    batch: int | None = None  # the file's own fixed batch size, where it is not 1
+    values: dict[str, Tensor] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)  # of nodes in the builder
+    live: dict[str, str] = field(default_factory=dict)  # constants that were needed as nodes
+    tops: dict[str, float] = field(default_factory=dict)  # ReLUs that quantising implies, and where it cuts them
+
+    def add(self, op: str, inputs: Iterable[str], shape: Shape, **details: Any) -> str:
+        check_shape(shape, details.get("source") or op, self.builder.name)
+        name = self.builder.add(op, inputs, shape, **details)
+        self.positions[name] = len(self.builder.nodes) - 1
+        return name
+
+    def node(self, name: str) -> Node:
+        return self.builder.nodes[self.positions[name]]
+
+    def amend(self, name: str, **changes: Any) -> None:
+        """Change a node that was already made, such as by the bias that the source adds after it."""
+        self.builder.nodes[self.positions[name]] = replace(self.node(name), **changes)
+
+    def materialised(self, constant: Constant) -> str:
+        """A constant as a node: learned if it is of real numbers, else a plain constant."""
+        if constant.key not in self.live:
+            self.live[constant.key] = self._leaf(constant)
+        return self.live[constant.key]
+
+    def _leaf(self, constant: Constant) -> str:
+        learned = constant.is_float and constant.learned and constant.size > 1
+        if constant.size > _SHOWN or learned:
+            parameter, op = self.parameter("value", constant), "parameter" if learned else "constant"
+            return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))
+        value = tuples(constant.values().tolist())
+        return self.add("constant", (), constant.shape, source=constant.key, value=value)
+
+    def parameter(self, role: str, constant: Constant) -> Parameter:
+        values = _as_float(constant) if self.builder.keep_weights else None
+        if values is not None and values.shape != constant.shape:
+            raise ModelError(f"The values of {constant.key[:60]!r} do not have its shape.")
+        return self.builder.parameter(role, constant.shape, constant.key, values)
+
+    def reshaped(self, shape: Shape, target: Sequence[int], *, zero_copies: bool = False) -> Shape:
+        """What a reshape to `target` makes of a shape. A file made for a batch of 10 may say 10; here it is 1."""
+        if self.batch is not None and target and target[0] == self.batch and shape[:1] == (1,):
+            target = [1, *target[1:]]
+        return filled(target, shape, zero_copies=zero_copies)
+
+
+@contextmanager
+def damage_at(call: Call) -> Iterator[None]:
+    """Files are not trusted: what does not fit together at one operator becomes one sentence that names it."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except Dynamic:
+        call.unknown("whose shape is computed")
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error) as error:
+        raise ModelError(
+            f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
+        ) from error
+
+
+def _as_float(constant: Constant) -> Array:
+    values = constant.load()
+    return values if values.dtype in (np.float32, np.int64, np.bool_) else values.astype(np.float32)
+
+
+def tuples(value: Any) -> Value:
+    return tuple(tuples(one) for one in value) if isinstance(value, list) else value
+
+
+class Call:
+    """One operator while it is translated. `inputs` and `outputs` are keys of `state.values`; "" is left out."""
+
+    state: Translation
+    kind: str  # what the format calls the operator
+    source: str  # what the file calls it
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def label(self, output: int) -> str | None:
+        """How a node that makes this output is called."""
+        return self.outputs[output] if output < len(self.outputs) else None
+
+    # --- inputs
+
+    def given(self, position: int) -> Tensor | None:
+        """An input; None where it is left out."""
+        if not 0 <= position < len(self.inputs) or not self.inputs[position]:
+            return None
+        return self.state.values[self.inputs[position]]
+
+    def needed(self, position: int) -> Tensor:
+        value = self.given(position)
+        if value is None:
+            raise ModelError(f"{self.source[:60]!r} ({self.kind[:40]}) lacks its input {position + 1}.")
+        return value
+
+    def live(self, position: int) -> str:
+        """An input as a node."""
+        value = self.needed(position)
+        return value if isinstance(value, str) else self.state.materialised(value)
+
+    def constant(self, position: int) -> Constant | None:
+        value = self.given(position)
+        return value if isinstance(value, Constant) else None
+
+    def setting(self, position: int) -> Array | None:
+        """The values of an input that must be known; None where it is left out, Dynamic where it is computed."""
+        value = self.given(position)
+        if isinstance(value, str):
+            raise Dynamic
+        return None if value is None else value.values()
+
+    def whole(self, position: int) -> list[int] | None:
+        value = self.setting(position)
+        return None if value is None else [int(one) for one in value.ravel()]
+
+    def shape(self, position: int) -> Shape:
+        value = self.needed(position)
+        return self.state.builder.shapes[value] if isinstance(value, str) else value.shape
+
+    def axis(self, value: int, rank: int) -> int:
+        if not -rank <= value < rank:
+            raise ModelError(f"{self.source[:60]!r} works on axis {value} of a value with {rank} axes.")
+        return value % rank
+
+    # --- outputs
+
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        *,
+        shape: Shape | None = None,
+        parameters: Sequence[Parameter] = (),
+        axes: str | tuple[int, ...] = "",
+        output: int = 0,
+        **settings: Value,
+    ) -> str:
+        """A further node for this call, named after one of its outputs; its shape is worked out unless given."""
+        known = {key: value for key, value in settings.items() if value is not None}
+        if shape is None:
+            shapes = [self.state.builder.shapes[name] for name in inputs]
+            layout = axes if isinstance(axes, str) else ""
+            shape = self._worked_out(op, shapes, {**known, "axes": axes}, parameters, layout)
+        details: dict[str, Any] = {"source": self.source, "parameters": parameters, "axes": axes}
+        return self.state.add(op, inputs, shape, name=self.label(output), **details, **known)
+
+    def _worked_out(self, op: str, shapes: Sequence[Shape], *rest: Any) -> Shape:
+        try:
+            return output_shape(op, shapes, *rest)
+        except ModelError as error:
+            raise ModelError(f"At {self.source[:60]!r} ({self.kind[:40]}): {error.message}") from error
+
+    def answer(self, *values: Tensor) -> None:
+        """What the outputs are, in order; those that are left out are known to nobody."""
+        for name, value in zip(self.outputs, values, strict=False):
+            if name:
+                self.state.values[name] = value
+
+    def emit(self, op: str, inputs: Sequence[str], **details: Any) -> None:
+        self.answer(self.add(op, inputs, **details))
+
+    def fold(self, values: Array) -> None:
+        self.answer(computed(np.asarray(values), self.outputs[0]))
+
+    def unknown(self, why: str = "") -> None:
+        """An operator without a place in the vocabulary: named, with the shape the file gives or its input's."""
+        inputs = [value for name in self.inputs if isinstance(value := self.state.values.get(name), str)]
+        named = f"{self.kind} {why}".strip()[:120]
+        first = self.add("unknown", inputs, shape=self._shape_of(0), source_op=named)
+        further = [
+            self.add("output_of", (first,), shape=self._shape_of(i), output=i, index=i)
+            for i in range(1, len(self.outputs))
+        ]
+        self.answer(first, *further)
+
+    def check_answered(self) -> None:
+        """ModelError where an output that someone uses was not made."""
+        for name in self.outputs:
+            if name and name not in self.state.values and self.state.uses[name]:
+                raise ModelError(f"A further output of {self.source[:60]!r} ({self.kind[:40]}) is used, but not read.")
+
+    def declared(self, output: int) -> Shape | None:
+        """The shape that the file gives to an output, where it does."""
+        raise NotImplementedError
+
+    def _shape_of(self, output: int) -> Shape:
+        found = self.declared(output)
+        return found if found is not None else self.shape(0) if self.given(0) is not None else ()

@@ -1,0 +1,124 @@
+"""Activations that a source wrote out in arithmetic get their name.
+
+An activation is a function of one number. The arithmetic that leads to a value is followed back to where a single
+value remains, computed at a few points, and compared with the functions we have names for. So every spelling of
+hard-swish or GELU is found without a pattern for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.graph.model import Array, Graph, Node
+from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.reference_layers import Call
+from zoolens.graph.reference_ops import OPERATIONS
+
+_POINTS: Final = np.array(
+    [-30, -8.3, -4.1, -3.3, -2.1, -1, -0.4, -0.1, 0, 0.1, 0.3, 1, 1.9, 2.7, 3.5, 5.2, 6.5, 9.4, 30.0]
+)
+_ZERO, _TENTH, _ONE, _MINUS_ONE = (int(np.where(point == _POINTS)[0][0]) for point in (0, 0.1, 1, -1))
+
+_ROOTS: Final = ("mul", "div", "minimum", "maximum", "clip", "relu", "reciprocal", "log", "where")
+_INNER: Final = frozenset(
+    {"mul", "div", "add", "sub", "minimum", "maximum", "clip", "relu", "relu6", "sigmoid", "hard_sigmoid", "tanh",
+     "softplus", "erf", "exp", "neg", "pow", "square", "log", "reciprocal", "silu", "compare", "where"}
+)  # fmt: skip
+_LARGEST: Final = 12  # operations in one written-out activation
+
+_NAMED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("relu", {}), ("relu6", {}), ("silu", {}), ("hard_swish", {}), ("hard_sigmoid", {}), ("gelu", {}),
+    ("gelu", {"approximate": "tanh"}), ("gelu", {"approximate": "quick"}), ("mish", {}), ("sigmoid", {}),
+    ("softplus", {}),
+)  # fmt: skip
+
+
+def name_activations(graph: Graph) -> Graph:
+    return rewrite(graph, dict.fromkeys(_ROOTS, _named))
+
+
+def _value(node: Node, inputs: tuple[Array, ...]) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(OPERATIONS[node.op](Call(node, inputs, {}, "")), np.float64)
+
+
+def _at_points(op: str, attributes: dict[str, Any]) -> Array:
+    return _value(Node("", op, ("",), (), attributes), (_POINTS,))
+
+
+_TABLE: Final = tuple((op, attributes, _at_points(op, attributes)) for op, attributes in _NAMED)
+
+
+def _named(node: Node, editor: Editor) -> Node | str:
+    """A function with a name of its own, wherever it starts, comes before one that needs constants."""
+    curves = [(source, _follow(steps, source)) for source, steps in _functions_of_one(node, editor)]
+    named = ((source, _known(values)) for source, values in curves)
+    fitted = ((source, _fitted(values)) for source, values in reversed(curves))
+    for source, found in chain(named, fitted):
+        if found is not None:
+            op, attributes = found
+            same = op == node.op and node.inputs == (source,)
+            return node if same else replace(node, op=op, inputs=(source,), attributes=attributes)
+    return node
+
+
+def _functions_of_one(node: Node, editor: Editor) -> Iterator[tuple[str, list[Node]]]:
+    """Each value that the node is a function of alone, nearest first, with the steps from there."""
+    steps = [node]
+    frontier = set(node.inputs)
+    while frontier and len(steps) <= _LARGEST:
+        if len(frontier) == 1:
+            (source,) = frontier
+            if editor.maker(source).shape == node.shape:
+                yield source, steps[::-1]
+        latest = max(frontier, key=lambda name: editor.position[name])
+        inner = editor.maker(latest)
+        if inner.op not in _INNER or inner.shape != node.shape:
+            return
+        frontier.discard(latest)
+        frontier.update(inner.inputs)
+        steps.append(inner)
+
+
+def _follow(steps: list[Node], source: str) -> Array:
+    values = {source: _POINTS}
+    for step in steps:
+        values[step.name] = _value(step, tuple(values[name] for name in step.inputs))
+    return values[steps[-1].name]
+
+
+def _known(values: Array) -> tuple[str, dict[str, Any]] | None:
+    return next(((op, dict(attributes)) for op, attributes, expected in _TABLE if _alike(values, expected)), None)
+
+
+def _fitted(values: Array) -> tuple[str, dict[str, Any]] | None:
+    return next((found for found in _fits(values) if _alike(values, _at_points(*found))), None)
+
+
+def _fits(values: Array) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Activations with constants of their own, which a few points determine."""
+    if not np.isfinite(values).all():
+        return
+    slope = float(-values[_MINUS_ONE])
+    if 0 < slope < 1:
+        yield "leaky_relu", {"alpha": _rounded(slope)}
+    low, high = _rounded(float(values.min())), _rounded(float(values.max()))
+    if low < high < _POINTS[-1]:
+        yield "clip", {"low": low, "high": high}
+        alpha, beta = float(values[_TENTH] - values[_ZERO]) / 0.1, float(values[_ZERO])
+        yield "hard_sigmoid", {"alpha": _rounded(alpha), "beta": _rounded(beta)}
+
+
+def _rounded(number: float) -> float:
+    """Constants pass through float32: 0.2 and not 0.20000000298."""
+    return float(f"{number:.6g}")
+
+
+def _alike(a: Array, b: Array) -> bool:
+    """Constants may be rounded, but at zero a small floor, max(x, 1e-12), must not pass for max(x, 0)."""
+    return bool(np.allclose(a, b, rtol=1e-5, atol=1e-6) and np.isclose(a[_ZERO], b[_ZERO], rtol=1e-5, atol=0))

@@ -1,0 +1,105 @@
+"""From the raw graph of a source to the canonical one: the passes, in their order.
+
+Three stages. First the source's layout is left behind. Then small rewrites, of which one may open the way for another,
+run until nothing changes. Last, attributes and orders that mean nothing are settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.model import Graph, checked
+from zoolens.graph.passes.activations import name_activations
+from zoolens.graph.passes.attention import name_attention
+from zoolens.graph.passes.attributes import settle_attributes
+from zoolens.graph.passes.concats import flatten_concats
+from zoolens.graph.passes.constants import fold_constants, settle_leaves
+from zoolens.graph.passes.decomposed import restore_batch_norms
+from zoolens.graph.passes.dense import name_dense
+from zoolens.graph.passes.layout import unify_layout
+from zoolens.graph.passes.noise import remove_identities, remove_noise
+from zoolens.graph.passes.normalisations import name_normalisations
+from zoolens.graph.passes.norms import merge_norms, name_affines
+from zoolens.graph.passes.order import settle_order
+from zoolens.graph.passes.pads import merge_pads
+from zoolens.graph.passes.pools import unify_pools
+from zoolens.graph.passes.shuffle import fuse_shuffles
+from zoolens.graph.passes.tokens import unify_tokens
+from zoolens.graph.passes.vectors import shrink_maps
+
+_ROUNDS: Final = 8  # more than any network needs; a guard against two rewrites that undo each other
+
+
+@dataclass(frozen=True)
+class Pass:
+    name: str
+    apply: Callable[[Graph], Graph]
+
+
+LAYOUT: Final = (
+    Pass("identities", remove_identities),
+    Pass("shuffle", fuse_shuffles),
+    Pass("noise", remove_noise),
+    Pass("leaves", settle_leaves),
+    Pass("decomposed", restore_batch_norms),
+    Pass("layout", unify_layout),
+)
+REWRITES: Final = (
+    Pass("noise", remove_noise),
+    Pass("leaves", settle_leaves),
+    Pass("constants", fold_constants),
+    Pass("affines", name_affines),
+    Pass("activations", name_activations),
+    Pass("normalisations", name_normalisations),
+    Pass("dense", name_dense),
+    Pass("norms", merge_norms),
+    Pass("pads", merge_pads),
+    Pass("pools", unify_pools),
+    Pass("vectors", shrink_maps),
+    Pass("concats", flatten_concats),
+    Pass("tokens", unify_tokens),
+    Pass("attention", name_attention),
+)
+SETTLING: Final = (Pass("attributes", settle_attributes), Pass("order", settle_order))
+
+
+def canonical(graph: Graph) -> Graph:
+    """The form in which equal networks look equal; see the documentation of `graph` for what it promises."""
+    for _, graph in steps(graph):  # noqa: B007, B020
+        pass
+    return graph
+
+
+def steps(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """The graph after each pass that changed it, with the pass's name; the last is the canonical one."""
+    for one in LAYOUT:
+        graph = _applied(one, graph)
+        yield one.name, graph
+    for _ in range(_ROUNDS):
+        before = graph
+        for one in REWRITES:
+            after = _applied(one, graph)
+            if after is not graph:
+                yield one.name, after
+            graph = after
+        if graph == before:
+            break
+    for one in SETTLING:
+        graph = _applied(one, graph)
+        yield one.name, graph
+
+
+def _applied(one: Pass, graph: Graph) -> Graph:
+    try:
+        after = one.apply(graph)
+        return after if after is graph else checked(after)
+    except ModelError as error:
+        raise ModelError(f"The pass {one.name!r} cannot rewrite {graph.name}: {error.message}") from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The pass {one.name!r} cannot rewrite {graph.name}: {type(error).__name__} {error}.",
+            hint="Its importer gave a node without an attribute it must have.",
+        ) from error

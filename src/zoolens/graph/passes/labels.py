@@ -1,0 +1,103 @@
+"""What each axis of each value means, found by following the graph forwards and backwards from where it is known.
+
+Importers know it at operators that fix it (`Node.axes`). Everything between keeps, permutes or drops axes, so that a
+label spreads until nothing new is learned. The first label a value gets stays: where two would meet, `layout`
+puts a real transpose between them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.vocabulary import ACTIVATIONS, NOISE
+
+CANONICAL: Final = "NCDHW"
+
+# Output and inputs of one rank have the same axes in the same order.
+KEEPING: Final = (
+    ACTIVATIONS
+    | NOISE
+    | {"conv", "conv_transpose", "batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine", "lrn"}
+    | {"max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"}
+    | {"softmax", "log_softmax", "add", "sub", "mul", "div", "pow", "maximum", "minimum", "abs", "neg", "exp", "log"}
+    | {"sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal", "l2_normalize"}
+    | {"compare", "where", "concat", "slice", "pad", "expand", "channel_shuffle", "space_to_depth", "depth_to_space"}
+    | {"resize", "roll", "tile"}
+)
+REDUCING: Final = frozenset({"mean", "sum", "max", "min", "prod"})
+
+Labels = dict[str, str]
+
+
+def labels(graph: Graph) -> Labels:
+    """The axes of every value for which they are known, in its own order: {"conv1": "NHWC"}."""
+    found: Labels = {}
+    waiting: deque[str] = deque()
+
+    def learn(name: str, axes: str) -> None:
+        if name not in found and len(axes) == len(graph.by_name[name].shape) and set(axes) <= set(CANONICAL):
+            found[name] = axes
+            waiting.append(name)
+
+    for node in graph.nodes:
+        learn(node.name, node.axes)
+    for node in graph.nodes:
+        if node.axes and node.op in KEEPING:
+            for name in node.inputs:
+                learn(name, node.axes)
+    while waiting:
+        name = waiting.popleft()
+        for node in (graph.by_name[name], *graph.consumers[name]):
+            for other, axes in _spread(node, graph, found):
+                learn(other, axes)
+    return found
+
+
+def _spread(node: Node, graph: Graph, found: Labels) -> Iterator[tuple[str, str]]:
+    """What this node says about its output and inputs, given what is known of them."""
+    if not node.inputs:
+        return
+    if node.op in KEEPING or (node.op in REDUCING and node.get("keep", False)):
+        yield from _kept(node, graph, found)
+    elif node.op in REDUCING:
+        axes = found.get(node.inputs[0])
+        if axes:
+            yield node.name, "".join(label for axis, label in enumerate(axes) if axis not in node.get("axes"))
+    elif node.op == "transpose":
+        yield from _transposed(node, found)
+    elif node.op == "dense":
+        yield from _on_last_axis(node, found)
+
+
+def _kept(node: Node, graph: Graph, found: Labels) -> Iterator[tuple[str, str]]:
+    rank = len(node.shape)
+    peers = [name for name in (node.name, *node.inputs) if len(graph.by_name[name].shape) == rank]
+    axes = next((found[name] for name in peers if name in found), None)
+    if axes is not None:
+        for name in peers:
+            yield name, axes
+
+
+def _transposed(node: Node, found: Labels) -> Iterator[tuple[str, str]]:
+    perm, source = node.get("perm"), node.inputs[0]
+    if source in found:
+        yield node.name, "".join(found[source][axis] for axis in perm)
+    elif node.name in found:
+        axes = found[node.name]
+        yield source, "".join(axes[perm.index(axis)] for axis in range(len(perm)))
+
+
+def _on_last_axis(node: Node, found: Labels) -> Iterator[tuple[str, str]]:
+    """A dense layer on a map whose channels are last works on each place: the map stays a map."""
+    for known, other in ((node.inputs[0], node.name), (node.name, node.inputs[0])):
+        axes = found.get(known, "")
+        if axes.endswith("C"):
+            yield other, axes
+
+
+def canonical_order(axes: str) -> tuple[int, ...]:
+    """Which axis comes where when they are put in the order N, C, spatial."""
+    return tuple(sorted(range(len(axes)), key=lambda axis: CANONICAL.index(axes[axis])))

@@ -1,0 +1,88 @@
+"""Pads of zeros become the pads of the convolution or pool that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Final
+
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.passes.editing import Editor, rewrite
+
+_NEVER_NEGATIVE: Final = frozenset(
+    {"relu", "relu6", "sigmoid", "hard_sigmoid", "softmax", "softplus", "square", "abs", "exp", "sqrt"}
+)
+_KEEPS_SIGN: Final = frozenset(
+    {"max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool", "concat",
+     "slice", "channel_shuffle", "add", "mul", "reshape", "flatten", "transpose", "mean", "sum", "max", "lrn"}
+)  # fmt: skip
+_LOWEST: Final = -1e30  # what sources write for minus infinity
+
+
+def merge_pads(graph: Graph) -> Graph:
+    return _Pads().merged(graph)
+
+
+class _Pads:
+    def __init__(self) -> None:
+        self.never_negative: dict[str, bool] = {}
+
+    def merged(self, graph: Graph) -> Graph:
+        if not any(node.op == "pad" for node in graph.nodes):
+            return graph
+        self.never_negative = _never_negative(graph)
+        return rewrite(graph, {"conv": self._conv, "avg_pool": self._avg_pool, "max_pool": self._max_pool})
+
+    def _conv(self, node: Node, editor: Editor) -> Node | str:
+        pad = _spatial_pad(node, editor)
+        return _with_pads(node, pad) if pad is not None and pad.get("value", 0) == 0 else node
+
+    def _avg_pool(self, node: Node, editor: Editor) -> Node | str:
+        """The zeros of a pad node are in the mean, so its own padding may not be left out of it."""
+        pad = _spatial_pad(node, editor)
+        if pad is None or pad.get("value", 0) != 0 or (any(node.get("pads") or ()) and not node.get("count_pad")):
+            return node
+        return _with_pads(node, pad).with_attributes(count_pad=True)
+
+    def _max_pool(self, node: Node, editor: Editor) -> Node | str:
+        pad = _spatial_pad(node, editor)
+        if pad is None or node.get("pad_value") is not None:
+            return node
+        value = pad.get("value", 0)
+        if value <= _LOWEST or (value == 0 and self.never_negative.get(pad.inputs[0], False)):
+            return _with_pads(node, pad)
+        if any(node.get("pads") or ()) or value == inf:
+            return node
+        return _with_pads(node, pad).with_attributes(pad_value=float(value))
+
+
+def _spatial_pad(node: Node, editor: Editor) -> Node | None:
+    """The pad node before this one, if it pads with one value and only along spatial axes, and does not crop."""
+    pad = editor.made_by(node.inputs[0], "pad")
+    if pad is None or pad.get("mode", "constant") != "constant":
+        return None
+    pads, rank = pad.get("pads"), len(pad.shape)
+    elsewhere = (*pads[:2], *pads[rank : rank + 2])
+    return None if any(elsewhere) or min(pads) < 0 else pad
+
+
+def _with_pads(node: Node, pad: Node) -> Node:
+    pads, rank = pad.get("pads"), len(pad.shape)
+    outer = (*pads[2:rank], *pads[rank + 2 :])
+    own = node.get("pads") or (0,) * len(outer)
+    total = tuple(a + b for a, b in zip(outer, own, strict=True))
+    return replace(node.with_attributes(pads=total), inputs=pad.inputs)
+
+
+def _never_negative(graph: Graph) -> dict[str, bool]:
+    known: dict[str, bool] = {}
+    for node in graph.nodes:
+        if node.op == "clip":
+            known[node.name] = (node.get("low") if node.get("low") is not None else -inf) >= 0
+        elif node.op == "pad":
+            known[node.name] = known[node.inputs[0]] and node.get("value", 0) >= 0
+        elif node.op in _KEEPS_SIGN and node.get("scalar") is None:
+            known[node.name] = all(known[name] for name in node.inputs)
+        else:
+            known[node.name] = node.op in _NEVER_NEGATIVE
+    return known

@@ -1,0 +1,87 @@
+"""Computes a graph in numpy, raw or canonical: slow, plain, and independent of every framework.
+
+It is what canonicalisation is proved against. In a raw graph, `Node.axes` says where the channels are; where it is
+empty they are taken to be the second axis.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.model import Array, Graph, Node, Parameter
+from zoolens.graph.reference_layers import Call
+from zoolens.graph.reference_ops import OPERATIONS
+
+
+def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs by name, in the floating type of the inputs (float32 if they have none)."""
+    dtype = _precision(inputs)
+    left = Counter(name for node in graph.nodes for name in node.inputs)
+    left.update(graph.outputs)
+    values: dict[str, Array] = {}
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for node in graph.nodes:
+            values[node.name] = _fed(node, inputs) if node.op == "input" else _computed(graph, node, values, dtype)
+            for name in node.inputs:
+                left[name] -= 1
+                if not left[name]:
+                    values.pop(name, None)
+    return {name: values[name] for name in graph.outputs}
+
+
+def _precision(inputs: Mapping[str, Array]) -> np.dtype[np.floating]:
+    kinds = [value.dtype for value in inputs.values() if value.dtype.kind == "f"]
+    return np.result_type(*kinds) if kinds else np.dtype(np.float32)
+
+
+def _fed(node: Node, inputs: Mapping[str, Array]) -> Array:
+    value = inputs.get(node.name)
+    if value is None:
+        raise ModelError(f"The graph needs a value for its input {node.name!r}.")
+    if value.shape != node.shape:
+        raise ModelError(f"The input {node.name!r} has the shape {value.shape}, not {node.shape}.")
+    return value
+
+
+def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.dtype[np.floating]) -> Array:
+    operation = OPERATIONS.get(node.op)
+    if operation is None:
+        raise ModelError(f"{node.name[:60]!r} cannot be computed: {node.op!r} is not in the vocabulary.")
+    fed = tuple(values[name] for name in node.inputs)
+    learned = {one.role: _weights(graph, node, one, dtype) for one in node.parameters}
+    try:
+        result = operation(Call(node, fed, learned, _layout(graph, node)))
+    except (ValueError, IndexError, TypeError, KeyError) as error:
+        raise ModelError(f"{node.name[:60]!r} ({node.op}) cannot be computed: {error}.") from error
+    if result.shape != node.shape:
+        raise ModelError(f"{node.name[:60]!r} ({node.op}) computes the shape {result.shape}, not {node.shape}.")
+    return result.astype(dtype, copy=False) if result.dtype.kind == "f" else result
+
+
+def _weights(graph: Graph, node: Node, one: Parameter, dtype: np.dtype[np.floating]) -> Array:
+    """In the shape the parameter has here: two nodes may share one tensor in two shapes of the same order."""
+    found = graph.weights.get(one.key)
+    if found is None:
+        raise ModelError(
+            f"The graph of {graph.name} has no values for the {one.role} of {node.name[:60]!r}.",
+            hint="Import it with weights.",
+        )
+    array = np.asarray(found)
+    return (array.astype(dtype, copy=False) if array.dtype.kind == "f" else array).reshape(one.shape)
+
+
+def _layout(graph: Graph, node: Node) -> str:
+    """The axes of the first input: those of the node where ranks agree, else those of whoever made the input."""
+    if not node.inputs:
+        return ""
+    source = graph.by_name[node.inputs[0]]
+    for axes in (node.axes, source.axes):
+        if len(axes) == len(source.shape):
+            return axes
+    if node.op in ("global_avg_pool", "global_max_pool") and node.shape[-1] == source.shape[-1] != source.shape[1]:
+        return "N" + "DHW"[-(len(source.shape) - 2) :] + "C"
+    return ""
