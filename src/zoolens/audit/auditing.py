@@ -20,7 +20,8 @@ from zoolens.audit.claims import ClaimRow, claims_from, record_claims
 from zoolens.audit.conformance import departures
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
 from zoolens.audit.findings import Finding, ranked
-from zoolens.audit.grouping import Grouped, group, label
+from zoolens.audit.grouping import Grouped, group
+from zoolens.audit.memo import Memo, kept_memo
 from zoolens.audit.networks import ZooNetwork, zoo_networks
 from zoolens.audit.papers import papers
 from zoolens.audit.rows import architecture_row, first_claims
@@ -39,6 +40,7 @@ class Evidence:
 
     networks: Mapping[str, tuple[ZooNetwork, ...]]
     grouped: Mapping[str, Grouped]
+    conformance: Sequence[Conformance]
     claims: Sequence[ClaimRow]
     verdicts: Sequence[Verdict]
 
@@ -69,7 +71,8 @@ def audit_models(
         record_claims(opened, entries)
         claims = claims_from(opened, entries)
         judged = verdicts(opened, claims, trusted=trusted)
-    evidence = gather(chosen, structures, claims, judged, progress)
+    with kept_memo() as memo:
+        evidence = gather(chosen, structures, claims, judged, memo, progress)
     return conclude(evidence, notes, _facts(structures, time.monotonic() - begun))
 
 
@@ -103,19 +106,22 @@ def gather(
     structures: Sequence[Structure],
     claims: Sequence[ClaimRow],
     judged: Sequence[Verdict],
+    memo: Memo,
     progress: Progress | None = None,
 ) -> Evidence:
-    networks = zoo_networks(chosen, structures)
+    networks = zoo_networks(chosen, structures, memo)
     if progress is not None:
         progress.begin("networks", "comparing", len(networks))
     grouped = {}
+    conform: list[Conformance] = []
     for name, found in networks.items():
-        grouped[name] = group(found)
+        grouped[name] = group(found, memo)
+        conform += [_conformance(network, memo) for network in found if network.known and name in papers()]
         if progress is not None:
             progress.advance(1)
     if progress is not None:
         progress.end()
-    return Evidence(networks, grouped, claims, judged)
+    return Evidence(networks, grouped, tuple(conform), claims, judged)
 
 
 def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
@@ -124,29 +130,23 @@ def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any])
     first = claimstats.spreads(evidence.claims, claimstats.FIRST_WEIGHTS, known=known)
     best = claimstats.spreads(evidence.claims, claimstats.BEST_TODAY, known=known)
     rows = _rows(evidence, first, best)
-    conform = tuple(_conformance(network) for network in evidence.all_networks if network.architecture.id in papers())
-    held = tuple(one for one in conform if one is not None)
-    found = ranked([*_findings(evidence, first, rows), *paper_rules.departures(held, evidence.all_networks)])
+    found = ranked(_findings(evidence, first, rows))
     ranks = [ZooRank(one.zoo, one.compared, one.highest, one.lowest) for one in claimstats.standings(first)]
     judged = [Judged(one.claim.ref, one.claim.metric, str(one.judgement), one.sentence) for one in evidence.verdicts]
-    audit = Audit(rows, found, tuple(ranks), held, tuple(judged), tuple(notes), facts)
+    audit = Audit(rows, found, tuple(ranks), tuple(evidence.conformance), tuple(judged), tuple(notes), facts)
     return replace(audit, facts={"summary": _said(audit), **facts})
 
 
-def _conformance(network: ZooNetwork) -> Conformance | None:
-    if not network.known:
-        return None
+def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
     name = network.architecture.id
-    cited = papers()[name].citation
-    found = departures(name, network.graph, name=label(network))
-    return Conformance(
-        name,
-        network.zoo,
-        network.name,
-        f"{cited.authors.partition(',')[0]} et al., {cited.title} ({cited.venue})",
-        papers()[name].taken_from,
-        tuple(one.text for one in found),
+    paper = papers()[name]
+    found = memo.recall(
+        "paper",
+        (name, network.content, network.label),
+        lambda: [one.text for one in departures(name, network.graph, name=network.label)],
     )
+    cited = f"{paper.citation.authors.partition(',')[0]} et al., {paper.citation.title} ({paper.citation.venue})"
+    return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(found))
 
 
 def _rows(
@@ -170,6 +170,7 @@ def _findings(
     for grouped in evidence.grouped.values():
         if grouped.groups:
             yield from structure.other_networks(grouped)
+            yield from structure.other_sizes(grouped)
             yield from structure.other_constants(grouped)
             yield from structure.shortcuts(grouped)
     yield from naming.misnamed(evidence.grouped, {row.id: row.name for row in rows})
@@ -180,6 +181,7 @@ def _findings(
     owners = {ref: network.architecture.id for network in everything for ref in network.refs}
     yield from claim_rules.measured(evidence.verdicts, owners)
     yield from counting.counter_noise(rows)
+    yield from paper_rules.departures(evidence.conformance, everything)
     yield from failures.unreadable(everything)
     yield from failures.uncounted(everything)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from zoolens.audit.papers import paper
@@ -63,7 +64,12 @@ def _added_norms(known: Paper, compared: Diff, graph: Graph) -> list[Departure]:
 
 
 def compared_with_paper(known: Paper, graph: Graph, *, name: str | None = None, width: float = 1.0) -> Diff:
-    return diff(compile_paper(known, width=width), graph, names=(PAPER, name or graph.name))
+    return diff(_paper_graph(known.architecture, width), graph, names=(PAPER, name or graph.name))
+
+
+@cache
+def _paper_graph(architecture: str, width: float) -> Graph:
+    return compile_paper(paper(architecture), width=width)
 
 
 def is_silent(known: Paper, difference: Difference, alignment: Alignment) -> bool:

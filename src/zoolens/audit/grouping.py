@@ -1,37 +1,50 @@
 """Which of the networks with one name are the same network, and how the others differ from it.
 
-Two networks are the same if nothing differs but constants that leave every layer in its place: epsilon, the side
-on which padding lies, biases, the number of classes. The largest group is the reference: where zoos disagree, most
-users have met the network that most zoos offer.
+Two networks are the same if nothing differs but the image size, the number of classes, and constants that leave every
+layer in its place: epsilon, the side on which padding lies, biases. The largest group is the reference: where zoos
+disagree, most users have met the network that most zoos offer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
+from zoolens.audit.memo import Memo
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.diff.causes import CLASSES, CONSTANTS
-from zoolens.graph.diff.report import Diff, diff
+from zoolens.graph.diff.causes import CLASSES, CONSTANTS, INPUT_SIZE
+from zoolens.graph.diff.report import diff
+from zoolens.graph.signature import same_structure
 
-HARMLESS = CONSTANTS | {CLASSES}
+NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
+
+
+@dataclass(frozen=True)
+class Told:
+    """One difference in words; `macs` is what it adds."""
+
+    cause: str
+    text: str
+    macs: int
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`other` against `base`: `diff` reads from base to other."""
+    """`other` against `base`."""
 
     base: ZooNetwork
     other: ZooNetwork
-    diff: Diff
+    verdict: str
+    differences: tuple[Told, ...]
 
     @property
     def causes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.cause for one in self.diff.differences))
+        return tuple(dict.fromkeys(one.cause for one in self.differences))
 
     @property
     def same_network(self) -> bool:
-        return set(self.causes) <= HARMLESS
+        return set(self.causes) <= NOT_STRUCTURE
 
 
 @dataclass(frozen=True)
@@ -44,17 +57,16 @@ class Grouped:
 
     def number(self, network: ZooNetwork) -> int | None:
         """The place of its group; None if its structure is not known."""
-        return next((place for place, members in enumerate(self.groups) if network.ref in _refs(members)), None)
+        refs = ({one.ref for one in members} for members in self.groups)
+        return next((place for place, known in enumerate(refs) if network.ref in known), None)
 
 
-def group(networks: Sequence[ZooNetwork]) -> Grouped:
+def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     found: list[list[ZooNetwork]] = []
     within: list[Comparison] = []
-    for network in networks:
-        if not network.known:
-            continue
+    for network in (one for one in networks if one.known):
         for members in found:
-            comparison = compare(members[0], network)
+            comparison = compare(members[0], network, memo)
             if comparison.same_network:
                 members.append(network)
                 within.append(comparison)
@@ -62,17 +74,19 @@ def group(networks: Sequence[ZooNetwork]) -> Grouped:
         else:
             found.append([network])
     found.sort(key=lambda members: -len({one.zoo for one in members}))  # stable: the table's order decides ties
-    between = [compare(found[0][0], members[0]) for members in found[1:]]
+    between = [compare(found[0][0], members[0], memo) for members in found[1:]]
     return Grouped(tuple(tuple(members) for members in found), tuple(between), tuple(within))
 
 
-def compare(base: ZooNetwork, other: ZooNetwork) -> Comparison:
-    return Comparison(base, other, diff(base.graph, other.graph, names=(label(base), label(other))))
+def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> Comparison:
+    key = (base.content, other.content, base.label, other.label)
+    told = memo.recall("diff", key, lambda: _told(base, other))
+    return Comparison(base, other, told["verdict"], tuple(Told(**one) for one in told["differences"]))
 
 
-def label(network: ZooNetwork) -> str:
-    return f"{network.zoo} {network.name}"
-
-
-def _refs(networks: Sequence[ZooNetwork]) -> set[str]:
-    return {network.ref for network in networks}
+def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
+    if same_structure(base.graph, other.graph):  # most are, and seeing that takes a tenth of the time
+        return {"verdict": "the same network", "differences": []}
+    found = diff(base.graph, other.graph, names=(base.label, other.label))
+    differences = [asdict(Told(one.cause, one.text, one.macs)) for one in found.differences]
+    return {"verdict": found.verdict, "differences": differences}

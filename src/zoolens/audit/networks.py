@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from zoolens.audit.architectures import ArchitectureEntry, Member
+from zoolens.audit.memo import Memo
+from zoolens.audit.profiles import Profile, from_json, profile
 from zoolens.graph.model import Graph
 from zoolens.graph.structure import Structure
 
@@ -17,6 +21,7 @@ class ZooNetwork:
     architecture: ArchitectureEntry
     members: tuple[Member, ...]
     structure: Structure
+    profile: Profile | None = None  # None where the structure is not known
 
     @property
     def zoo(self) -> str:
@@ -38,12 +43,21 @@ class ZooNetwork:
         return source.request.subject if source and built else self.members[0].entry.manifest.name
 
     @property
+    def label(self) -> str:
+        return f"{self.zoo} {self.name}"
+
+    @property
     def known(self) -> bool:
         return self.structure.packed is not None
 
     @property
     def graph(self) -> Graph:
         return self.structure.graph
+
+    @cached_property
+    def content(self) -> str:
+        """A digest of the graph."""
+        return hashlib.sha256(self.structure.packed or b"").hexdigest()
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -55,16 +69,24 @@ class ZooNetwork:
 
 
 def zoo_networks(
-    members: Mapping[str, Sequence[Member]], structures: Iterable[Structure]
+    members: Mapping[str, Sequence[Member]], structures: Iterable[Structure], memo: Memo
 ) -> dict[str, tuple[ZooNetwork, ...]]:
     """For each architecture its networks, in the order of the table."""
     by_ref = {structure.entry.ref: structure for structure in structures}
-    return {name: tuple(_networks(found, by_ref)) for name, found in members.items()}
+    return {name: tuple(_networks(found, by_ref, memo)) for name, found in members.items()}
 
 
-def _networks(members: Sequence[Member], by_ref: Mapping[str, Structure]) -> list[ZooNetwork]:
+def _networks(members: Sequence[Member], by_ref: Mapping[str, Structure], memo: Memo) -> list[ZooNetwork]:
     sharing: dict[tuple[str, object], list[Member]] = {}
     for member in members:
         source = by_ref[member.ref].source
         sharing.setdefault((member.zoo, source.key if source else member.ref), []).append(member)
-    return [ZooNetwork(same[0].architecture, tuple(same), by_ref[same[0].ref]) for same in sharing.values()]
+    return [_network(same, by_ref[same[0].ref], memo) for same in sharing.values()]
+
+
+def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> ZooNetwork:
+    found = ZooNetwork(members[0].architecture, tuple(members), structure)
+    if not found.known:
+        return found
+    known = memo.recall("profile", (found.content,), lambda: profile(found.graph).to_json())
+    return ZooNetwork(found.architecture, found.members, structure, from_json(known))

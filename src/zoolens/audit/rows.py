@@ -11,7 +11,6 @@ from zoolens.audit.claimstats import Spread, ZooClaim
 from zoolens.audit.document import ArchitectureRow, Network
 from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.counters.conventions import as_counted_by
 
 # With which counter Montes et al. 2022 counted each zoo; timm and gluon, which it left out, as their kind.
 STUDY_COUNTERS: Final = {
@@ -87,6 +86,7 @@ def _network(
     claims: Mapping[tuple[str, str], ClaimRow],
 ) -> Network:
     counter = STUDY_COUNTERS.get(network.zoo)
+    profile = network.profile
     return Network(
         network.zoo,
         network.architecture.id,
@@ -98,7 +98,7 @@ def _network(
         network.figure("parameters"),
         network.figure("peak_bytes"),
         grouped.number(network),
-        as_counted_by(counter, network.graph) if counter and network.known else None,
+        profile.counted.get(counter) if counter and profile else None,
         _percent(network, chosen["first"]),
         _percent(network, chosen["best"]),
         _claimed(network, "flops", claims),

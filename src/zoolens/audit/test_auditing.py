@@ -6,6 +6,7 @@ from zoolens.audit.architectures import ArchitectureEntry, Member
 from zoolens.audit.auditing import choose, conclude, gather
 from zoolens.audit.claims import ClaimRow
 from zoolens.audit.findings import Severity
+from zoolens.audit.memo import Memo
 from zoolens.errors import UnknownName
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.cost import cost
@@ -67,7 +68,7 @@ def audited(graphs, claims=(), name="tiny"):
     entry = architecture(name)
     found = [member(entry, zoo) for zoo in graphs]
     structures = [known(one, graphs[one.zoo]) for one in found]
-    return conclude(gather({name: found}, structures, claims, []), [], {})
+    return conclude(gather({name: found}, structures, claims, [], Memo()), [], {})
 
 
 def test_equal_networks_are_one_group_and_no_finding():
@@ -106,7 +107,7 @@ def test_a_network_under_anothers_name_is_found_out():
     }
     graphs = {"a": network(8), "b": network(8), "c": network(12), "d": network(12), "liar": network(8)}
     structures = [known(one, graphs[one.entry.manifest.name]) for found in chosen.values() for one in found]
-    audit = conclude(gather(chosen, structures, [], []), [], {})
+    audit = conclude(gather(chosen, structures, [], [], Memo()), [], {})
     named = [finding for finding in audit.findings if finding.rule == "naming/other architecture"]
     assert [finding.models for finding in named] == [("three:liar",)]
     assert "is called Wide but is Slim" in named[0].title
@@ -135,7 +136,7 @@ def test_what_cannot_be_read_is_a_finding_unless_its_file_is_elsewhere():
     entry = architecture()
     good, elsewhere = member(entry, "one"), member(entry, "two")
     structures = [known(good, network(unknown=True)), Structure(elsewhere.entry, error="It is not on this machine.")]
-    audit = conclude(gather({"tiny": [good, elsewhere]}, structures, [], []), [], {})
+    audit = conclude(gather({"tiny": [good, elsewhere]}, structures, [], [], Memo()), [], {})
     assert [finding.rule for finding in audit.findings] == ["failures/unknown operators"]
     assert audit.findings[0].evidence == ("Sorcery",)
     assert audit.architectures[0].networks[1].error == "It is not on this machine."

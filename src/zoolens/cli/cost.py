@@ -15,6 +15,7 @@ from zoolens.errors import ModelError
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
     from zoolens.graph.counters.running import Count
+    from zoolens.graph.model import Graph
     from zoolens.graph.structure import Structure
     from zoolens.manifests.schema import Claim
 
@@ -25,7 +26,7 @@ CONVENTION: Final = (
 _LONGEST: Final = 48  # characters of a layer's name
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[tuple[int, int]]):
     """224, or 480x640 (height, width)."""
 
     name = "N|HxW"
@@ -236,7 +237,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]
     if counts:
         data["claims"] = [claim.model_dump() for claim in _claims(structure)]
-        data["counters"] = [_count_data(one, total.macs) for one in counts]
+        data["counters"] = [_count_data(one, structure.graph, total.macs) for one in counts]
     return data
 
 
@@ -245,11 +246,12 @@ def _layer_data(layer: Any) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
-def _count_data(one: Count, macs: int) -> dict[str, Any]:
+def _count_data(one: Count, graph: Graph, macs: int) -> dict[str, Any]:
     known = one.value is not None
     return {
         "counter": one.counter.name,
         "version": one.counter.version,
+        "counts": one.counter.convention(graph).summary,
         "value": one.value,
         "ratio": one.value / macs if one.value is not None and macs else None,
         "terms": dict(one.terms) if known else None,

@@ -35,7 +35,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
     "--fail-on",
     type=click.Choice(["wrong", "improvable"]),
     default=None,
-    help="Exit with 3 if the manifest is wrong, or also if another crop or resize is better.",
+    help="Exit with 3 if the manifest is wrong, or also if another decoder, crop or resize is better.",
 )
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")

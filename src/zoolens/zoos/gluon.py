@@ -9,7 +9,6 @@ from zoolens.manifests.schema import Framework, Input, Manifest, Normalize, Outp
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
 
-ENVIRONMENT: Final = ("mxnet==1.9.1", "numpy==1.23.5")  # what building these networks takes
 # The docstring of mxnet.gluon.model_zoo.vision gives this for all of them, and says nothing about resizing.
 _NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 

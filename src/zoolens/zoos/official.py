@@ -1,8 +1,8 @@
 """The TF Model Garden's own vision models (tf-models-official). Nothing is imported: they need an old Keras.
 
-`attributes` say how each is built: take the registered experiment (or, where there is none, the package's default
-model configuration) and set the backbone to what is given. EfficientNet has no experiment, and the package's default
-for it has neither squeeze-and-excitation nor swish: it is listed as the package builds it.
+The manifests' `arguments` say how each is built: take the registered experiment (or, where there is none, the
+package's default model configuration) and set the backbone to what is given. EfficientNet has no experiment, and the
+package's default for it has neither squeeze-and-excitation nor swish: it is listed as the package builds it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,6 @@ from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
 from zoolens.zoos.published import accuracy_claims
 
-# What building them takes; tf-models-official itself must be installed with --no-deps.
-ENVIRONMENT: Final = (
-    "tf-models-official==2.20.0",
-    "tensorflow==2.21.0",
-    "tf_keras==2.21.0",
-    "gin-config",
-    "tensorflow-datasets",
-    "pycocotools",
-    "opencv-python-headless",
-    "matplotlib",
-)
 _CLASSES: Final = 1001  # of every registered ImageNet experiment: class 0 is the background
 # official.vision.ops.preprocess_ops
 _NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
@@ -63,7 +52,7 @@ def _manifest(
         framework=Framework(name="tensorflow"),
         inputs=(Input(shape=(None, size, size, 3), layout="NHWC", preprocess=tuple(_steps(size))),),
         outputs=(Output(postprocess=(DropLeading(op="drop_leading"),)),),
-        attributes={"library": "official", "architecture": name, **build},
+        attributes={"library": "official", "architecture": name, "arguments": build},
         claims=tuple(accuracy_claims(table("official")["source"], top1, top5)),
     )
 

@@ -24,7 +24,6 @@ from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
 from zoolens.zoos.published import accuracy_claims
 
-ENVIRONMENT: Final = ("tf_slim==1.1.0", "tensorflow==2.21.0", "tf_keras==2.21.0")  # what building them takes
 _BACKGROUND: Final = DropLeading(op="drop_leading", count=1)  # class 0 of the 1001-class checkpoints
 
 

@@ -57,6 +57,8 @@ def _manifest(name: str, timm: Any) -> Manifest:
         attributes["pretrained_tag"] = tag
         if default is not None and default.tag == tag:
             attributes["aliases"] = [architecture]
+    if default is not None and config.num_classes != default.num_classes:
+        attributes["arguments"] = {"num_classes": config.num_classes}
     return Manifest(
         name=name,
         description=config.description or "",

@@ -50,18 +50,17 @@ def counted(networks: Iterable[ZooNetwork], claims: Iterable[ClaimRow]) -> Itera
         by_ref.setdefault((claim.ref, claim.metric), claim)
     for network in networks:
         for member in network.members if network.known else ():
-            for metric, figure, total in (("params", "parameters", "parameters_total"), ("flops", "macs", "")):
+            for metric, figure in (("params", "parameters"), ("flops", "macs")):
                 claimed = by_ref.get((member.ref, metric))
                 if claimed is not None:
-                    yield from _count(network, claimed, figure, total)
+                    yield from _count(network, claimed, figure)
 
 
-def _count(network: ZooNetwork, claim: ClaimRow, metric: str, total: str) -> Iterator[Finding]:
+def _count(network: ZooNetwork, claim: ClaimRow, metric: str) -> Iterator[Finding]:
     ours = network.figure(metric)
     if not ours or claim.value is None:
         return
-    whole = network.graph.facts.get(total) if total else None  # with heads that only training uses
-    if any(_agree(claim.value, count) for count in (ours, whole, _with_statistics(network)) if count):
+    if any(_agree(claim.value, count) for count in (ours, *_wider_counts(network, metric))):
         return
     name = "parameters" if metric == "parameters" else "multiply-accumulates"
     off = claim.value / ours - 1
@@ -82,9 +81,12 @@ def _agree(claimed: float, count: float) -> bool:
     return abs(claimed - count) <= max(OFF * count, 0.051e6 if claimed % 1e5 == 0 else 0)
 
 
-def _with_statistics(network: ZooNetwork) -> float | None:
-    facts = network.graph.facts
-    return facts.get("parameters_total", 0) + facts.get("statistics", 0) if "statistics" in facts else None
+def _wider_counts(network: ZooNetwork, metric: str) -> Iterator[int]:
+    """Parameters with heads that only training uses, and with running statistics: Keras counts these too."""
+    known = network.profile
+    if metric == "parameters" and known and known.parameters_total:
+        yield known.parameters_total
+        yield known.parameters_total + (known.statistics or 0)
 
 
 def file_sizes(

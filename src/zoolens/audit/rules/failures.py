@@ -26,14 +26,13 @@ def unreadable(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
 def uncounted(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
     """Operators nobody taught us, in networks whose other layers are counted."""
     for network in networks:
-        if network.known and network.figure("unknown_operators"):
-            names = sorted({str(node.get("source_op")) for node in network.graph.unknown})
+        if network.profile and network.profile.unknown:
             yield Finding(
                 "failures/unknown operators",
                 Severity.LOW,
                 network.architecture.id,
                 network.refs,
                 f"{network.ref}: {network.figure('unknown_operators')} operators are unknown and not counted",
-                (", ".join(names),),
+                (", ".join(network.profile.unknown),),
                 "Its cost is a lower bound.",
             )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.signatures import signature
 
 
 def misnamed(grouped: Mapping[str, Grouped], names: Mapping[str, str]) -> Iterator[Finding]:
@@ -15,11 +14,11 @@ def misnamed(grouped: Mapping[str, Grouped], names: Mapping[str, str]) -> Iterat
     owners: dict[str, str] = {}
     for architecture, found in grouped.items():
         for network in found.groups[0] if found.groups else ():
-            owners.setdefault(signature(network.graph).digest, architecture)
+            owners.setdefault(_digest(network), architecture)
     for architecture, found in grouped.items():
         for group in found.groups[1:]:
             for network in group:
-                really = owners.get(signature(network.graph).digest, architecture)
+                really = owners.get(_digest(network), architecture)
                 if really != architecture:
                     yield _misnamed(network, names[really], found, grouped[really])
 
@@ -41,3 +40,7 @@ def _misnamed(network: ZooNetwork, really: str, named: Grouped, true: Grouped) -
         ),
         f"Call it {really}.",
     )
+
+
+def _digest(network: ZooNetwork) -> str:
+    return network.profile.digest if network.profile else ""

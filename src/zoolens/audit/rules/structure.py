@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from zoolens.audit.findings import Finding, Severity
-from zoolens.audit.grouping import Comparison, Grouped, label
+from zoolens.audit.grouping import Comparison, Grouped
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.blocks import outline
+from zoolens.audit.profiles import Profile
 from zoolens.graph.diff.causes import CLASSES, INPUT_SIZE, OUTPUT, STRIDE_PLACEMENT
-from zoolens.graph.model import Graph
 
 MATTERS = 0.01  # of multiply-accumulates or parameters
 _QUIET = frozenset({CLASSES, OUTPUT})  # said in the evidence, but no finding by themselves
@@ -33,17 +31,39 @@ def other_networks(grouped: Grouped) -> Iterator[Finding]:
             base.architecture.id,
             (*(ref for network in group for ref in network.refs[:1]), base.ref),
             f"{base.architecture.name}: {_joined(group)} {_is(group)} not the network of {_joined(grouped.groups[0])}: "
-            f"{comparison.diff.verdict.removeprefix('different networks: ')}",
+            f"{comparison.verdict.removeprefix('different networks: ')}",
             tuple(sentences(comparison)),
             _ADVICE.get(comparison.causes[0], _GENERAL),
             {"macs": [base.figure("macs"), other.figure("macs")], "causes": list(comparison.causes)},
         )
 
 
+def other_sizes(grouped: Grouped) -> Iterator[Finding]:
+    """The same network asked for at another image size, which costs more or less than its namesake."""
+    for comparison in grouped.within:
+        base, other = comparison.base, comparison.other
+        one, two = base.figure("macs"), other.figure("macs")
+        if INPUT_SIZE in comparison.causes and one and two:
+            yield Finding(
+                "size/input size",
+                Severity.MEDIUM if abs(two / one - 1) > 0.1 else Severity.LOW,
+                base.architecture.id,
+                (other.ref, base.ref),
+                f"{base.architecture.name}: {other.label} is meant for {_size(other)}, {base.label} for {_size(base)}: "
+                f"{two / one:.2f} times the cost of one network",
+                tuple(sentences(comparison)),
+                _ADVICE[INPUT_SIZE],
+            )
+
+
+def _size(network: ZooNetwork) -> str:
+    return "×".join(str(extent) for extent in network.size) if network.size else "its own size"
+
+
 def other_constants(grouped: Grouped) -> Iterator[Finding]:
     """The same network with other constants: weights fit, answers differ a little."""
     for comparison in grouped.within:
-        causes = [cause for cause in comparison.causes if cause not in _QUIET]
+        causes = [cause for cause in comparison.causes if cause not in (*_QUIET, INPUT_SIZE)]
         if causes:
             base, other = comparison.base, comparison.other
             yield Finding(
@@ -51,7 +71,7 @@ def other_constants(grouped: Grouped) -> Iterator[Finding]:
                 Severity.LOW,
                 base.architecture.id,
                 (other.ref, base.ref),
-                f"{base.architecture.name}: {label(other)} is the network of {label(base)} with other constants "
+                f"{base.architecture.name}: {other.label} is the network of {base.label} with other constants "
                 f"({', '.join(causes)})",
                 tuple(sentences(comparison)),
                 _CONSTANTS,
@@ -61,40 +81,29 @@ def other_constants(grouped: Grouped) -> Iterator[Finding]:
 def shortcuts(grouped: Grouped) -> Iterator[Finding]:
     """Residual networks whose zoos differ, but not in the kind of their shortcuts: said, because it was published
     otherwise (ResNet-101, Montes et al. 2022)."""
-    networks = [network for group in grouped.groups for network in group]
-    counts = [shortcut_counts(network.graph) for network in networks]
-    convolutions = {count["conv"] for count in counts}
-    if len(grouped.groups) < 2 or len(convolutions) != 1 or convolutions == {0} or not _residual(grouped):
+    known = [(one, one.profile) for members in grouped.groups for one in members if one.profile is not None]
+    convolutions = {profile.shortcuts["conv"] for _, profile in known}
+    if len(grouped.groups) < 2 or len(convolutions) != 1 or convolutions == {0} or not known[0][1].residual:
         return
     causes = list(dict.fromkeys(cause for comparison in grouped.between for cause in comparison.causes))
     base = grouped.groups[0][0]
-    number = convolutions.pop()
     yield Finding(
         "shortcuts/equal",
         Severity.INFO,
         base.architecture.id,
-        tuple(network.ref for network in networks),
-        f"{base.architecture.name}: all {len({network.zoo for network in networks})} zoos have exactly {number} "
-        f"convolutions on shortcuts; what differs is {', '.join(causes)}",
-        tuple(_counted(network, count) for network, count in zip(networks, counts, strict=True)),
+        tuple(network.ref for network, _ in known),
+        f"{base.architecture.name}: all {len({network.zoo for network, _ in known})} zoos have exactly "
+        f"{convolutions.pop()} convolutions on shortcuts; what differs is {', '.join(causes)}",
+        tuple(_counted(network, profile) for network, profile in known),
         "Look for the cause of a difference in what does differ, not in the shortcuts.",
-        {"shortcuts": {one.ref: dict(count) for one, count in zip(networks, counts, strict=True)}},
+        {"shortcuts": {network.ref: dict(profile.shortcuts) for network, profile in known}},
     )
-
-
-def shortcut_counts(graph: Graph) -> Counter[str]:
-    """Blocks whose shortcut does something, by what it does: conv, pool."""
-    found: Counter[str] = Counter({"conv": 0, "pool": 0})
-    for block in outline(graph):
-        kinds = {layer.kind for layer in block.on("shortcut")}
-        found.update(kinds & {"conv", "pool"})
-    return found
 
 
 def sentences(comparison: Comparison) -> Iterator[str]:
     """Every difference in words, with what it adds to or takes from the cost."""
     base = comparison.base.figure("macs") or 0
-    for one in comparison.diff.differences:
+    for one in comparison.differences:
         share = f" ({one.macs / base:+.1%} of the multiply-accumulates)" if base and abs(one.macs) > base / 2000 else ""
         yield f"{one.text}{share}"
 
@@ -109,17 +118,13 @@ def _severity(comparison: Comparison) -> Severity:
     return Severity.MEDIUM
 
 
-def _residual(grouped: Grouped) -> bool:
-    return any("residual" in block.kind for block in outline(grouped.groups[0][0].graph))
-
-
-def _counted(network: ZooNetwork, count: Counter[str]) -> str:
-    pools = f" and {count['pool']} pools" if count["pool"] else ""
-    return f"{label(network)}: {count['conv']} convolutions{pools} on shortcuts"
+def _counted(network: ZooNetwork, profile: Profile) -> str:
+    pools = f" and {profile.shortcuts['pool']} pools" if profile.shortcuts["pool"] else ""
+    return f"{network.label}: {profile.shortcuts['conv']} convolutions{pools} on shortcuts"
 
 
 def _joined(group: Sequence[ZooNetwork]) -> str:
-    names = list(dict.fromkeys(label(network) for network in group))
+    names = list(dict.fromkeys(network.label for network in group))
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

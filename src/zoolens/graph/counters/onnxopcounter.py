@@ -32,10 +32,7 @@ _FREE: Final = frozenset({
 _POOLS: Final = ("max_pool", "avg_pool")
 _MEANS: Final = ("global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool", "mean", "sum", "max")
 _MOVING: Final = ("concat", "pad", "flatten", "dropout", "identity", "expand", "space_to_depth", "depth_to_space")
-_FLATTENING: Final = (
-    "pytorch",
-    "mxnet",
-)  # exporters that write Flatten, which is charged, and not Reshape, which is not
+_RESHAPING: Final = ("caffe2", "tf2onnx", "keras2onnx")  # exporters that flatten with Reshape, which is free
 _COMPOSED: Final = {"silu": 2, "hard_swish": 2, "gelu": 5, "mish": 3}  # ONNX builds these of several operators
 
 
@@ -66,8 +63,7 @@ RESHAPING: Final = replace(
 def convention(graph: Graph) -> Convention:
     """An ONNX file flattens with one of two operators, and only its producer tells with which."""
     producer = str(graph.facts.get("producer", "")).lower()
-    flattens = graph.facts.get("format") != "onnx" or any(name in producer for name in _FLATTENING)
-    return FLATTENING if flattens else RESHAPING
+    return RESHAPING if any(name in producer for name in _RESHAPING) else FLATTENING
 
 
 def count(subject: Subject) -> float:

@@ -61,7 +61,7 @@ def run_counters(source: Source, counters: Sequence[Counter] | None = None) -> l
 
 
 def _why_not(counter: Counter) -> str:
-    return f"counts {KINDS.get(counter.kind, counter.kind)} only" if counter.version else "not installed"
+    return f"for {KINDS.get(counter.kind, counter.kind)} only" if counter.version else "not installed"
 
 
 def _counted(source: Source, counters: Sequence[Counter]) -> Iterator[Count]:

@@ -1,6 +1,6 @@
 """TF-slim's networks and the TF Model Garden's official ones, and any tf.Graph with static shapes.
 
-Both libraries need an old Keras and packages that fit into no other environment, so each names one of its own.
+Both libraries need an old Keras and packages that fit into no other environment, so both name one of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from zoolens.graph.importers.tensorflow_ops import OPERATORS, SEVERAL, further_o
 from zoolens.graph.importers.tensorflow_walk import Variable, Walk, constant, needed_operations, static_shape
 from zoolens.graph.model import STATISTICS, Graph
 
-_TENSORFLOW: Final = ("numpy==2.4.6", "tensorflow==2.21.0", "tf_keras==2.21.0")
 # network -> the module of tf_slim.nets that has it, and how many outputs its published checkpoint has
 _SLIM: Final = {
     "alexnet_v2": ("alexnet", 1000), "overfeat": ("overfeat", 1000),
@@ -108,25 +107,26 @@ def _official_parts(request: Request) -> tuple[str | None, Mapping[str, Any]]:
     raise UnknownName("classifier of tf-models-official", request.subject, examples)
 
 
-SLIM: Final = Importer(load_slim, ("tf_slim", "tensorflow"), environment=(*_TENSORFLOW, "tf_slim==1.1.0"))
-OFFICIAL: Final = Importer(
-    load_official,
-    ("tf-models-official", "tensorflow"),
-    environment=(
-        *_TENSORFLOW,
-        "gin-config==0.5.0",
-        "tensorflow-datasets==4.9.10",
-        "tensorflow-hub==0.16.1",
-        "pycocotools==2.0.11",
-        "opencv-python-headless==5.0.0.93",
-        "matplotlib==3.11.2",
-        "scipy==1.17.1",
-        "PyYAML==6.0.3",
-        "psutil==7.2.2",
-        "setuptools<81",  # tensorflow-hub still asks for pkg_resources
-    ),
-    without_dependencies=("tf-models-official==2.20.0",),
+# One environment for both: making one takes a minute and a gigabyte.
+_ENVIRONMENT: Final = (
+    "numpy==2.4.6",
+    "tensorflow==2.21.0",
+    "tf_keras==2.21.0",
+    "tf_slim==1.1.0",
+    "gin-config==0.5.0",
+    "tensorflow-datasets==4.9.10",
+    "tensorflow-hub==0.16.1",
+    "pycocotools==2.0.11",
+    "opencv-python-headless==5.0.0.93",
+    "matplotlib==3.11.2",
+    "scipy==1.17.1",
+    "PyYAML==6.0.3",
+    "psutil==7.2.2",
+    "setuptools<81",  # tensorflow-hub still asks for pkg_resources
 )
+_ALONE: Final = ("tf-models-official==2.20.0",)  # it asks for versions that cannot be had together
+SLIM: Final = Importer(load_slim, ("tf-slim", "tensorflow"), _ENVIRONMENT, _ALONE)
+OFFICIAL: Final = Importer(load_official, ("tf-models-official", "tensorflow"), _ENVIRONMENT, _ALONE)
 
 
 def _tensorflow(package: str, distribution: str | None = None) -> Any:

@@ -1,0 +1,51 @@
+"""What rules ask of one graph, worked out together so that the graph need not be kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from zoolens.graph.blocks import outline
+from zoolens.graph.counters.conventions import as_counted_by
+from zoolens.graph.model import Graph
+from zoolens.graph.signatures import signature
+
+STUDY_COUNTERS = ("fvcore", "onnx-opcounter", "tensorflow")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """`digest` is equal for networks that are the same but for norms, biases, padding, classes and image size."""
+
+    digest: str
+    residual: bool
+    shortcuts: Mapping[str, int]  # blocks whose shortcut does something, by what it does: conv, pool
+    unknown: tuple[str, ...]
+    parameters_total: int | None  # with heads that only training uses
+    statistics: int | None
+    counted: Mapping[str, float]  # multiply-adds as the counters of the study would give them
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def profile(graph: Graph) -> Profile:
+    blocks = outline(graph)
+    shortcuts: Counter[str] = Counter({"conv": 0, "pool": 0})
+    for block in blocks:
+        shortcuts.update({layer.kind for layer in block.on("shortcut")} & {"conv", "pool"})
+    return Profile(
+        signature(graph).digest,
+        any("residual" in block.kind for block in blocks),
+        dict(shortcuts),
+        tuple(sorted({str(node.get("source_op")) for node in graph.unknown})),
+        graph.facts.get("parameters_total"),
+        graph.facts.get("statistics"),
+        {counter: as_counted_by(counter, graph) for counter in STUDY_COUNTERS},
+    )
+
+
+def from_json(row: Mapping[str, Any]) -> Profile:
+    return Profile(**{**row, "unknown": tuple(row["unknown"])})

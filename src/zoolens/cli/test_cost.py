@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.cost import command, explained, shortened
+from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.counters.conventions import COUNTERS
+from zoolens.graph.counters.running import Count
+from zoolens.graph.serialise import pack
+from zoolens.graph.structure import Structure
+
+MODEL = "demo:lenet-wide"
+MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    store = str(tmp_path_factory.mktemp("cost") / "store.sqlite")
+
+    def call(*arguments):
+        done = CliRunner().invoke(command, [*arguments, "--store", store], catch_exceptions=False)
+        return done.output, done.exit_code
+
+    return call
+
+
+def test_totals_in_words(run):
+    output, code = run(MODEL)
+    assert code == 0
+    assert "MACs        1,116,416 (1.12M)" in output
+    assert "parameters  80,202" in output
+    assert "two per MAC" in output  # the convention is named
+
+
+def test_layers_have_their_share(run):
+    output, _ = run(MODEL, "--layers")
+    [conv] = [line for line in output.splitlines() if line.startswith("conv_1")]
+    assert "32×8×8" in conv
+    assert "73.4 %" in conv
+
+
+def test_json_has_exact_figures_and_the_layers_add_up(run):
+    data = json.loads(run(MODEL, "--layers", "--json")[0])
+    assert data["macs"] == MACS == sum(layer["macs"] for layer in data["layers"])
+    assert data["flops"] == sum(layer["flops"] for layer in data["layers"])
+    assert "counters" not in data
+
+
+def test_another_size_costs_more(run):
+    own, larger = (
+        json.loads(run(*words, "--json")[0])["macs"] for words in ((SQUEEZE,), (SQUEEZE, "--size", "448x224"))
+    )
+    assert own == 349_151_936
+    assert 1.9 < larger / own < 2.2
+
+
+SQUEEZE = "onnx:light/squeezenet"
+
+
+def test_counters_are_run_and_explained(run):
+    pytest.importorskip("onnx_opcounter")
+    output, _ = run(MODEL, "--counters")
+    assert "onnx-opcounter: MACs + 11.4k activations, + 2.82k pooling, + 512 moving data" in output
+    assert "for live torch networks only" in output
+    [said] = [one for one in json.loads(run(MODEL, "--counters", "--json")[0])["counters"] if one["value"] == 1_131_136]
+    assert said["residual"] == 0
+
+
+def test_a_size_that_is_none_is_refused(run):
+    output, code = run(MODEL, "--size", "large")
+    assert code == 2
+    assert "write 224 or 480x640" in output
+
+
+def test_a_pattern_is_refused(run):
+    with pytest.raises(ModelError, match="names 12 models"):
+        run("demo:*")
+
+
+def test_operators_nobody_knows_are_named(monkeypatch):
+    from zoolens.graph import structure
+    from zoolens.graph.sources import find_entries
+
+    build = GraphBuilder("odd")
+    value = build.add("input", [], (1, 4))
+    for _ in range(3):
+        value = build.add("unknown", [value], (1, 4), source_op="Foo")
+    odd = Structure(find_entries([MODEL])[0], packed=pack(build.finish([value])))
+    monkeypatch.setattr(structure, "structure_of", lambda *_, **__: [odd])
+    output = CliRunner().invoke(command, [MODEL], catch_exceptions=False).output
+    assert "3 operators of kind Foo are not counted" in output
+
+
+def test_what_no_rule_explains_is_said():
+    counter = COUNTERS["fvcore"]
+    assert explained(Count(counter, 100.0, {"multiply-accumulates": 100})) == "the same as our MACs"
+    terms = {"multiply-accumulates": 100, "norms": 5, "fused": -50}
+    assert explained(Count(counter, 60.0, terms)) == "MACs − 50 fused, + 5 norms, + 5 that no rule explains"
+
+
+def test_a_long_name_keeps_its_beginning_and_its_end():
+    name = f"encoder.{'layers.' * 20}conv2"
+    assert len(shortened(name)) <= 48
+    assert shortened(name).startswith("encoder.")
+    assert shortened(name).endswith("conv2")
