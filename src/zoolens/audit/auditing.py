@@ -177,7 +177,7 @@ def _findings(
     yield from claim_rules.accuracy_spreads(first)
     yield from claim_rules.counted(everything, evidence.claims)
     families = {network.architecture.id: network.architecture.family for network in everything}
-    yield from claim_rules.file_sizes(evidence.networks, evidence.claims, families)
+    yield from claim_rules.file_sizes(evidence.networks, evidence.grouped, evidence.claims, families)
     owners = {ref: network.architecture.id for network in everything for ref in network.refs}
     yield from claim_rules.measured(evidence.verdicts, owners)
     yield from counting.counter_noise(rows)

@@ -66,6 +66,6 @@ def test_slim_networks_outside_the_package_are_claims_only():
 def test_official_resnets_carry_their_claims_and_their_backbone():
     official = listed(OfficialZoo)
     assert [official[f"resnet_{depth}"].claimed("top1") for depth in (50, 101, 152)] == [0.771, 0.783, 0.787]
-    assert official["resnet_101"].attributes["backbone"] == {"type": "resnet", "model_id": 101}
+    assert official["resnet_101"].attributes["arguments"]["backbone"] == {"type": "resnet", "model_id": 101}
     assert official["efficientnet_b7"].inputs[0].shape == (None, 600, 600, 3)
     assert official["efficientnet_b7"].claims == ()

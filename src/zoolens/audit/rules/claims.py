@@ -8,6 +8,7 @@ from zoolens.audit.claimjudge import Judgement, Verdict
 from zoolens.audit.claims import ClaimRow
 from zoolens.audit.claimstats import Spread
 from zoolens.audit.findings import Finding, Severity
+from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
 
 WIDE, NOTABLE = 2.0, 1.0  # points of top-1
@@ -90,19 +91,23 @@ def _wider_counts(network: ZooNetwork, metric: str) -> Iterator[int]:
 
 
 def file_sizes(
-    networks: Mapping[str, tuple[ZooNetwork, ...]], claims: Iterable[ClaimRow], families: Mapping[str, str]
+    networks: Mapping[str, tuple[ZooNetwork, ...]],
+    grouped: Mapping[str, Grouped],
+    claims: Iterable[ClaimRow],
+    families: Mapping[str, str],
 ) -> Iterator[Finding]:
-    """Files too small for the float32 parameters of the architecture they are named after.
+    """Files too small for the float32 parameters of the architecture they are named after, as most zoos have it.
 
     `families` maps an architecture to its family, in which a better fit is looked for.
     """
     sizes = {claim.ref: claim for claim in claims if claim.metric == "file_size" and claim.value}
     parameters = {
-        name: min((count for one in found if (count := one.figure("parameters"))), default=None)
-        for name, found in networks.items()
+        name: min((count for one in found.groups[0] if (count := one.figure("parameters"))), default=None)
+        for name, found in grouped.items()
+        if found.groups
     }
     for name, found in networks.items():
-        needed = parameters[name]
+        needed = parameters.get(name)
         for network in found if needed else ():
             for member in network.members:
                 claim = sizes.get(member.ref)
