@@ -35,6 +35,7 @@ docs: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/eval_overhead.py
 	$(BIN)/python benchmarks/interference.py
+	$(BIN)/python benchmarks/cost_counting.py
 
 $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)

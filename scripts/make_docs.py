@@ -1,4 +1,4 @@
-"""Write the generated parts of the documentation: command reference, support table, plug-in lists, manifest schema.
+"""Write the generated parts of the documentation: commands, runtime support, plug-ins, graph tables, manifest schema.
 
     python scripts/make_docs.py          # write
     python scripts/make_docs.py --check  # exit 1 if anything on disk is out of date
@@ -11,13 +11,19 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from zoolens import plugins
 from zoolens.cli.main import COMMANDS
+from zoolens.graph.counters.base import KINDS, Counter
+from zoolens.graph.importers.base import Importer
+from zoolens.graph.model import Graph
+from zoolens.graph.passes.canonical import LAYOUT, REWRITES, SETTLING
+from zoolens.graph.vocabulary import OPS
 from zoolens.manifests.schema import Manifest
 from zoolens.runtimes.support import support_markdown
 
@@ -44,10 +50,59 @@ def _help(command: click.Command, path: str) -> str:
 def plugin_table(group: str) -> str:
     rows = ["| name | what |", "| --- | --- |"]
     for name in plugins.names(group):
-        found = plugins.load(group, name)
-        what = getattr(found, "summary", None) or (importlib.import_module(found.__module__).__doc__ or "")
+        what = getattr(plugins.load(group, name), "summary", None) or _first_sentence(_module_of(group, name))
         rows.append(f"| `{name}` | {what.strip().splitlines()[0].rstrip('.')} |")
     return "\n".join(rows)
+
+
+def _module_of(group: str, name: str) -> Any:
+    return importlib.import_module(plugins.registered(group)[name].module)
+
+
+def _first_sentence(documented: Any) -> str:
+    """Of a docstring, on one line, without its full stop or colon."""
+    paragraph = " ".join((documented.__doc__ or "").strip().partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".:")
+
+
+def library_table() -> str:
+    rows = ["| library | packages that decide what is built | environment |", "| --- | --- | --- |"]
+    for name in plugins.names(plugins.GRAPH_LIBRARIES):
+        found: Importer = plugins.load(plugins.GRAPH_LIBRARIES, name)
+        packages = ", ".join(f"`{package}`" for package in found.distributions)
+        rows.append(f"| `{name}` | {packages} | {'its own' if found.environment else 'yours'} |")
+    return "\n".join(rows)
+
+
+def counter_table() -> str:
+    rows = ["| counter | looks at | what it counts |", "| --- | --- | --- |"]
+    for name in plugins.names(plugins.COUNTERS):
+        found: Counter = plugins.load(plugins.COUNTERS, name)
+        rows.append(f"| `{name}` | {KINDS[found.kind]} | {found.convention(Graph('', (), ())).summary} |")
+    return "\n".join(rows)
+
+
+def pass_table() -> str:
+    """Each pass once, where it runs first, in the words of its function or else of its module."""
+    rows = ["| pass | what it does |", "| --- | --- |"]
+    said = set()
+    for one in (*LAYOUT, *REWRITES, *SETTLING):
+        if one.name not in said:
+            said.add(one.name)
+            module = importlib.import_module(one.apply.__module__)
+            rows.append(f"| `{one.name}` | {_first_sentence(one.apply) or _first_sentence(module)} |")
+    return "\n".join(rows)
+
+
+def vocabulary_table() -> str:
+    rows = ["| op | attributes |", "| --- | --- |"]
+    rows += [f"| `{op}` | {_attributes(known)} |" for op, known in OPS.items() if known]
+    bare = ", ".join(f"`{op}`" for op, known in OPS.items() if not known)
+    return "\n".join([*rows, f"| {bare} | none |"])
+
+
+def _attributes(known: dict[str, str]) -> str:
+    return "; ".join(f"`{name}` {meaning}".strip() for name, meaning in known.items())
 
 
 def generated() -> Iterator[tuple[Path, str]]:
@@ -60,8 +115,19 @@ def generated() -> Iterator[tuple[Path, str]]:
         "zoos.md": {"zoos": plugin_table(plugins.ZOOS)},
         "datasets.md": {"datasets": plugin_table(plugins.DATASETS)},
         "measuring.md": {"metrics": plugin_table(plugins.METRICS)},
+        "cost.md": {"counters": counter_table()},
+        "graph.md": {
+            "libraries": library_table(),
+            "files": plugin_table(plugins.GRAPH_FILES),
+            "passes": pass_table(),
+            "vocabulary": vocabulary_table(),
+        },
     }
-    for file, blocks in sections.items():
+    yield from _pages(sections.items())
+
+
+def _pages(sections: Iterable[tuple[str, dict[str, str]]]) -> Iterator[tuple[Path, str]]:
+    for file, blocks in sections:
         text = (DOCS / file).read_text(encoding="utf-8")
         for name, content in blocks.items():
             text = _replace(text, name, content)

@@ -1,5 +1,5 @@
-"""The documentation is true: generated parts are current, every command and plug-in is described, links resolve,
-and every `zoolens` command shown can be called as shown."""
+"""The documentation is true: generated parts are current; every command, plug-in, public name and rule of the audit is
+described; links resolve; and every `zoolens` command shown can be called as shown."""
 
 import importlib
 import re
@@ -12,11 +12,22 @@ import click
 import pytest
 import yaml
 
+import zoolens
 from zoolens import plugins
 from zoolens.cli.main import COMMANDS
 
 REPO = Path(__file__).parent.parent
 PAGES = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
+RULES = sorted((REPO / "src" / "zoolens" / "audit" / "rules").glob("*.py"))
+GROUPS = [
+    plugins.ZOOS,
+    plugins.RUNTIMES,
+    plugins.DATASETS,
+    plugins.METRICS,
+    plugins.GRAPH_LIBRARIES,
+    plugins.GRAPH_FILES,
+    plugins.COUNTERS,
+]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 
 
@@ -34,11 +45,29 @@ def test_every_command_is_described_and_its_one_line_help_is_there(name):
     assert any(f"zoolens {name}" in page.read_text() for page in HAND_WRITTEN), f"no page explains zoolens {name}"
 
 
-@pytest.mark.parametrize("group", [plugins.ZOOS, plugins.RUNTIMES, plugins.DATASETS, plugins.METRICS])
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_plugin_is_described(group):
     text = "\n".join(page.read_text() for page in PAGES)
+    assert group in text
     for name in plugins.names(group):
         assert re.search(rf"`{name}`", text), f"{name} of {group} is nowhere described"
+
+
+def test_every_public_name_is_described():
+    text = (REPO / "docs" / "python-api.md").read_text()
+    assert [name for name in zoolens.__all__ if f"zoolens.{name}" not in text] == []
+
+
+def rules():
+    """What findings are called in the code, up to where the name is made up at run time."""
+    found = {name.partition("{")[0] for path in RULES for name in re.findall(r'f?"([a-z]+/[^"]+)"', path.read_text())}
+    return sorted(found)
+
+
+def test_every_rule_of_the_audit_is_described():
+    text = (REPO / "docs" / "audit.md").read_text()
+    assert len(rules()) > 10
+    assert [rule for rule in rules() if f"`{rule}" not in text] == []
 
 
 def shown_commands():

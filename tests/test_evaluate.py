@@ -154,6 +154,7 @@ def test_runs_on_other_data_are_not_compared(home, fake_model, data):
 def test_a_run_is_reproduced_from_the_store_alone(home, fake_model, data):
     store = zoolens.open_store()
     (outcome,) = evaluate([str(fake_model())], data, limit=120, seed=5, store=store, **QUICK)
+    assert outcome.run.dataset.details["drawn_from"] > 120  # tells a seeded choice from the whole of a dataset
     again = zoolens.reproduce(outcome.run.id, store=store)
     assert again.holds
     assert again.again.key.attempt == 1

@@ -95,7 +95,7 @@ def test_resnet50_is_several_networks_and_resnet101_differs_in_strides_not_in_sh
 
 def test_vgg19_and_densenet121_cost_the_same_everywhere_but_not_in_the_studys_counters(audit):
     rows = {row.id: row for row in audit.architectures}
-    assert rows["vgg19"].macs_ratio == rows["densenet121"].macs_ratio == 1
+    assert rows["vgg19"].real_ratio == rows["densenet121"].real_ratio == 1
     assert network(audit, "vgg19", "keras").macs == 19_632_062_464
     assert network(audit, "densenet121", "onnx").macs == 2_834_161_664
     assert rows["densenet121"].studied_ratio > 1.001
@@ -135,7 +135,7 @@ def test_all_seven_zoos(tmp_path):
     assert next(row for row in audit.architectures if row.id == "resnet50").groups == 3
     told = next(one for one in audit.findings if (one.rule, one.architecture) == ("shortcuts/equal", "resnet101"))
     assert "all 6 zoos" in told.title
-    equal = [row for row in audit.shared if row.studied_ratio and row.macs_ratio == 1]
+    equal = [row for row in audit.shared if row.studied_ratio and row.real_ratio < 1.001]
     assert len(equal) >= 20
     assert as_counted_by("onnx-opcounter", graph_of("gluon:squeezenet1.1", store=store)) == pytest.approx(
         3.53e8, rel=2e-2

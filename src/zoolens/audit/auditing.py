@@ -6,7 +6,7 @@ Only reading structures and recording claims take time, and both are kept: a sec
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from zoolens import __version__
 from zoolens.audit import claimstats
 from zoolens.audit.architectures import Member, architecture, architectures, members
-from zoolens.audit.claimjudge import Verdict, verdicts
+from zoolens.audit.claimjudge import Verdict, verdicts, vouchable
 from zoolens.audit.claims import ClaimRow, claims_from, record_claims
 from zoolens.audit.conformance import departures
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
@@ -26,9 +26,9 @@ from zoolens.audit.networks import ZooNetwork, zoo_networks
 from zoolens.audit.papers import papers
 from zoolens.audit.rows import architecture_row, first_claims
 from zoolens.audit.rules import claims as claim_rules
-from zoolens.audit.rules import counting, failures, naming, structure
+from zoolens.audit.rules import counting, failures, filesizes, naming, structure
 from zoolens.audit.rules import papers as paper_rules
-from zoolens.errors import UnknownName
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.graph.structure import Progress, Structure, structure_of
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.catalog import listing
@@ -71,8 +71,10 @@ def audit_models(
         record_claims(opened, entries)
         claims = claims_from(opened, entries)
         judged = verdicts(opened, claims, trusted=trusted)
+        notes += _untrusted(set(trusted) - vouchable(opened))
     with kept_memo() as memo:
         evidence = gather(chosen, structures, claims, judged, memo, progress)
+    notes += _elsewhere(evidence)
     return conclude(evidence, notes, _facts(structures, time.monotonic() - begun))
 
 
@@ -84,9 +86,28 @@ def choose(zoos: Collection[str], archs: Collection[str]) -> tuple[dict[str, lis
     if unknown is not None:
         raise UnknownName("zoo with architectures that can be audited", unknown, named)
     listings = [listing(zoo=zoo) for zoo in named if not zoos or zoo in zoos]
-    found = members(entry for one in listings for entry in one.entries)
     notes = [note for one in listings for note in one.notes]
+    if zoos and (absent := next((one for one in listings if one.notes and not one.entries), None)):
+        raise ZoolensError(absent.notes[0])  # what was asked for by name is not left out with a note
+    found = members(entry for one in listings for entry in one.entries)
     return {name: found[name] for name in found if name in wanted}, notes
+
+
+def _untrusted(names: Iterable[str]) -> list[str]:
+    return [
+        f"No evaluation in the store used a dataset named {name!r}: to trust it changes nothing."
+        for name in sorted(names)
+    ]
+
+
+def _elsewhere(evidence: Evidence) -> list[str]:
+    """A note on networks that are listed, but whose file would have to be fetched first."""
+    absent = [one.ref for one in evidence.all_networks if one.structure.error and one.structure.source is None]
+    if not absent:
+        return []
+    files = "file is" if len(absent) == 1 else "files are"
+    said = f"{_counted(len(absent), 'network')} whose {files} not here, such as {absent[0]}"
+    return [f"Claims only, for want of a structure: {said}. `zoolens pull` fetches them."]
 
 
 def _wanted_architectures(archs: Collection[str]) -> set[str]:
@@ -173,11 +194,12 @@ def _findings(
             yield from structure.other_sizes(grouped)
             yield from structure.other_constants(grouped)
             yield from structure.shortcuts(grouped)
-    yield from naming.misnamed(evidence.grouped, {row.id: row.name for row in rows})
+    misnamed = list(naming.misnamed(evidence.grouped, {row.id: row.name for row in rows}))
+    yield from misnamed
     yield from claim_rules.accuracy_spreads(first)
     yield from claim_rules.counted(everything, evidence.claims)
-    families = {network.architecture.id: network.architecture.family for network in everything}
-    yield from claim_rules.file_sizes(evidence.networks, evidence.grouped, evidence.claims, families)
+    others = {finding.models[0] for finding in misnamed}
+    yield from filesizes.file_sizes(evidence.networks, evidence.claims, others)
     owners = {ref: network.architecture.id for network in everything for ref in network.refs}
     yield from claim_rules.measured(evidence.verdicts, owners)
     yield from counting.counter_noise(rows)
@@ -188,10 +210,16 @@ def _findings(
 
 def _said(audit: Audit) -> str:
     several = sum(row.groups > 1 for row in audit.shared)
+    shared = _counted(len(audit.shared), "architecture")
+    stand = "name stands" if several == 1 else "names stand"
     return (
-        f"{len(audit.shared)} architectures whose structure is known in two zoos or more, {len(audit.zoos)} zoos: "
-        f"{several} names stand for more than one network."
+        f"{shared} whose structure is known in two zoos or more, {_counted(len(audit.zoos), 'zoo')}: "
+        f"{several} {stand} for more than one network."
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _facts(structures: Sequence[Structure], seconds: float) -> dict[str, Any]:

@@ -4,8 +4,8 @@ The rule. A claim is about one dataset, a measurement about the inputs it was ma
 other only if those inputs are the claimed dataset, or a random sample of it:
 
 - the whole: the dataset has as many inputs as the claimed one and carries its name;
-- a random sample: the dataset declares itself one (`sample_of` in its details), or the user vouches for it by name
-  (`trusted`), or it is a seeded choice (`--limit N --seed S`) from one of these;
+- a random sample: the user vouches for the dataset by name (`trusted`), or it is a seeded choice (`--limit N --seed S`)
+  from such a one or from the whole;
 - anything else, such as the first thousand files or a hand-picked subset, may be easier or harder than the whole. It
   neither supports nor refutes a claim, however narrow its interval: not comparable.
 
@@ -95,6 +95,12 @@ def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[st
     return [verdict for verdict in found if verdict]
 
 
+def vouchable(store: Store) -> set[str]:
+    """What `trusted` can name with effect: datasets that accuracy was measured on, and what they were drawn from."""
+    names = {run.dataset.name for found in _measured(store).values() for run, _ in found}
+    return names | {seeded["parent"] for name in names if (seeded := _SEEDED.fullmatch(name))}
+
+
 def _verdict(claim: ClaimRow, run: Run, one: Observation, trusted: Collection[str]) -> Verdict | None:
     if one.value is None or one.low is None or one.high is None or not one.n:
         return None
@@ -105,16 +111,21 @@ def _verdict(claim: ClaimRow, run: Run, one: Observation, trusted: Collection[st
 
 def sampling_of(run: Run, claim: ClaimRow, trusted: Collection[str] = ()) -> Sampling:
     """How this run's inputs were taken from what the claim is about; see the rule above."""
-    wanted = _base(claim)
-    size, mark = WHOLE.get(wanted, (None, wanted.lower()))
-    name = run.dataset.name
-    seeded = _SEEDED.fullmatch(name)
-    declared = run.dataset.details.get("sample_of") == wanted != ""
-    if declared or name in trusted or (seeded and seeded["parent"] in trusted):
+    name, size = run.dataset.name, run.dataset.size
+    if name in trusted:
         return Sampling.RANDOM
-    if run.dataset.size == size and mark in re.sub(r"[^a-z0-9]", "", name.lower()):
+    if _is_whole(claim, name, size):
         return Sampling.WHOLE
-    return Sampling.UNKNOWN
+    seeded = _SEEDED.fullmatch(name)
+    if seeded is None:
+        return Sampling.UNKNOWN
+    whole = _is_whole(claim, seeded["parent"], run.dataset.details.get("drawn_from"))
+    return Sampling.RANDOM if whole or seeded["parent"] in trusted else Sampling.UNKNOWN
+
+
+def _is_whole(claim: ClaimRow, name: str, size: int | None) -> bool:
+    wanted, mark = WHOLE.get(_base(claim), (None, ""))
+    return wanted is not None and size == wanted and mark in re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _base(claim: ClaimRow) -> str:

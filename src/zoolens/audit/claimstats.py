@@ -1,18 +1,17 @@
-"""Claims compared across zoos: how far apart they are, who claims most and least, how sizes differ.
+"""Claims compared across zoos: how far apart they are, who claims most and least.
 
 Everything here is arithmetic on `ClaimRow`s. Each zoo speaks with one figure an architecture, which a `View` chooses:
 
 - first weights: that of the first published weights, in the zoos of Montes et al. (2022), where TF Model Garden means
   slim. This is what the study compared.
 - best weights today: the highest one of each of those zoos and of the Model Garden's official models.
-- every zoo: the same with timm. Its figures are those at the input size its manifest states, not at a larger test size.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from zoolens.audit.architectures import ArchitectureEntry, architectures
@@ -29,16 +28,12 @@ OUTLIER_RATIO: Final = 3.0
 @dataclass(frozen=True)
 class View:
     name: str
-    zoos: tuple[str, ...]  # none: all
+    zoos: tuple[str, ...]
     best: bool  # else the first
-
-    def covers(self, zoo: str) -> bool:
-        return not self.zoos or zoo in self.zoos
 
 
 FIRST_WEIGHTS: Final = View("first weights", STUDY_ZOOS, best=False)
 BEST_TODAY: Final = View("best weights today", (*STUDY_ZOOS, "official"), best=True)
-EVERY_ZOO: Final = View("best weights today, every zoo", (), best=True)
 
 
 @dataclass(frozen=True)
@@ -76,18 +71,6 @@ class Standing:
     lowest: int
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Largest over smallest of a claimed size, such as params, in one unit; claims are in descending order."""
-
-    architecture: ArchitectureEntry
-    claims: tuple[ZooClaim, ...]
-
-    @property
-    def ratio(self) -> float:
-        return self.claims[0].value / self.claims[-1].value
-
-
 def zoo_claims(
     rows: Iterable[ClaimRow], metric: str, view: View, *, known: Sequence[ArchitectureEntry] | None = None
 ) -> dict[ArchitectureEntry, tuple[ZooClaim, ...]]:
@@ -95,7 +78,7 @@ def zoo_claims(
     by_ref = _first_by_ref(rows, metric)
     found = {}
     for one in architectures() if known is None else known:
-        chosen = [_choose(by_ref, zoo, names, view) for zoo, names in one.members.items() if view.covers(zoo)]
+        chosen = [_choose(by_ref, zoo, names, view) for zoo, names in one.members.items() if zoo in view.zoos]
         if claims := tuple(claim for claim in chosen if claim):
             found[one] = claims
     return found
@@ -124,26 +107,6 @@ def standings(compared: Iterable[Spread]) -> list[Standing]:
             count[1] += claim.value == top
             count[2] += claim.value == bottom
     return sorted((Standing(zoo, *count) for zoo, count in counts.items()), key=lambda one: (-one.highest, one.zoo))
-
-
-def ratios(
-    rows: Iterable[ClaimRow],
-    metric: str = "params",
-    view: View = EVERY_ZOO,
-    *,
-    known: Sequence[ArchitectureEntry] | None = None,
-) -> list[Ratio]:
-    """Claimed sizes of architectures that at least two zoos state in the same unit, farthest apart first.
-
-    Always of the first weights: sizes have no best.
-    """
-    found = []
-    for one, claims in zoo_claims(rows, metric, replace(view, best=False), known=known).items():
-        by_unit: defaultdict[str, list[ZooClaim]] = defaultdict(list)
-        for claim in claims:
-            by_unit[claim.unit].append(claim)
-        found += [Ratio(one, _descending(same)) for same in by_unit.values() if len(same) > 1 and _positive(same)]
-    return sorted(found, key=lambda one: -one.ratio)
 
 
 def outliers_of(claims: Sequence[ZooClaim]) -> tuple[ZooClaim, ...]:
@@ -188,10 +151,6 @@ def _zoo_claim(row: ClaimRow) -> ZooClaim:
 
 def _descending(claims: Iterable[ZooClaim]) -> tuple[ZooClaim, ...]:
     return tuple(sorted(claims, key=_value, reverse=True))
-
-
-def _positive(claims: Iterable[ZooClaim]) -> bool:
-    return all(claim.value > 0 for claim in claims)
 
 
 def _value(claim: ZooClaim) -> float:

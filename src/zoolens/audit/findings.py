@@ -61,6 +61,8 @@ class Finding:
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The gravest first; within a severity by rule and architecture; the same one once."""
-    unique = {finding.id: finding for finding in findings}
+    """The gravest first; within a severity by rule and architecture; of those with one id the first."""
+    unique: dict[str, Finding] = {}
+    for finding in findings:
+        unique.setdefault(finding.id, finding)
     return tuple(sorted(unique.values(), key=lambda one: (-one.severity, one.rule, one.architecture, one.models)))

@@ -15,6 +15,7 @@ from zoolens.audit.memo import Memo
 from zoolens.audit.networks import ZooNetwork
 from zoolens.graph.diff.causes import CLASSES, CONSTANTS, INPUT_SIZE
 from zoolens.graph.diff.report import diff
+from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.signature import same_structure
 
 NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
@@ -40,7 +41,19 @@ class Comparison:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.cause for one in self.differences))
+        """The dearest first. Costs that no single difference explains have none of their own."""
+        return tuple(dict.fromkeys(one.cause for one in self.differences if one.cause != INTERPLAY))
+
+    @property
+    def main_cause(self) -> str:
+        """The dearest that makes it another network; what does not (the image size) may cost more."""
+        structural = (cause for cause in self.causes if cause not in NOT_STRUCTURE)
+        return next(structural, self.causes[0] if self.causes else INTERPLAY)
+
+    @property
+    def structural_macs(self) -> int:
+        """What its structure adds, image size and class count aside."""
+        return sum(one.macs for one in self.differences if one.cause not in NOT_STRUCTURE | {INTERPLAY})
 
     @property
     def same_network(self) -> bool:

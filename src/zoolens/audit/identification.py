@@ -21,6 +21,7 @@ from zoolens.graph.signatures import Signature, as_json, signature
 from zoolens.graph.sources import RUNTIME
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.store import Store
+from zoolens.zoos.catalog import FILE_ZOO
 
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not that
@@ -49,12 +50,21 @@ class Identification:
         best = self.matches[0]
         if self.exact:
             equal = ", ".join(match.ref for match in self.matches if match.exact)
+            if not self._is_architecture:
+                return f"{self.subject}: its structure equals {equal}."
             return f"{self.subject} is {article(self.name)}: its structure equals {equal}."
         percent = f"{100 * best.similarity:.0f} %"
         if best.similarity < NEAR:
             return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}."
         told = "; ".join(best.differences)
+        if not self._is_architecture:
+            return f"{self.subject} is {percent} like {best.ref}: {told}."
         return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {told}."
+
+    @property
+    def _is_architecture(self) -> bool:
+        """Whether its name is one, and not that of a file the user once looked at."""
+        return self.matches[0].zoo != FILE_ZOO or self.matches[0].name != self.architecture
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -85,5 +85,8 @@ def _write(path: Path, new: dict[str, Any]) -> None:
             database.execute("DELETE FROM memo WHERE code != ?", (derivation(),))
             rows = [(name, derivation(), json.dumps(value)) for name, value in new.items()]
             database.executemany("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", rows)
-    except (sqlite3.DatabaseError, OSError):
-        path.unlink(missing_ok=True)
+    except (sqlite3.OperationalError, OSError):
+        return  # somebody else writes it, or we may not
+    except sqlite3.DatabaseError:  # damaged, or no database at all
+        with suppress(OSError):
+            path.unlink()

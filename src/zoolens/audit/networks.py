@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from zoolens.audit.architectures import ArchitectureEntry, Member
@@ -22,6 +22,7 @@ class ZooNetwork:
     members: tuple[Member, ...]
     structure: Structure
     profile: Profile | None = None  # None where the structure is not known
+    namesake: bool = False  # its zoo has another structure under the same name before it, such as for a larger image
 
     @property
     def zoo(self) -> str:
@@ -37,10 +38,11 @@ class ZooNetwork:
 
     @property
     def name(self) -> str:
-        """What the zoo calls the network, weights aside."""
+        """What the zoo calls the network, weights aside unless only they tell it from another."""
         source = self.structure.source
         built = self.members[0].entry.manifest.attributes.get("library")
-        return source.request.subject if source and built else self.members[0].entry.manifest.name
+        own = self.members[0].entry.manifest.name
+        return source.request.subject if source and built and not self.namesake else own
 
     @property
     def label(self) -> str:
@@ -81,7 +83,9 @@ def _networks(members: Sequence[Member], by_ref: Mapping[str, Structure], memo: 
     for member in members:
         source = by_ref[member.ref].source
         sharing.setdefault((member.zoo, source.key if source else member.ref), []).append(member)
-    return [_network(same, by_ref[same[0].ref], memo) for same in sharing.values()]
+    found = [_network(same, by_ref[same[0].ref], memo) for same in sharing.values()]
+    labels = [one.label for one in found]
+    return [replace(one, namesake=one.label in labels[:place]) for place, one in enumerate(found)]
 
 
 def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> ZooNetwork:
@@ -89,4 +93,4 @@ def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> Zoo
     if not found.known:
         return found
     known = memo.recall("profile", (found.content,), lambda: profile(found.graph).to_json())
-    return ZooNetwork(found.architecture, found.members, structure, from_json(known))
+    return replace(found, profile=from_json(known))

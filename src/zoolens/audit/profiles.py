@@ -9,7 +9,7 @@ from typing import Any
 
 from zoolens.graph.blocks import outline
 from zoolens.graph.counters.conventions import as_counted_by
-from zoolens.graph.model import Graph
+from zoolens.graph.model import Graph, Node
 from zoolens.graph.signatures import signature
 
 STUDY_COUNTERS = ("fvcore", "onnx-opcounter", "tensorflow")
@@ -25,6 +25,7 @@ class Profile:
     unknown: tuple[str, ...]
     parameters_total: int | None  # with heads that only training uses
     statistics: int | None
+    folded: int  # parameters where every norm that follows a layer is folded into it
     counted: Mapping[str, float]  # multiply-adds as the counters of the study would give them
 
     def to_json(self) -> dict[str, Any]:
@@ -43,8 +44,15 @@ def profile(graph: Graph) -> Profile:
         tuple(sorted({str(node.get("source_op")) for node in graph.unknown})),
         graph.facts.get("parameters_total"),
         graph.facts.get("statistics"),
+        graph.parameters - sum(map(_folded_away, graph)),
         {counter: as_counted_by(counter, graph) for counter in STUDY_COUNTERS},
     )
+
+
+def _folded_away(node: Node) -> int:
+    """Scale and shift of a merged norm become one bias, or nothing more where there is one already."""
+    gone = ("norm_scale", "norm_shift") if node.parameter("bias") else ("norm_scale",)
+    return sum(one.size for one in node.parameters if one.role in gone)
 
 
 def from_json(row: Mapping[str, Any]) -> Profile:

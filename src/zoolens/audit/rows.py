@@ -44,6 +44,7 @@ def architecture_row(
         first.points if first else None,
         best.points if best else None,
         _ratio(float(row.macs) for row in rows if row.macs is not None),
+        _ratio(float(row.macs) for row in rows if row.macs is not None and row.zoo in STUDIED_ZOOS),
         _ratio(row.as_studied for row in rows if row.as_studied is not None and row.zoo in STUDIED_ZOOS),
         sentence(grouped),
     )

@@ -1,19 +1,28 @@
 """From structures and claims to findings, on networks small enough to know by heart. No framework is needed."""
 
+from dataclasses import replace
+
 import pytest
 
 from zoolens.audit.architectures import ArchitectureEntry, Member
-from zoolens.audit.auditing import choose, conclude, gather
+from zoolens.audit.auditing import audit_models, choose, conclude, gather
 from zoolens.audit.claims import ClaimRow
-from zoolens.audit.findings import Severity
+from zoolens.audit.findings import Finding, Severity, ranked
+from zoolens.audit.grouping import Comparison, Told
 from zoolens.audit.memo import Memo
-from zoolens.errors import UnknownName
+from zoolens.audit.networks import zoo_networks
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.cost import cost
+from zoolens.graph.diff.causes import INPUT_SIZE, WIDTH
+from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.serialise import pack
+from zoolens.graph.sources import Source
 from zoolens.graph.structure import Structure
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.catalog import Listing
 
 
 def network(width=8, epsilon=1e-5, stride_first=True, unknown=False):
@@ -122,14 +131,97 @@ def test_claims_are_held_against_each_other_and_against_what_is_counted():
     claims = [
         claim("one:net", "params", graph.parameters * 2.0),
         claim("two:net", "params", float(graph.parameters)),
-        claim("two:net", "file_size", graph.parameters * 3.0, "B"),
+        claim("one:net", "flops", cost(graph).flops, "operations"),
+        claim("two:net", "flops", cost(graph).macs, "multiply-adds"),
     ]
     audit = audited({"one": graph, "two": graph}, claims)
-    rules = {finding.rule: finding for finding in audit.findings}
-    assert rules["claims/parameters"].models == ("one:net",)
-    assert "+100.0%" in rules["claims/parameters"].title
-    assert rules["naming/file size"].models == ("two:net",)
-    assert len(audit.findings) == 2
+    (finding,) = audit.findings
+    assert (finding.rule, finding.models) == ("claims/parameters", ("one:net",))
+    assert "+100.0%" in finding.title
+
+
+def folded(graph):
+    return graph.parameters - sum(one.size for node in graph for one in node.parameters if one.role == "norm_scale")
+
+
+@pytest.mark.parametrize(
+    ("size", "rules"),
+    [
+        (lambda numbers: 4 * numbers, set()),  # norms folded: less than the parameters, but all that is needed
+        (lambda numbers: 4 * numbers - 1, {"claims/file size", "naming/file size"}),
+        (lambda numbers: 2 * numbers + 10, {"claims/half precision"}),
+        (lambda numbers: numbers, {"claims/file size", "naming/file size"}),
+    ],
+)
+def test_a_file_too_small_is_another_network_only_where_its_own_is_not_known(size, rules):
+    entry, graph = architecture(), network()
+    built, elsewhere = member(entry, "one"), member(entry, "two")
+    claims = [claim(ref, "file_size", size(folded(graph)) + 1e-9, "B") for ref in ("one:net", "two:net")]
+    structures = [known(built, graph), Structure(elsewhere.entry, error="It is not on this machine.")]
+    audit = conclude(gather({"tiny": [built, elsewhere]}, structures, claims, [], Memo()), [], {})
+    assert {finding.rule for finding in audit.findings} == rules
+    assert all(one.models == ("two:net",) for one in audit.findings if one.rule == "naming/file size")
+
+
+def test_whole_mebibytes_are_rounded_ones():
+    entry, graph = architecture(), network(width=56_000)
+    built, elsewhere = member(entry, "one"), member(entry, "two")
+    structures = [known(built, graph), Structure(elsewhere.entry, error="It is not on this machine.")]
+    needed = 4 * folded(graph) / 2**20
+    assert int(needed) < needed < int(needed) + 0.5
+    for mebibytes, count in ((int(needed), 0), (int(needed) - 1, 1)):
+        claims = [claim("two:net", "file_size", mebibytes * 2.0**20, "B")]
+        audit = conclude(gather({"tiny": [built, elsewhere]}, structures, claims, [], Memo()), [], {})
+        assert len(audit.findings) == count
+
+
+def test_a_misnamed_network_says_nothing_about_the_size_of_its_namesakes():
+    slim, wide = architecture("slim"), architecture("wide")
+    chosen = {
+        "slim": [member(slim, "one", "a"), member(slim, "two", "b")],
+        "wide": [member(wide, zoo, name) for zoo, name in zip(("one", "two", "three", "four"), "cdef", strict=True)],
+    }
+    graphs = {"a": network(8), "b": network(8), "c": network(12), "d": network(12), "e": network(8)}
+    every = [one for found in chosen.values() for one in found]
+    structures = [
+        known(one, graphs[one.entry.manifest.name])
+        if one.entry.manifest.name in graphs
+        else Structure(one.entry, error="It is not on this machine.")
+        for one in every
+    ]
+    claims = [claim("four:f", "file_size", 4.0 * folded(network(8)) + 1, "B")]
+    audit = conclude(gather(chosen, structures, claims, [], Memo()), [], {})
+    (small,) = [finding for finding in audit.findings if finding.rule == "naming/file size"]
+    assert small.models == ("four:f",)
+    assert "fit slim" in small.evidence[1]
+
+
+def test_the_main_cause_makes_another_network_and_interplay_is_none():
+    size, join, width = (Told(cause, "", 0) for cause in (INPUT_SIZE, INTERPLAY, WIDTH))
+    larger = Comparison(None, None, "", (join, size))
+    assert (larger.causes, larger.same_network) == ((INPUT_SIZE,), True)
+    other = Comparison(None, None, "", (size, join, width))
+    assert (other.main_cause, other.same_network) == (WIDTH, False)
+    assert Comparison(None, None, "", (Told(INPUT_SIZE, "", 900), Told(WIDTH, "", 3))).structural_macs == 3
+
+
+def test_two_structures_under_one_name_are_told_apart():
+    """As where some weights of an architecture want a larger image."""
+    entry = architecture()
+    found = [member(entry, "one", f"net/{size}") for size in (16, 32)]
+    structures = []
+    for one in found:
+        one.entry.manifest.attributes["library"] = "toy"
+        request = Request("net", size=(int(one.entry.manifest.name[-2:]),) * 2)
+        source = Source("toy:net", "toy", "toy:TOY", Importer(None, ()), request, {})
+        structures.append(replace(known(one, network()), source=source))
+    networks = zoo_networks({"tiny": found}, structures, Memo())["tiny"]
+    assert [one.label for one in networks] == ["one net", "one net/32"]
+
+
+def test_of_findings_with_one_id_the_first_stays():
+    first, second = (Finding("a/b", Severity.LOW, "x", ("z:m",), title, (), "") for title in ("newest", "oldest"))
+    assert ranked([first, second]) == (first,)
 
 
 def test_what_cannot_be_read_is_a_finding_unless_its_file_is_elsewhere():
@@ -160,3 +252,22 @@ def test_architectures_may_be_patterns_or_references():
     chosen, _ = choose(["gluon", "slim"], ["vgg1[69]", "gluon:squeezenet1.1"])
     assert set(chosen) == {"vgg16", "vgg19", "squeezenet1_1"}
     assert {one.zoo for one in chosen["vgg16"]} == {"gluon", "slim"}
+
+
+def test_a_zoo_asked_for_by_name_that_is_not_here_is_an_error(monkeypatch):
+    """A gate over nothing would always pass."""
+    note = "timm: The timm zoo needs timm, which is not installed."
+    monkeypatch.setattr("zoolens.audit.auditing.listing", lambda zoo: Listing([], [note] if zoo == "timm" else []))
+    with pytest.raises(ZoolensError, match="timm, which is not installed"):
+        choose(["torchvision", "timm"], [])
+    assert choose([], ["alexnet"]) == ({}, [note])
+
+
+def test_what_could_not_be_looked_at_and_whom_to_trust_is_noted(tmp_path, monkeypatch):
+    entry = architecture()
+    monkeypatch.setattr("zoolens.audit.auditing.choose", lambda *_: ({"tiny": [member(entry, "one")]}, []))
+    audit = audit_models(store=tmp_path / "store.sqlite", trusted=["mistyped"])
+    trusted, absent = audit.notes
+    assert "'mistyped'" in trusted
+    assert "1 network whose file is not here, such as one:net" in absent
+    assert audit.facts["summary"].startswith("0 architectures whose structure is known in two zoos or more, 1 zoo: 0")

@@ -67,8 +67,10 @@ def test_a_subset_of_unknown_selection_neither_supports_nor_refutes(store):
         (dataset("imagenet (1000 of seed 3)"), (), Sampling.UNKNOWN),
         (dataset("imagenet (1000 of seed 3)"), ("imagenet",), Sampling.RANDOM),
         (dataset("sample"), ("sample",), Sampling.RANDOM),
-        (dataset("sample", sample_of="ImageNet-1K"), (), Sampling.RANDOM),
-        (dataset("sample", sample_of="CIFAR-10"), (), Sampling.UNKNOWN),
+        (dataset("imagenet (1000 of seed 3)", drawn_from=50_000), (), Sampling.RANDOM),
+        (dataset("imagenet (1000 of seed 3)", drawn_from=2_000), (), Sampling.UNKNOWN),
+        (dataset("my_photos (1000 of seed 3)", drawn_from=50_000), (), Sampling.UNKNOWN),
+        (dataset("imagenet (first 1000)", drawn_from=50_000), (), Sampling.UNKNOWN),
     ],
 )
 def test_how_the_inputs_were_taken(store, data, trusted, expected):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.audit.architectures import architecture, architectures
+from zoolens.audit.architectures import architectures
 from zoolens.audit.claims import ClaimRow, claims_of
-from zoolens.audit.claimstats import BEST_TODAY, EVERY_ZOO, FIRST_WEIGHTS, outliers_of, ratios, spreads, standings
+from zoolens.audit.claimstats import BEST_TODAY, FIRST_WEIGHTS, outliers_of, spreads, standings
 from zoolens.audit.claimstats import ZooClaim as Said
 from zoolens.zoos.catalog import listing
 from zoolens.zoos.keras import KerasZoo
@@ -134,21 +134,3 @@ def test_table_1_counts_every_comparison(rows):
 def test_an_accuracy_on_other_data_is_not_compared():
     said = [claim("keras:VGG16", 0.71), claim("slim:vgg_16", 0.9, dataset="CIFAR-10")]
     assert spreads(said) == []
-
-
-def test_ratios_compare_only_what_has_the_same_unit():
-    said = [
-        claim("torchvision:vgg16/IMAGENET1K_V1", 15e9, "flops", "multiply-adds", ""),
-        claim("keras:VGG16", 31e9, "flops", "operations", ""),
-        claim("timm:vgg16.tv_in1k", 16.5e9, "flops", "multiply-adds", ""),
-    ]
-    (found,) = ratios(said, "flops")
-    assert found.ratio == pytest.approx(1.1)
-    assert [one.zoo for one in found.claims] == ["timm", "torchvision"]
-
-
-def test_torchvision_counts_inceptions_auxiliary_head(rows):
-    widest = ratios(rows, "params", EVERY_ZOO)[0]
-    assert widest.architecture is architecture("inception_v3")
-    assert widest.claims[0].zoo == "torchvision"
-    assert widest.ratio == pytest.approx(27.16 / 23.9, abs=0.01)

@@ -109,3 +109,13 @@ def test_an_empty_store_knows_nothing(tmp_path):
 
 def test_articles():
     assert (article("AlexNet"), article("ResNet-50")) == ("an AlexNet", "a ResNet-50")
+
+
+def test_a_file_of_the_users_is_no_architecture():
+    build = GraphBuilder("odd")
+    value = build.add("input", [], (1, 3, 8, 8))
+    kernel = build.parameter("kernel", (5, 3, 3, 3), "w")
+    conv = build.add("conv", [value], (1, 5, 8, 8), kernel=(3, 3), stride=(1, 1), pads=(1,) * 4, parameters=[kernel])
+    odd = build.finish([conv])
+    found = identify(odd, "it", further=[Known("earlier.onnx", "file", signature(odd))])
+    assert found.sentence == "it: its structure equals file:earlier.onnx."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from zoolens.cli.sizes import Size
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import count, figure
 from zoolens.errors import ModelError
@@ -24,18 +25,6 @@ CONVENTION: Final = (
     "biases, norms, activations, pooling and arithmetic."
 )
 _LONGEST: Final = 48  # characters of a layer's name
-
-
-class Size(click.ParamType[tuple[int, int]]):
-    """224, or 480x640 (height, width)."""
-
-    name = "N|HxW"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        parts = str(value).lower().replace("×", "x").split("x")
-        if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-            self.fail(f"{value!r} is no size; write 224 or 480x640 (height x width).", param, ctx)
-        return int(parts[0]), int(parts[-1])
 
 
 @click.command("cost")

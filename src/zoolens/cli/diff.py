@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.sizes import Size
 from zoolens.cli.tables import make_console, plain
 from zoolens.errors import ModelError, ZoolensError
 
@@ -23,7 +24,7 @@ DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 @click.command("diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--size", type=click.IntRange(min=1), help="Image size of both, instead of each model's own.")
+@click.option("--size", type=Size(), help="Image size of both, such as 224 or 480x640, instead of each model's own.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with the picture.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture.")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
@@ -34,7 +35,7 @@ def command(
     ctx: click.Context,
     a: str,
     b: str,
-    size: int | None,
+    size: tuple[int, int] | None,
     html: Path | None,
     svg: Path | None,
     show_all: bool,
@@ -44,17 +45,17 @@ def command(
     """Compare the structure of two models, A and B (zoo:name, or the path of a manifest or model file).
 
     Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
-    1 if anything differs, 2 if one cannot be read.
+    1 if anything differs, 2 if one cannot be read or a file cannot be written.
     """
     found = _diff(a, b, size, store)
     if html is not None:
         from zoolens.graph.diff.page import html as page
 
-        html.write_text(page(found), encoding="utf-8")
+        _write(html, page(found))
     if svg is not None:
         from zoolens.graph.diff.picture import svg as picture
 
-        svg.write_text(picture(found), encoding="utf-8")
+        _write(svg, picture(found))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -62,7 +63,7 @@ def command(
     ctx.exit(0 if found.same else DIFFERENT)
 
 
-def _diff(a: str, b: str, size: int | None, store: str | None) -> Diff:
+def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
     from zoolens.cli.bars import Bars
     from zoolens.graph.diff.report import diff
     from zoolens.graph.structure import structure_of
@@ -76,6 +77,15 @@ def _diff(a: str, b: str, size: int | None, store: str | None) -> Diff:
     except ZoolensError as error:
         error.exit_code = TROUBLE
         raise
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        error = ZoolensError(f"{path} cannot be written: {problem.strerror}.")
+        error.exit_code = TROUBLE
+        raise error from problem
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.sizes import Size
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import ZoolensError
 
@@ -23,10 +24,10 @@ class NameContradicted(ZoolensError):
 @click.command()
 @click.argument("model", metavar="FILE_OR_MODEL")
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
-@click.option("--size", type=click.IntRange(1), default=None, help="Image size, where the file leaves it open.")
+@click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(model: str, shown: int, size: int | None, store: str | None, as_json: bool) -> None:
+def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:
     """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
 
     Exits with 1 when the name of the file or model says something else than its structure.
@@ -72,7 +73,11 @@ def _print_json(result: Identification) -> None:
 def _print(result: Identification) -> None:
     console = make_console()
     console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
-    columns = [Column("network", keep=9), Column("likeness", right=True, keep=8), Column("this has", keep=5)]
+    columns = [
+        Column("network", keep=9),
+        Column("likeness", right=True, keep=8),
+        Column("this has", keep=5, folds=True),
+    ]
     print_table(columns, [_row(match) for match in result.matches])
 
 

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 200  # a pipe has no width: leave the lines whole
 GAP = 2
+FOLDED = 24  # cells that a column of sentences needs at least
 
 
 @dataclass(frozen=True)
 class Column:
-    """`keep`: the higher, the longer it stays when space runs out."""
+    """`keep`: the higher, the longer it stays when space runs out. `folds`: holds sentences, which may be broken."""
 
     name: str
     right: bool = False
     keep: int = 0
+    folds: bool = False
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -42,15 +44,18 @@ def plain(text: object) -> str:
 
 def fitting_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """Which columns to show, so that every one shown is whole; the two most important stay in any case."""
-    from rich.cells import cell_len
-
-    widths = [
-        max(cell_len(column.name), *(cell_len(row[i]) for row in rows), 0) + GAP for i, column in enumerate(columns)
-    ]
+    widths = [_needed(column, [row[i] for row in rows]) + GAP for i, column in enumerate(columns)]
     shown = list(range(len(columns)))
     while sum(widths[i] for i in shown) - GAP > width and len(shown) > 2:
         shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
     return shown
+
+
+def _needed(column: Column, cells: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    longest = max(cell_len(text) for text in (column.name, *cells))
+    return min(longest, FOLDED) if column.folds else longest
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -60,7 +65,12 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     table: Any = Table(box=None, header_style="bold", pad_edge=False)
     shown = fitting_columns(columns, rows, console.width)
     for i in shown:
-        table.add_column(plain(columns[i].name), justify="right" if columns[i].right else "left", overflow="fold")
+        table.add_column(
+            plain(columns[i].name),
+            justify="right" if columns[i].right else "left",
+            overflow="fold",
+            no_wrap=not columns[i].folds and any(columns[j].folds for j in shown),
+        )
     for row in rows:
         table.add_row(*(plain(row[i]) for i in shown))
     console.print(table)

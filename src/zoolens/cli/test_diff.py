@@ -76,3 +76,15 @@ def test_sentences_use_the_zoos_where_these_differ():
     assert short_names("timm:a", "timm:b") == ("timm:a", "timm:b")
     assert short_names("x/a.onnx", "y/b.onnx") == ("a.onnx", "b.onnx")
     assert short_names("x/a.onnx", "y/a.onnx") == ("x/a.onnx", "y/a.onnx")
+
+
+def test_a_file_that_cannot_be_written_is_trouble_and_not_a_difference(invoke, networks, tmp_path):
+    for option in ("--html", "--svg"):
+        error = invoke(*networks, option, str(tmp_path / "nowhere" / "file")).exception
+        assert isinstance(error, ZoolensError)
+        assert error.exit_code == 2
+        assert "cannot be written" in str(error)
+
+
+def test_a_size_may_have_two_sides(invoke, networks):
+    assert "six.prototxt" in invoke(*networks, "--size", "32x16").stdout

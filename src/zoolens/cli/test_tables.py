@@ -17,3 +17,10 @@ def test_text_is_shown_as_it_is(capsys):
     print_table(COLUMNS, ROWS)
     shown = capsys.readouterr().out
     assert "zoo:a[b]:cat:" in shown
+
+
+def test_sentences_are_broken_before_a_column_goes():
+    columns = [Column("network", keep=9), Column("likeness", keep=8), Column("this has", keep=5, folds=True)]
+    rows = [["torchvision:resnet18", "100 %", "one thing instead of another; " * 9]]
+    assert fitting_columns(columns, rows, 80) == [0, 1, 2]
+    assert fitting_columns(columns, rows, 40) == [0, 1]

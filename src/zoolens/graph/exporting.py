@@ -22,7 +22,7 @@ from zoolens.errors import EnvironmentBuildError, ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
-from zoolens.graph.workerprocess import WorkerProcess
+from zoolens.graph.workerprocess import Circumstance, WorkerProcess
 from zoolens.runtimes.environments import EnvSpec, ensure_environment
 
 TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
@@ -238,6 +238,8 @@ def _exported(job: Job[K], worker: WorkerProcess, timeout: float) -> Exported[K]
     started = time.monotonic()
     try:
         answer = worker.ask(job.message, timeout)
+    except Circumstance as error:
+        return Exported(job, time.monotonic() - started, error=error.message, hint=error.hint, circumstantial=True)
     except ZoolensError as error:
         answer = {"error": error.message, "hint": error.hint}
     seconds = time.monotonic() - started

@@ -7,7 +7,7 @@ by itself (a class token) is a node of op `parameter`. `vocabulary` says what ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -170,20 +170,3 @@ def pruned(graph: Graph) -> Graph:
             needed.update(node.inputs)
     kept = tuple(node for node in graph.nodes if node.name in needed or node.op == "input")
     return graph if len(kept) == len(graph.nodes) else replace(graph, nodes=kept)
-
-
-def rewired(graph: Graph, nodes: Iterable[Node], replaced: Mapping[str, str]) -> Graph:
-    """`nodes` with every use of a replaced value turned to its replacement (chains are followed), then pruned."""
-
-    def final(name: str) -> str:
-        while name in replaced:
-            name = replaced[name]
-        return name
-
-    turned = []
-    for node in nodes:
-        if node.name in replaced:
-            continue
-        inputs = tuple(final(name) for name in node.inputs)
-        turned.append(node if inputs == node.inputs else replace(node, inputs=inputs))
-    return pruned(replace(graph, nodes=tuple(turned), outputs=tuple(final(name) for name in graph.outputs)))

@@ -69,7 +69,11 @@ def pack(graph: Graph) -> bytes:
 
 def unpack(packed: bytes) -> Graph:
     machine = zlib.decompressobj()
-    text = machine.decompress(packed, _MAX_JSON)
-    if machine.unconsumed_tail:
-        raise ModelError(f"A stored graph has more than {_MAX_JSON:,} bytes.")
-    return from_json(json.loads(text))
+    try:
+        text = machine.decompress(packed, _MAX_JSON)
+        if machine.unconsumed_tail:
+            raise ModelError(f"A stored graph has more than {_MAX_JSON:,} bytes.")
+        document = json.loads(text)
+    except (zlib.error, ValueError) as error:
+        raise ModelError(f"A stored graph is damaged: {error}.") from error
+    return from_json(document)

@@ -34,6 +34,12 @@ Size = tuple[int, int]  # height, width
 RUNTIME: Final = "graph:"  # before the importer's name: the colon keeps such runs apart from evaluations
 _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
 _PARAMETERS_A_SECOND: Final = 25e6  # very roughly: large networks are deep ones
+_MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/
+    "graph/importers/*.py", "graph/passes/*.py", "graph/reference*.py",
+    *(f"graph/{name}.py" for name in ("building", "cost", "model", "serialise", "shapes", "signature")),
+    *(f"graph/{name}.py" for name in ("vocabulary", "windows")),
+    *(f"runtimes/{name}.py" for name in ("onnxfile", "onnxvalues", "protobuf", "tflitefile")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,14 +104,16 @@ class Source:
 @cache
 def code_version() -> str:
     """A digest of the code that makes graphs: a graph made by other importers or passes is read anew."""
-    here = Path(__file__).parent
-    files = [here / name for name in ("model.py", "building.py", "serialise.py", "shapes.py", "windows.py")]
-    files += sorted(path for room in ("importers", "passes") for path in (here / room).rglob("*.py"))
     machine = hashlib.sha256()
-    for path in files:
-        if not path.name.startswith("test_"):
-            machine.update(path.read_bytes())
+    for path in making_files():
+        machine.update(path.read_bytes())
     return machine.hexdigest()[:12]
+
+
+def making_files() -> list[Path]:
+    root = Path(__file__).parent.parent
+    found = (path for pattern in _MAKING for path in sorted(root.glob(pattern)))
+    return [path for path in found if not path.name.startswith(("test_", "conftest"))]
 
 
 def _installed(name: str) -> str | None:
@@ -208,11 +216,12 @@ def _source(entry: Entry, group: str, plugin: str, request: Request, content: Ma
 
 
 def _unreadable(entry: Entry) -> ModelError:
-    formats = ", ".join(dict.fromkeys(asset.format for asset in entry.manifest.assets))
-    library = entry.manifest.attributes.get("library")
-    what = f"format {formats}" if formats else f"library {library}" if library else "model without files"
+    known = entry.manifest.attributes
+    formats = ", ".join(dict.fromkeys(asset.format for asset in entry.manifest.assets)) or known.get("format")
+    library = known.get("library")
+    what = f"its format {formats}" if formats else f"its library {library}" if library else "what it is made of"
     files, libraries = (", ".join(plugins.names(group)) for group in (plugins.GRAPH_FILES, plugins.GRAPH_LIBRARIES))
     return ModelError(
-        f"The structure of {entry.ref} cannot be read: there is no importer for its {what}.",
+        f"The structure of {entry.ref} cannot be read: there is no importer for {what}.",
         hint=f"There are importers for the formats {files} and the libraries {libraries}.",
     )

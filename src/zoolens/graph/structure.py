@@ -29,6 +29,7 @@ from zoolens.zoos.base import Entry
 
 STAGE: Final = "structure"
 KIND: Final = "graph"
+MAX_SIDE: Final = 1 << 15  # of an image, in pixels: a framework that cannot trace without data allocates it
 
 
 class Progress(Protocol):
@@ -91,7 +92,8 @@ def structure_of(
     `size`: of the image, instead of each model's own. `fresh`: read again what is there, also what failed.
     """
     entries = find_entries([models] if isinstance(models, str | Path | Entry) else models)
-    wanted = [_wanted(entry, (size, size) if isinstance(size, int) else size) for entry in entries]
+    chosen = _image_size(size)
+    wanted = [_wanted(entry, chosen) for entry in entries]
     first: dict[RunKey, Structure] = {}
     for one in wanted:
         if one.source is not None:
@@ -115,6 +117,14 @@ def graph_of(
     if len(found) > 1:
         raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
     return found[0].graph
+
+
+def _image_size(size: int | Size | None) -> Size | None:
+    sides = (size, size) if isinstance(size, int) else size
+    if sides is not None and not all(1 <= side <= MAX_SIDE for side in sides):
+        said = "×".join(f"{side:,}" for side in sides)
+        raise ModelError(f"An image of {said} pixels is not tried.", hint=f"A side has 1 to {MAX_SIDE:,} pixels.")
+    return sides
 
 
 def _wanted(entry: Entry, size: Size | None) -> Structure:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from zoolens.errors import EnvironmentBuildError, ModelError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.exporting import Job, _Plan, export, export_many
 from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.model import Graph
 from zoolens.runtimes.environments import environment_of
 
 
@@ -24,10 +26,16 @@ def load(request):
             raise ModelError("It is made of glass.", hint="Do not touch it.")
         case "is buggy":
             [][1]
+        case "is careless":
+            return Graph("careless", (), ("nothing",))
         case "exits":
             sys.exit("enough")
         case "crashes":
             os.kill(os.getpid(), signal.SIGSEGV)
+        case "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "litters":
+            Path(tempfile.gettempdir(), request.arguments["name"]).write_text("nobody tidies up after a kill")
         case "last words":
             os.write(2, b"some noise\nout of cheese\n")
             os._exit(7)
@@ -65,16 +73,31 @@ def test_a_graph_comes_back_whatever_the_framework_prints():
 
 
 def test_what_fails_is_an_error_of_its_own_and_stops_no_other():
-    subjects = ["refuses", "is buggy", "exits", "crashes", "last words", "fine"]
+    subjects = ["refuses", "is buggy", "is careless", "exits", "crashes", "last words", "fine"]
     found = {done.job.key: done for done in export_many(map(job, subjects), workers=1)}
     assert found["fine"].graph is not None
     assert (found["refuses"].error, found["refuses"].hint) == ("It is made of glass.", "Do not touch it.")
     assert "unexpected IndexError at test_exporting.py" in found["is buggy"].error
+    assert "nothing makes the output" in found["is careless"].error
     assert "exit with 'enough'" in found["exits"].error
     assert "died with signal 11 (SIGSEGV)" in found["crashes"].error
     assert "exited with code 7" in found["last words"].error
     assert "out of cheese" in found["last words"].hint
     assert not any(done.circumstantial for done in found.values())
+
+
+def test_what_the_machine_kills_is_circumstance():
+    """The kernel does so where memory is short: another day the model may be read."""
+    done = export(job("is killed"))
+    assert done.circumstantial
+    assert "Is there enough memory?" in done.reason
+
+
+def test_temporary_files_of_frameworks_go_with_their_worker(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert export(job("litters", arguments={"name": "litter"})).error is None
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_a_worker_that_others_have_worn_out_is_not_the_fault_of_the_model(tmp_path):
@@ -123,8 +146,10 @@ def test_whoever_stops_listening_leaves_no_process_behind():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_workers_end_with_us(tmp_path, number):
-    note = tmp_path / "note"
+def test_workers_end_with_us(tmp_path, monkeypatch, number):
+    note, litter = tmp_path / "note", tmp_path / "temporary"
+    litter.mkdir()
+    monkeypatch.setenv("TMPDIR", str(litter))
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         f"from {__name__} import job, export\n"
@@ -135,6 +160,7 @@ def test_workers_end_with_us(tmp_path, number):
     parent.send_signal(number)
     parent.wait(20)
     wait_until(lambda: gone(int(note.read_text())))
+    assert list(litter.iterdir()) == []
 
 
 def wait_until(condition):
@@ -180,7 +206,8 @@ def test_the_worker_needs_no_package_but_numpy():
         "'packaging','platformdirs','filelock','alembic'}:\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
-        "import zoolens.graph.worker, zoolens.graph.importers.gluon"
+        "import zoolens.graph.worker, zoolens.graph.passes.canonical\n"
+        "import zoolens.graph.importers.gluon, zoolens.graph.importers.tensorflow"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

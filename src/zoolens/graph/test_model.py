@@ -4,7 +4,7 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
-from zoolens.graph.model import MAX_ELEMENTS, Graph, Node, checked, rewired
+from zoolens.graph.model import MAX_ELEMENTS, Graph, Node, checked
 from zoolens.graph.serialise import from_json, pack, to_json, unpack
 
 
@@ -26,17 +26,16 @@ def test_a_graph_survives_json_and_packing():
         assert again.facts == graph.facts
 
 
+@pytest.mark.parametrize("packed", [b"", b"nonsense", pack(chain())[:40], pack(chain())[:-20] + b"x" * 20])
+def test_a_damaged_pack_is_refused_in_words(packed):
+    with pytest.raises(ModelError, match="A stored graph is damaged"):
+        unpack(packed)
+
+
 def test_names_are_made_unique_and_absent_attributes_left_out():
     graph = chain()
     assert [node.name for node in graph] == ["input", "stem", "identity", "stem#2"]
     assert dict(graph.nodes[1].attributes) == {"kernel": (1, 1), "stride": (1, 1)}
-
-
-def test_rewiring_follows_chains_and_drops_what_nobody_needs():
-    graph = chain()
-    short = rewired(graph, graph.nodes, {"identity": "stem", "stem#2": "identity"})
-    assert [node.name for node in short] == ["input", "stem"]
-    assert short.outputs == ("stem",)
 
 
 def test_sole_consumer_is_none_for_outputs_and_shared_values():

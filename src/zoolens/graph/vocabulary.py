@@ -64,10 +64,12 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "div": {"scalar": "", "reverse": ""}, "pow": {"scalar": "", "reverse": ""}, "maximum": {"scalar": ""},
     "minimum": {"scalar": ""}, "abs": {}, "neg": {}, "exp": {}, "log": {}, "sqrt": {}, "rsqrt": {}, "square": {},
     "erf": {}, "sin": {}, "cos": {}, "floor": {}, "ceil": {}, "round": {}, "reciprocal": {},
-    "l2_normalize": {"axes": ""},
+    "l2_normalize": {"axes": "", "epsilon": "floor of the length that is divided by; default 1e-12"},
     "compare": {"kind": "==, <, …"}, "where": {},
     "matmul": {"transpose_a": "", "transpose_b": ""},
-    "attention": {"heads": "", "scale": "", "causal": ""},  # inputs q, k, v as (N, heads, tokens, width)
+    "attention": {
+        "heads": "", "scale": "of q·kᵀ; absent: one over the root of the width", "causal": "default False",
+    },  # inputs q, k, v as (N, heads, tokens, width); a fourth, a bias by position or a mask, is added to q·kᵀ
     # arrangement
     "concat": {"axis": ""},
     "slice": {"axis": "", "start": "", "stop": "", "step": "default 1"},
@@ -81,9 +83,12 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "expand": {},  # broadcast to the node's shape
     "gather": {"axis": "", "indices": "where constant and small"},
     "channel_shuffle": {"groups": ""},
-    "space_to_depth": {"block": ""},
-    "depth_to_space": {"block": "", "mode": "DCR or CRD"},
-    "resize": {"mode": "nearest, linear, cubic"},
+    "space_to_depth": {"block": "", "mode": "DCR (default: the block's places are outermost) or CRD"},
+    "depth_to_space": {"block": "", "mode": "DCR (default) or CRD"},
+    "resize": {
+        "mode": "nearest, linear, cubic",
+        "coordinates": "half_pixel (default), asymmetric (default of nearest), align_corners",
+    },
     "roll": {"axes": "", "shifts": ""},
     "tile": {"repeats": ""},
     # noise, removed by the `noise` pass

@@ -15,6 +15,7 @@ import base64
 import importlib
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.model import Graph
+from zoolens.graph.model import Graph, checked
 from zoolens.graph.serialise import pack
 from zoolens.runtimes.base import first_line
 from zoolens.runtimes.wire import Channel
@@ -35,14 +36,14 @@ _PARENT_CHECK_MS: Final = 2000
 Message = dict[str, Any]
 
 
-def main(answers: int) -> None:
-    """Serve until standard input ends."""
+def main(answers: int, litter: str = "") -> None:
+    """Serve until standard input ends. `litter`: a folder to remove if nobody is left who would."""
     reading = os.dup(sys.stdin.fileno())
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)  # a framework that asks a question gets no answer, and does not eat a request
     os.close(empty)
     os.set_inheritable(answers, False)
-    threading.Thread(target=_end_with_parent, args=(reading, os.getppid()), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(reading, os.getppid(), litter), daemon=True).start()
     channel = Channel(reading, answers)
     try:
         while True:
@@ -54,7 +55,8 @@ def main(answers: int) -> None:
 def answer(request: Mapping[str, Any]) -> Message:
     try:
         graph = _read(_importer(request["importer"]), _request(request))
-        return {"graph": base64.b64encode(pack(graph if request.get("raw") else _canonical(graph))).decode()}
+        wanted = graph if request.get("raw") else _canonical(graph)
+        return {"graph": base64.b64encode(pack(checked(wanted))).decode()}
     except ZoolensError as error:
         return {"error": error.message, "hint": error.hint}
     except Exception as error:
@@ -95,15 +97,17 @@ def _request(message: Mapping[str, Any]) -> Request:
 def _unexpected(error: Exception, subject: str) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
-    return f"Reading {subject} met an unexpected {type(error).__name__} at {place}: {first_line(error)}"
+    return f"Reading {Path(subject).name} met an unexpected {type(error).__name__} at {place}: {first_line(error)}"
 
 
-def _end_with_parent(reading: int, parent: int) -> None:
+def _end_with_parent(reading: int, parent: int, litter: str) -> None:
     """Sleep until the parent hangs up or dies; then end at once, with whatever the framework has started."""
     poll = select.poll()
     poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
     while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
         pass
+    if litter:
+        shutil.rmtree(litter, ignore_errors=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

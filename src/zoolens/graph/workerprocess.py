@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,14 +52,19 @@ if settings["path"] is not None:
     sys.path[:] = settings["path"]
 sys.meta_path.insert(0, Lent())
 from zoolens.graph.worker import main
-main(settings["answers"])
+main(settings["answers"], settings["litter"])
 """
+
+
+class Circumstance(WorkerError):
+    """The worker failed for want of something on this machine, not because of the model."""
 
 
 class WorkerProcess:
     """One worker for one importer module in one environment, started when first asked and again after its death.
 
-    It belongs to one thread; `interrupt` alone may be called from another.
+    It belongs to one thread; `interrupt` alone may be called from another. Since it is always killed, frameworks never
+    tidy up: what they leave in their temporary folder goes with it.
     """
 
     def __init__(self, module: str, environment: Environment | None = None) -> None:
@@ -67,6 +73,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._printed: IO[bytes] | None = None
+        self._folder: str | None = None  # for its temporary files
         self._answered = 0  # since it was started
         self._lock = threading.Lock()
         self._interrupted = False
@@ -104,15 +111,17 @@ class WorkerProcess:
     def stop(self) -> int:
         """End the worker and all it started; its exit status. The next `ask` starts another."""
         with self._lock:
-            process, channel, printed = self._process, self._channel, self._printed
-            self._process = self._channel = self._printed = None
+            process, channel, printed, folder = self._process, self._channel, self._printed, self._folder
+            self._process = self._channel = self._printed = self._folder = None
         self._answered = 0
-        if process is None or channel is None or printed is None:
+        if process is None or channel is None or printed is None or folder is None:
             return 0
         _kill(process)
         channel.close()
         printed.close()
-        return process.wait()
+        code = process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+        return code
 
     def _ask(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         channel = self._channel or self._start()
@@ -120,40 +129,42 @@ class WorkerProcess:
         return channel.receive(timeout)
 
     def _start(self) -> Channel:
+        folder = tempfile.mkdtemp(prefix="zoolens-")
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         requests, request_end = os.pipe()
         answer_end, answers = os.pipe()
         channel = Channel(answer_end, request_end)
         try:
-            self._launch(requests, answers, printed)
+            self._launch(requests, answers, printed, folder)
         except BaseException:
             channel.close()
             printed.close()
+            shutil.rmtree(folder, ignore_errors=True)
             raise
         finally:
             os.close(requests)
             os.close(answers)
-        self._channel, self._printed = channel, printed
+        self._channel, self._printed, self._folder = channel, printed, folder
         return channel
 
-    def _launch(self, requests: int, answers: int, printed: IO[bytes]) -> None:
+    def _launch(self, requests: int, answers: int, printed: IO[bytes], folder: str) -> None:
         with self._lock:  # an interrupt comes before, and nothing is started, or after, and finds it
             if self._interrupted:
-                raise WorkerError("The export was stopped.")
-            self._process = _spawn(self._module, self._environment, requests, answers, printed)
+                raise Circumstance("The export was stopped.")
+            self._process = _spawn(self._module, self._environment, requests, answers, printed, folder)
 
     def _death(self, subject: str, error: Exception) -> WorkerError:
         if self._process is None:
-            return WorkerError(f"The process that reads {subject} cannot be started: {error}.")
+            return Circumstance(f"The process that reads {subject} cannot be started: {error}.")
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         words = _last_words(self._printed)
         code = self.stop()
         how = f"died with signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
-        hint = "Is there enough memory?" if code == -signal.SIGKILL else None
-        if words:
-            hint = f"{hint + ' ' if hint else ''}Its last words: {words}"
-        return WorkerError(f"The process that read {subject} {how}.", hint=hint)
+        sentence = f"The process that read {subject} {how}."
+        if code == -signal.SIGKILL:
+            return Circumstance(sentence, hint="Is there enough memory?")
+        return WorkerError(sentence, hint=f"Its last words: {words}" if words else None)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -162,10 +173,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn(
-    module: str, environment: Environment | None, requests: int, answers: int, printed: IO[bytes]
+    module: str, environment: Environment | None, requests: int, answers: int, printed: IO[bytes], folder: str
 ) -> subprocess.Popen[bytes]:
-    settings: dict[str, Any] = {"answers": answers, "lent": {}, "path": None}
-    variables = {**os.environ, **_CALM}
+    settings: dict[str, Any] = {"answers": answers, "litter": folder, "lent": {}, "path": None}
+    variables = {**os.environ, **_CALM, "TMPDIR": folder}
     if environment is None:
         python, flags = sys.executable, ["-P", "-u"]
         settings["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]

@@ -16,6 +16,7 @@ from typing import Any
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec, open_dataset
+from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
@@ -190,7 +191,11 @@ def _fetch(job: Job, progress: Progress) -> None:
 
 
 def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None) -> Run:
-    record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), {"classes": dataset.classes})
+    details = {
+        "classes": dataset.classes,
+        **({"drawn_from": len(dataset.parent)} if isinstance(dataset, Subset) else {}),
+    }
+    record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), details)
     if attempt is None:
         key = (job.model.fingerprint, record.fingerprint, job.stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0

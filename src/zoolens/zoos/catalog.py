@@ -168,6 +168,8 @@ def _in_zoo(zoo: str, name: str, version: str | None) -> Entry:
 
 
 def _by_bare_name(name: str, version: str | None, ref: str) -> Entry:
+    if not ref:
+        raise UnknownName("model", ref, hint="Name it zoo:name; `zoolens models` lists them.")
     entries = [entry for zoo in CHEAP_ZOOS for entry in _list_zoo(zoo, None, named=True)[0]]
     hits = [entry for entry in entries if entry.manifest.name == name and version in (None, entry.manifest.version)]
     if len({entry.zoo for entry in hits}) > 1:
@@ -179,12 +181,22 @@ def _by_bare_name(name: str, version: str | None, ref: str) -> Entry:
         )
     if not hits and guess_format(Path(ref)):
         raise UnknownName("model file", ref, hint="Check the path.")
+    if not hits and (elsewhere := list(_namesakes(name))):
+        raise UnknownName("model", ref, hint=f"Did you mean {' or '.join(elsewhere)}?")
     if not hits:
         near = difflib.get_close_matches(name, {entry.manifest.name for entry in entries}, n=3)
         refs = dict.fromkeys(entry.ref for entry in entries if entry.manifest.name in near)
         close = f"Did you mean {' or '.join(refs)}?" if refs else None
         raise UnknownName("model", ref, hint=close or "Name it zoo:name; `zoolens models` lists them.")
     return max(hits, key=lambda entry: _version_order(entry.manifest.version))
+
+
+def _namesakes(name: str) -> Iterator[str]:
+    """Models of exactly this name in the other zoos, as far as their listings are kept: no framework is imported."""
+    for zoo in map(_open_zoo, plugins.names(plugins.ZOOS)):
+        kept = _load(_cache_path(zoo), zoo.name) if zoo.distributions and not _missing(zoo) else None
+        if any(name == one.partition(":")[2] for one in _suggestions(kept or ())):
+            yield f"{zoo.name}:{name}"
 
 
 def _matching(pattern: str, draft: Draft | None) -> list[Entry]:

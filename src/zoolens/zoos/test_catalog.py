@@ -210,3 +210,20 @@ def test_downloaded_keras_weights_are_noticed(tmp_path, monkeypatch):
     (tmp_path / "keras" / "models").mkdir(parents=True)
     (tmp_path / "keras" / "models" / "nasnet_mobile.h5").write_bytes(b"x")
     assert [entry.ref for entry in models(zoo="keras", weights="present")] == ["keras:NASNetMobile"]
+
+
+def test_a_bare_name_of_a_framework_zoo_is_suggested_once_its_listing_is_kept(monkeypatch):
+    with pytest.raises(UnknownName, match="zoolens models"):
+        find_model("gamma")
+    kept = models(zoo="folder", search="beta")[0]
+    gamma = Entry("timm", kept.manifest.model_copy(update={"name": "gamma"}), kept.weights)
+    monkeypatch.setattr(catalog, "_missing", lambda zoo: None)
+    timm = catalog._open_zoo("timm")
+    catalog._save(catalog._cache_path(timm), [gamma])
+    with pytest.raises(UnknownName, match="Did you mean timm:gamma"):
+        find_model("gamma")
+
+
+def test_no_name_at_all():
+    with pytest.raises(UnknownName, match="There is no model named ''"):
+        find_model("")

@@ -99,6 +99,7 @@ def test_a_manifest_that_cannot_run_is_made_to(store, damaged):
     found = doctor(damaged(scores="probabilities"), "demo", runtime="onnxruntime", limit=LIMIT, store=store)
     assert found.status is Status.WRONG
     assert [fault.correct for fault in found.faults] == ["logits"]
+    assert "with scores logits instead of probabilities, top-1 rises from 0.0 %" in found.sentence
     assert "cannot be evaluated at all" in found.sentence
 
 

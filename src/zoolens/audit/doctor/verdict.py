@@ -95,16 +95,15 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
     trials = _trials(bench)  # before the scores are probed, which is no trial: it cannot change top-1
     doubled = _already_probabilities(bench, axes, final)
     confirmed = confirmation is not None and confirmation.p_value < ALPHA and confirmation.after > confirmation.before
-    fixed = final if confirmed else DECLARED
-    if doubled:
-        fixed = fixed.choosing(doubled)
+    better = final if confirmed else DECLARED
+    fixed = better.choosing(doubled) if doubled else better
     faults = tuple(_faults(fixed, axes))
     return Diagnosis(
         model=bench.job.entry.full_ref,
         runtime=bench.job.runtime.name,
         data=bench.data[Level.ALL].name,
         status=_status(fixed),
-        sentence=_sentence(bench, faults, fixed, confirmation, trials),
+        sentence=_sentence(bench, _faults(better, axes), _status(fixed), confirmation, trials, doubled is not None),
         faults=faults,
         confirmation=confirmation,
         trials=trials,
@@ -213,16 +212,15 @@ def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity:
 def _sentence(
     bench: Bench,
     faults: Sequence[Fault],
-    fixed: Variant,
+    status: Status,
     confirmation: Confirmation | None,
     trials: Sequence[Trial],
+    doubled: bool,
 ) -> str:
-    status = _status(fixed)
-    if status is Status.RIGHT or confirmation is None:
-        return _all_well(trials, confirmation) if status is Status.RIGHT else f"The manifest is wrong: {_DOUBLED}"
-    what = " and ".join(
-        f"{one.factor} {one.correct} instead of {one.declared}" for one in faults if one.factor != "scores"
-    )
+    """`faults` are those that cost right answers; a softmax too many does not."""
+    if confirmation is None or not faults:
+        return f"The manifest is wrong: {_DOUBLED}" if doubled else _all_well(trials, confirmation)
+    what = " and ".join(f"{one.factor} {one.correct} instead of {one.declared}" for one in faults)
     fresh = " that the search did not use" if confirmation.fresh else ""
     tests = "" if confirmation.fresh else f", adjusted for {len(trials) - 1} variants"
     words = "wrong" if status is Status.WRONG else "not the best"
@@ -231,7 +229,7 @@ def _sentence(
         f"The manifest is {words}: with {what}, "
         f"top-1 rises from {100 * confirmation.before:.1f} % to {100 * confirmation.after:.1f} % "
         f"({confirmation.n:,} images{fresh}, exact McNemar p {_p(confirmation.p_value)}{tests})."
-        + (f" Besides, {_DOUBLED}" if fixed.choice("scores") and not error else "")
+        + (f" Besides, {_DOUBLED}" if doubled else "")
         + (f" As declared it cannot be evaluated at all: {error}" if error else "")
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoolens.audit.document import ArchitectureRow, Audit
 from zoolens.audit.findings import Severity
+from zoolens.audit.rules.counting import NOISE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,13 +82,13 @@ def _ratios(audit: Audit, console: Console) -> None:
 
 def _equal(audit: Audit, console: Console) -> None:
     """How much of what was studied is noise of counters."""
-    compared = [row for row in audit.shared if row.macs_ratio is not None and row.studied_ratio is not None]
-    equal = [row for row in compared if row.macs_ratio == 1]
-    noisy = [row for row in equal if (row.studied_ratio or 1) > 1.001]
+    compared = [row for row in audit.shared if row.real_ratio is not None and row.studied_ratio is not None]
+    equal = [row for row in compared if (row.real_ratio or 0) < NOISE]
+    noisy = [row for row in equal if (row.studied_ratio or 0) >= NOISE]
     if compared:
         console.print(
-            f"With one counter {len(equal)} of {len(compared)} architectures cost the same in every zoo; the study's "
-            f"counters tell {len(noisy)} of these apart.\n"
+            f"With one counter {len(equal)} of {len(compared)} architectures cost the same in every zoo of the 2022 "
+            f"study; its counters, one for each zoo, tell {len(noisy)} of these apart.\n"
         )
 
 

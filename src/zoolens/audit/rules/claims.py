@@ -8,11 +8,11 @@ from zoolens.audit.claimjudge import Judgement, Verdict
 from zoolens.audit.claims import ClaimRow
 from zoolens.audit.claimstats import Spread
 from zoolens.audit.findings import Finding, Severity
-from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
 
 WIDE, NOTABLE = 2.0, 1.0  # points of top-1
 OFF = 0.02  # of a claimed count
+MULTIPLY_ADDS = "multiply-adds"  # the only unit of cost that can be held against ours: what others add is not said
 
 
 def accuracy_spreads(spreads: Iterable[Spread]) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def counted(networks: Iterable[ZooNetwork], claims: Iterable[ClaimRow]) -> Itera
 
 def _count(network: ZooNetwork, claim: ClaimRow, metric: str) -> Iterator[Finding]:
     ours = network.figure(metric)
-    if not ours or claim.value is None:
+    if not ours or claim.value is None or claim.unit not in ("", MULTIPLY_ADDS):
         return
     if any(_agree(claim.value, count) for count in (ours, *_wider_counts(network, metric))):
         return
@@ -88,60 +88,6 @@ def _wider_counts(network: ZooNetwork, metric: str) -> Iterator[int]:
     if metric == "parameters" and known and known.parameters_total:
         yield known.parameters_total
         yield known.parameters_total + (known.statistics or 0)
-
-
-def file_sizes(
-    networks: Mapping[str, tuple[ZooNetwork, ...]],
-    grouped: Mapping[str, Grouped],
-    claims: Iterable[ClaimRow],
-    families: Mapping[str, str],
-) -> Iterator[Finding]:
-    """Files too small for the float32 parameters of the architecture they are named after, as most zoos have it.
-
-    `families` maps an architecture to its family, in which a better fit is looked for.
-    """
-    sizes = {claim.ref: claim for claim in claims if claim.metric == "file_size" and claim.value}
-    parameters = {
-        name: min((count for one in found.groups[0] if (count := one.figure("parameters"))), default=None)
-        for name, found in grouped.items()
-        if found.groups
-    }
-    for name, found in networks.items():
-        needed = parameters.get(name)
-        for network in found if needed else ():
-            for member in network.members:
-                claim = sizes.get(member.ref)
-                if claim and claim.value and needed and _is_float(member.ref) and claim.value < 4 * needed:
-                    yield _too_small(network, claim, needed, _fitting(name, claim.value, parameters, families))
-
-
-def _too_small(network: ZooNetwork, claim: ClaimRow, needed: int, fits: str | None) -> Finding:
-    extra = (f"{claim.value:,.0f} bytes fit {fits}",) if fits else ()
-    also = f" It is probably {fits}." if fits else ""
-    return Finding(
-        "naming/file size",
-        Severity.HIGH,
-        network.architecture.id,
-        (claim.ref,),
-        f"{claim.ref} cannot be {network.architecture.name}: its {claim.value:,.0f} bytes are fewer than the "
-        f"{4 * needed:,} that {needed:,} float32 parameters need",
-        (f"source of the size: {claim.source}", *extra),
-        f"Check the file with `zoolens identify` before using it under this name.{also}",
-    )
-
-
-def _fitting(name: str, size: float, parameters: Mapping[str, int | None], families: Mapping[str, str]) -> str | None:
-    """The member of the same family whose float32 weights fill the file best, within 5 %."""
-    fits = {
-        other: size / (4 * count)
-        for other, count in parameters.items()
-        if count and other != name and families.get(other) == families.get(name) and 1 <= size / (4 * count) < 1.05
-    }
-    return min(fits, key=lambda other: fits[other], default=None)
-
-
-def _is_float(ref: str) -> bool:
-    return not any(mark in ref.lower() for mark in ("int8", "qdq", "quant", "fp16", "float16", "uint8", "light/"))
 
 
 def measured(verdicts: Iterable[Verdict], architecture_of: Mapping[str, str]) -> Iterator[Finding]:

@@ -26,14 +26,14 @@ def other_networks(grouped: Grouped) -> Iterator[Finding]:
     for comparison, group in zip(grouped.between, grouped.groups[1:], strict=True):
         base, other = comparison.base, comparison.other
         yield Finding(
-            f"structure/{comparison.causes[0]}",
+            f"structure/{comparison.main_cause}",
             _severity(comparison),
             base.architecture.id,
             (*(ref for network in group for ref in network.refs[:1]), base.ref),
             f"{base.architecture.name}: {_joined(group)} {_is(group)} not the network of {_joined(grouped.groups[0])}: "
             f"{comparison.verdict.removeprefix('different networks: ')}",
             tuple(sentences(comparison)),
-            _ADVICE.get(comparison.causes[0], _GENERAL),
+            _ADVICE.get(comparison.main_cause, _GENERAL),
             {"macs": [base.figure("macs"), other.figure("macs")], "causes": list(comparison.causes)},
         )
 
@@ -109,13 +109,11 @@ def sentences(comparison: Comparison) -> Iterator[str]:
 
 
 def _severity(comparison: Comparison) -> Severity:
-    if set(comparison.causes) <= {INPUT_SIZE, *_QUIET}:
-        return Severity.MEDIUM
-    for metric in ("macs", "parameters"):
-        base, other = comparison.base.figure(metric), comparison.other.figure(metric)
-        if base and other is not None and abs(other / base - 1) >= MATTERS:
-            return Severity.HIGH
-    return Severity.MEDIUM
+    """High where structure alone, whatever the image sizes, changes the cost or the number of parameters."""
+    base, other = (one.figure("parameters") or 0 for one in (comparison.base, comparison.other))
+    changes = ((comparison.structural_macs, comparison.base.figure("macs")), (other - base, base))
+    shares = (abs(change) / whole for change, whole in changes if whole)
+    return Severity.HIGH if any(share >= MATTERS for share in shares) else Severity.MEDIUM
 
 
 def _counted(network: ZooNetwork, profile: Profile) -> str:

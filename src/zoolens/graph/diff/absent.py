@@ -12,7 +12,9 @@ from zoolens.graph.model import Node
 from zoolens.graph.stages import SCALING
 from zoolens.graph.vocabulary import ACTIVATIONS
 
-ARRANGEMENT = frozenset({"reshape", "transpose", "slice", "gather", "expand", "flatten", "output_of", "tile", "roll"})
+ARRANGEMENT = frozenset(
+    {"reshape", "transpose", "slice", "gather", "expand", "flatten", "output_of", "tile", "roll", "constant"}
+)
 
 Reason = tuple[str, Hashable]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, is_depthwise, resolution
@@ -103,7 +104,7 @@ Raw = tuple[str, str, tuple[Any, Any], Hashable]
 def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
     if a.op == "input":
         yield from _inputs(a, b)
-    if a.op == b.op == "parameter" and channels(a) != channels(b):
+    if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
         yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(channels(b) / channels(a), 4))
     if a.op != b.op:
         yield _substitution(a, b)

@@ -77,7 +77,9 @@ def _settled(a: Node, b: Node, spatial: Logs, width: Logs, own: Mapping[str, int
 
 
 def _main_input(node: Node, graph: Graph) -> str:
-    """The largest: a gate scales a map, and not the other way round."""
+    """The largest: a gate scales a map, and not the other way round. Attention answers its queries."""
+    if node.op == "attention":
+        return node.inputs[0]
     return max(node.inputs, key=lambda name: prod(graph.by_name[name].shape), default="")
 
 

@@ -12,7 +12,7 @@ from zoolens.graph.diff.align import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.places import place_of
-from zoolens.graph.diff.shares import with_shares
+from zoolens.graph.diff.shares import INTERPLAY, with_shares
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.diff.words import sentence
 from zoolens.graph.model import Graph
@@ -103,7 +103,7 @@ def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
     alignment = align(a, b)
     found = with_shares(differences(alignment, a, b), alignment, a, b)
     said = [replace(one, text=sentence(one, alignment, names)) for one in found]
-    said.sort(key=lambda one: (-abs(one.macs), one.cause in CONSTANTS, -abs(one.parameters)))
+    said.sort(key=lambda one: (one.cause == INTERPLAY, -abs(one.macs), one.cause in CONSTANTS, -abs(one.parameters)))
     return Diff(names, a, b, *costs, alignment, tuple(said), blind)
 
 

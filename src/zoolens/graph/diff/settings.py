@@ -6,6 +6,7 @@ from math import isclose
 from typing import Any, Final
 
 from zoolens.graph.model import Node
+from zoolens.graph.windows import same_pads
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 NORM_ROLES: Final = ("norm_scale", "norm_shift")
@@ -68,10 +69,5 @@ def equal(one: Any, two: Any) -> bool:
 
 def same_padding(node: Node, extents: tuple[int, ...]) -> tuple[int, ...]:
     """The pads that SAME gives this window on a map of these extents: the odd one at the end."""
-    begins, ends = [], []
-    for extent, size, step, spread in zip(extents, kernel(node), stride(node), dilation(node), strict=False):
-        reach = (size - 1) * spread + 1
-        total = max((-(-extent // step) - 1) * step + reach - extent, 0)
-        begins.append(total // 2)
-        ends.append(total - total // 2)
-    return (*begins, *ends)
+    fits = len(extents) == len(kernel(node))
+    return same_pads(extents, kernel(node), stride(node), dilation(node)) if fits else ()

@@ -6,6 +6,7 @@ mean of the two costs turns each summand into multiply-accumulates (LMDI, the ad
 does not depend on the order of the factors). The factors that a layer does not set itself, its resolution and its
 input width, are booked where they come from: every value carries the causes of its resolution and width with it.
 What is left by rounding of extents goes to the cause that is already there; whole numbers by largest remainder.
+What no cause explains is the input size's where that differs (a table of positions has a row for every token).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import floor, log
 
 from zoolens.graph.cost import cost
 from zoolens.graph.diff.align import Alignment, Pair
+from zoolens.graph.diff.causes import INPUT_SIZE
 from zoolens.graph.diff.factors import Logs, combined, kernel_factors, origins
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.model import STATISTICS, Graph, Node
@@ -27,11 +29,19 @@ UNBOOKED = -1
 def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
     """The same differences with their shares, and one more for what none of them explains, if anything is left."""
     books = Books(differences, alignment, a, b)
+    _give_rest_to_size(books, differences)
     macs = _whole_numbers(books.macs, len(differences))
     parameters = _whole_numbers(books.parameters, len(differences))
     found = [replace(one, macs=macs[number], parameters=parameters[number]) for number, one in enumerate(differences)]
     left = Difference(INTERPLAY, (), macs=macs[UNBOOKED], parameters=parameters[UNBOOKED])
     return [*found, left] if left.macs or left.parameters else found
+
+
+def _give_rest_to_size(books: Books, differences: Sequence[Difference]) -> None:
+    size = next((number for number, one in enumerate(differences) if one.cause == INPUT_SIZE), None)
+    if size is not None:
+        for sums in (books.macs, books.parameters):
+            _add(sums, {size: sums.pop(UNBOOKED, 0.0)})
 
 
 class Books:

@@ -38,7 +38,7 @@ def network(
         ({"s": 2}, causes.STRIDE, "stride 2 in b instead of 1 in a"),
         ({"groups": 4}, causes.GROUPS, "4 groups in b, no groups in a"),
         ({"pool": "avg_pool"}, causes.POOLING, "average pool in b, max-pool in a"),
-        ({"scaled": True}, causes.PREPROCESSING, "preprocessing inside the network in b (1 step after the input)"),
+        ({"scaled": True}, causes.PREPROCESSING, "preprocessing inside the network in b (right after the input: mul)"),
         ({"gate": True}, causes.GATE, "squeeze-and-excitation in 1 block only in b"),
         ({"deep": True}, causes.DEPTH, "1 more 3×3 conv in b"),
         ({"pads": (0, 0, 2, 2)}, causes.PADDING, "padding 2 at bottom and right only in b"),

@@ -16,6 +16,8 @@ _CONSTANT_WORDS: Final = {
     causes.EPSILON: "epsilon",
     causes.PADDING: "padding side",
     causes.BIAS: "biases",
+    causes.CONSTANT: "settings of layers",
+    causes.NORM_PARAMETERS: "scales and shifts of norms",
 }
 _BESIDE: Final = {
     causes.OUTPUT: "the final activation",

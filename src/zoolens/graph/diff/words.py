@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from zoolens.graph.diff import causes, settings
 from zoolens.graph.diff.align import Alignment
@@ -28,6 +28,8 @@ from zoolens.graph.diff.phrases import (
 from zoolens.graph.diff.places import where
 from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.diff.stridewords import placement
+
+_UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
 
 
 def sentence(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -158,8 +160,8 @@ def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str
 
 
 def _preprocessing(difference: Difference, alignment: Alignment, names: Names) -> str:
-    steps = f"{len(difference.findings)} step{'s' if len(difference.findings) > 1 else ''}"
-    return f"preprocessing inside the network in {owner(difference, names)} ({steps} after the input)"
+    steps = ", ".join(op_of(one).replace("_", " ") for one in difference.findings)
+    return f"preprocessing inside the network in {owner(difference, names)} (right after the input: {steps})"
 
 
 def _flatten(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -176,9 +178,15 @@ def _constant(difference: Difference, alignment: Alignment, names: Names) -> str
         one, two = ("−∞" if value is None else f"{value:g}" for value in values_of(difference))
         return at(difference, alignment, f"max-pool padded with {instead(one, two, names)}")
     name = str(group[1]) if isinstance(group, tuple) else "setting"
-    one, two = (number(value) if isinstance(value, float) else str(value) for value in values_of(difference))
     op = op_of(difference.findings[0]).replace("_", " ")
+    one, two = (_setting(op, name, value) for value in values_of(difference))
     return at(difference, alignment, f"{op} {name.replace('_', ' ')} {instead(one, two, names)}")
+
+
+def _setting(op: str, name: str, value: Any) -> str:
+    if value is None:
+        return _UNSAID.get((op, name), "none")
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _auxiliary(difference: Difference, alignment: Alignment, names: Names) -> str:

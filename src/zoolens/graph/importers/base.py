@@ -13,7 +13,7 @@ size asks for one (`size`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zoolens.graph.model import Graph
@@ -36,3 +36,8 @@ class Importer:
     distributions: tuple[str, ...]  # packages whose versions a graph depends on
     environment: tuple[str, ...] = ()  # requirements of the environment it needs; empty: this one
     without_dependencies: tuple[str, ...] = ()  # further ones, installed alone because they pin what cannot be had
+
+
+def counted(graph: Graph) -> Graph:
+    """The raw graph with the number of its parameters among its facts, for passes join what a source keeps apart."""
+    return replace(graph, facts={**graph.facts, "parameters_total": graph.parameters})

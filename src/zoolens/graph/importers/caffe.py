@@ -7,7 +7,7 @@ from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, counted
 from zoolens.graph.importers.caffe_layers import LAYERS, Call, Translation
 from zoolens.graph.importers.caffe_net import Net, read_blobs, read_net
 from zoolens.graph.importers.sizing import fixed_batch, sized
@@ -28,7 +28,7 @@ def load(request: Request) -> Graph:
     for layer in net.layers:
         if layer.tops:
             _translate(Call(layer, state))
-    return builder.finish(_outputs(net, state), {"format": "caffe", "name": net.name[:80]})
+    return counted(builder.finish(_outputs(net, state), {"format": "caffe", "name": net.name[:80]}))
 
 
 def _translate(call: Call) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, counted
 from zoolens.graph.importers.onnx_arithmetic import ARITHMETIC
 from zoolens.graph.importers.onnx_arrangement import ARRANGEMENT
 from zoolens.graph.importers.onnx_call import Call, Translation
@@ -48,7 +48,7 @@ def load(request: Request) -> Graph:
     settle(state)
     outputs = [_output(state, spec.name) for spec in file.outputs]
     facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
-    return state.builder.finish(dict.fromkeys(outputs), facts)
+    return counted(state.builder.finish(dict.fromkeys(outputs), facts))
 
 
 def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:

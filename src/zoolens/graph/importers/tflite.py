@@ -9,7 +9,7 @@ from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, counted
 from zoolens.graph.importers.saturation import settle
 from zoolens.graph.importers.sizing import fixed_batch, image_axes, sized
 from zoolens.graph.importers.tflite_arrangement import ARRANGEMENT, folded
@@ -38,7 +38,8 @@ def load(request: Request) -> Graph:
     for operator in file.operators:
         _translate(state, operator)
     settle(state)
-    return state.builder.finish(dict.fromkeys(_output(state, index) for index in file.outputs), {"format": "tflite"})
+    outputs = dict.fromkeys(_output(state, index) for index in file.outputs)
+    return counted(state.builder.finish(outputs, {"format": "tflite"}))
 
 
 def _check(file: TfliteGraph) -> None:

@@ -29,6 +29,7 @@ _INNER: Final = frozenset(
     {"mul", "div", "add", "sub", "minimum", "maximum", "clip", "relu", "relu6", "sigmoid", "hard_sigmoid", "tanh",
      "softplus", "erf", "exp", "neg", "pow", "square", "log", "reciprocal", "silu", "compare", "where"}
 )  # fmt: skip
+_ROUNDING: Final = 3e-5  # of the constants that sources write
 _LARGEST: Final = 12  # operations in one written-out activation
 
 _NAMED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -120,5 +121,5 @@ def _rounded(number: float) -> float:
 
 
 def _alike(a: Array, b: Array) -> bool:
-    """Constants may be rounded, but at zero a small floor, max(x, 1e-12), must not pass for max(x, 0)."""
-    return bool(np.allclose(a, b, rtol=1e-5, atol=1e-6) and np.isclose(a[_ZERO], b[_ZERO], rtol=1e-5, atol=0))
+    """Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must not pass for max(x, 0)."""
+    return bool(np.allclose(a, b, rtol=_ROUNDING, atol=1e-6) and np.isclose(a[_ZERO], b[_ZERO], rtol=_ROUNDING, atol=0))

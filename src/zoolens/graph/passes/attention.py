@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isclose
-from typing import Final
+from math import isclose, prod
+from typing import Any, Final
 
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.passes.arrangements import chain, emit_steps
 from zoolens.graph.passes.editing import Editor, rewrite
 
 _CLOSE: Final = 1e-5
@@ -17,20 +18,56 @@ def name_attention(graph: Graph) -> Graph:
 
 
 def _attention(node: Node, editor: Editor) -> Node | str:
-    weights = editor.made_by(node.inputs[0], "softmax")
-    if weights is None or len(node.shape) != 4 or weights.get("axis") != 3 or _flipped(node):
+    weights = editor.made_by(_inside(node.inputs[0], editor), "softmax")
+    if weights is None or len(weights.shape) < 4 or weights.get("axis") != len(weights.shape) - 1 or _flipped(node):
         return node
     total = editor.made_by(weights.inputs[0], "add")
     scores, biases = _scores(total, editor) if total is not None else (weights.inputs[0], ())
-    scores, scale = _unscaled(scores, 1.0, editor)
+    scores, scale = _unscaled(_inside(scores, editor), 1.0, editor)
     product = editor.made_by(scores, "matmul")
-    if product is None or product.get("transpose_a") or len(product.shape) != 4:
+    if product is None or product.get("transpose_a") or product.shape[-2:] != weights.shape[-2:]:
         return node
     q, scale = _unscaled(product.inputs[0], scale, editor)
     k, scale = _unscaled(product.inputs[1], scale, editor)
     k = k if product.get("transpose_b") else _turned(k, editor)
-    fused = replace(node, op="attention", inputs=(q, k, node.inputs[1], *biases))
-    return _settled(replace(fused, attributes={"heads": node.shape[1], "scale": scale}), editor)
+    heads = weights.shape[-3]
+    values = tuple(_by_heads(name, heads, node.name, editor) for name in (q, k, node.inputs[1]))
+    masks = tuple(_as_mask(name, weights, editor) for name in biases)
+    if any(mask is None for mask in masks):
+        return node
+    inputs = (*values, *(mask for mask in masks if mask is not None))
+    shape = (*editor.maker(values[0]).shape[:3], node.shape[-1])
+    attributes: dict[str, Any] = {"heads": heads, "scale": scale}
+    if shape == node.shape:
+        return _settled(replace(node, op="attention", inputs=inputs, attributes=attributes), editor)
+    made = editor.emit("attention", inputs, shape, base=node.name, source=node.source, **attributes)
+    return replace(node, op="reshape", inputs=(made,), attributes={})
+
+
+def _inside(name: str, editor: Editor) -> str:
+    """The value before reshapes that leave its matrices, the last two axes, alone."""
+    node = editor.maker(name)
+    while node.op == "reshape" and editor.maker(node.inputs[0]).shape[-2:] == node.shape[-2:]:
+        node = editor.maker(node.inputs[0])
+    return node.name
+
+
+def _by_heads(name: str, heads: int, base: str, editor: Editor) -> str:
+    """As (N, heads, tokens, width), whatever axes the windows of a map were spread over."""
+    *outer, tokens, width = editor.maker(name).shape
+    shape = (prod(outer) // heads, heads, tokens, width)
+    return name if editor.maker(name).shape == shape else editor.emit("reshape", (name,), shape, base=base)
+
+
+def _as_mask(name: str, weights: Node, editor: Editor) -> str | None:
+    """A mask or bias as (1 or N, 1 or heads, tokens, tokens); None where it varies over only some windows."""
+    mask = editor.maker(name).shape
+    if len(weights.shape) == 4 or len(mask) <= 4:
+        return name if len(weights.shape) == 4 or set(mask[:-3]) <= {1} else None
+    windows = weights.shape[:-3]
+    if mask[:-3] != windows and prod(mask[:-3]) != 1:
+        return None
+    return editor.emit("reshape", (name,), (prod(mask[:-3]), *mask[-3:]), base=name)
 
 
 def _flipped(node: Node) -> bool:
@@ -38,35 +75,36 @@ def _flipped(node: Node) -> bool:
 
 
 def _unscaled(name: str, scale: float, editor: Editor) -> tuple[str, float]:
-    """The value before multiplications with a scalar, and their product with `scale`."""
-    node = editor.maker(name)
-    while node.op in ("mul", "div") and node.get("scalar") is not None and not node.get("reverse"):
+    """The value before multiplications with a scalar, also before it was arranged, and their product with `scale`."""
+    found = chain(editor.maker(name), editor)
+    node = editor.maker(found.source)
+    if not _scales(node):
+        return name, scale
+    while _scales(node):
         scalar = float(node.get("scalar"))
         scale = scale * scalar if node.op == "mul" else scale / scalar
         node = editor.maker(node.inputs[0])
-    return node.name, scale
+    return emit_steps(node.name, found.spelling, editor, base=name), scale
+
+
+def _scales(node: Node) -> bool:
+    return node.op in ("mul", "div") and node.get("scalar") is not None and not node.get("reverse")
 
 
 def _scores(total: Node, editor: Editor) -> tuple[str, tuple[str, ...]]:
     """The scores among the terms of a sum, and the other term: a mask or a bias by position."""
     for scores, *biases in (total.inputs, total.inputs[::-1]):
-        base, _ = _unscaled(scores, 1.0, editor)
+        base, _ = _unscaled(_inside(scores, editor), 1.0, editor)
         if biases and editor.maker(base).op == "matmul" and editor.maker(scores).shape == total.shape:
             return scores, tuple(biases)
     return total.name, ()
 
 
 def _turned(name: str, editor: Editor) -> str:
-    """The keys as (N, heads, tokens, width), from the transposed ones a plain product needs."""
-    node = editor.maker(name)
-    *outer, rows, columns = node.shape
-    shape = (*outer, columns, rows)
-    if node.op == "transpose":
-        *kept, a, b = node.get("perm")
-        if (*kept, b, a) == (0, 1, 2, 3):
-            return node.inputs[0]
-        return editor.emit("transpose", node.inputs, shape, base=name, source=node.source, perm=(*kept, b, a))
-    return editor.emit("transpose", (name,), shape, base=name, source=node.source, perm=(0, 1, 3, 2))
+    """The keys as rows, from the transposed ones that a plain product needs."""
+    *outer, rows, columns = editor.maker(name).shape
+    perm = (*range(len(outer)), len(outer) + 1, len(outer))
+    return editor.emit("transpose", (name,), (*outer, columns, rows), base=name, perm=perm)
 
 
 def _settled(node: Node, editor: Editor) -> Node | str:

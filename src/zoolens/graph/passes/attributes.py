@@ -11,6 +11,7 @@ _IGNORED: Final = frozenset({"input", "reshape", "expand", "global_avg_pool", "g
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "hard_sigmoid": {"alpha": 1 / 6, "beta": 0.5},
     "elu": {"alpha": 1.0},
+    "l2_normalize": {"epsilon": 1e-12},
     "slice": {"step": 1},
     "pad": {"value": 0, "mode": "constant"},
     "avg_pool": {"count_pad": False},

@@ -25,6 +25,7 @@ from zoolens.graph.passes.normalisations import name_normalisations
 from zoolens.graph.passes.norms import merge_norms, name_affines
 from zoolens.graph.passes.order import settle_order
 from zoolens.graph.passes.pads import merge_pads
+from zoolens.graph.passes.places import join_places
 from zoolens.graph.passes.pools import unify_pools
 from zoolens.graph.passes.shuffle import fuse_shuffles
 from zoolens.graph.passes.tokens import unify_tokens
@@ -45,6 +46,7 @@ LAYOUT: Final = (
     Pass("noise", remove_noise),
     Pass("leaves", settle_leaves),
     Pass("decomposed", restore_batch_norms),
+    Pass("places", join_places),
     Pass("layout", unify_layout),
 )
 REWRITES: Final = (

@@ -1,4 +1,4 @@
-"""Pads of zeros become the pads of the convolution or pool that follows."""
+"""Pads of zeros become the pads of the convolution or pool that follows; crops of padded maps become shifts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class _Pads:
         if not any(node.op == "pad" for node in graph.nodes):
             return graph
         self.never_negative = _never_negative(graph)
-        return rewrite(graph, {"conv": self._conv, "avg_pool": self._avg_pool, "max_pool": self._max_pool})
+        rules = {"conv": self._conv, "avg_pool": self._avg_pool, "max_pool": self._max_pool, "slice": _cropped}
+        return rewrite(graph, rules)
 
     def _conv(self, node: Node, editor: Editor) -> Node | str:
         pad = _spatial_pad(node, editor)
@@ -54,6 +55,20 @@ class _Pads:
         if any(node.get("pads") or ()) or value == inf:
             return node
         return _with_pads(node, pad).with_attributes(pad_value=float(value))
+
+
+def _cropped(node: Node, editor: Editor) -> Node | str:
+    """Padding one side and cropping the other is a shift: one pad, of which an entry is negative."""
+    pad = editor.made_by(node.inputs[0], "pad")
+    if pad is None or pad.get("mode", "constant") != "constant" or node.get("step", 1) != 1:
+        return node
+    axis, pads = node.get("axis"), list(pad.get("pads"))
+    end = axis + len(pad.shape)
+    pads[axis] -= node.get("start")
+    pads[end] -= pad.shape[axis] - node.get("stop")
+    if pads[axis] + editor.maker(pad.inputs[0]).shape[axis] <= 0 or pads[end] + pad.shape[axis] <= 0:
+        return node  # nothing but padding is left
+    return replace(pad.with_attributes(pads=tuple(pads)), name=node.name, shape=node.shape)
 
 
 def _spatial_pad(node: Node, editor: Editor) -> Node | None:

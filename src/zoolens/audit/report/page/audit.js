@@ -152,12 +152,12 @@ function legend(used) {
 }
 
 function ratios(view) {
-  const key = view === "real" ? "macs_ratio" : "studied_ratio";
-  const rows = facts.architectures.filter(row => row[key] !== null && row.macs_ratio !== null)
+  const key = view;
+  const rows = facts.architectures.filter(row => row[key] !== null)
     .sort((a, b) => b[key] - a[key]).slice(0, first);
   const place = section("ratios").querySelector(".chart");
   if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture is known in two zoos.")); return; }
-  const high = Math.max(1.1, ...rows.map(row => Math.max(row.macs_ratio, row.studied_ratio ?? 1)));
+  const high = Math.max(1.1, ...rows.map(row => Math.max(row[key], row.real_ratio ?? 1, row.studied_ratio ?? 1)));
   const [left, width, step] = [190, 640, 38];
   const x = value => left + (value - 1) / (high - 1) * width;
   const chart = draw("svg", { width: left + width + 150, height: rows.length * step + 34, role: "img", "aria-label": "cost ratios" });
@@ -165,7 +165,7 @@ function ratios(view) {
   rows.forEach((row, at) => {
     const y = at * step + 22;
     chart.append(draw("text", { x: left - 10, y: y + 19, "text-anchor": "end" }, row.name));
-    for (const [offset, value, fill, name] of [[0, row.macs_ratio, "var(--accent)", "real"], [15, row.studied_ratio, "var(--info)", "as studied"]]) {
+    for (const [offset, value, fill, name] of [[0, view === "macs_ratio" ? row.macs_ratio : row.real_ratio, "var(--accent)", "real"], [15, view === "macs_ratio" ? null : row.studied_ratio, "var(--info)", "as studied"]]) {
       if (value === null) continue;
       chart.append(tipped(draw("rect", { x: left, y: y + offset, width: Math.max(2, x(value) - left), height: 12, fill, rx: 2 }), `${row.name}, ${name}: ${value.toFixed(3)}×. ${row.summary}`),
         draw("text", { x: x(value) + 8, y: y + offset + 11, class: "dim" }, `${value.toFixed(2)}× ${name}`));
@@ -175,7 +175,7 @@ function ratios(view) {
 }
 
 switches("spreads", [["first weights, as in the 2022 study", "first"], ["best weights today", "best"]], spreads);
-switches("ratios", [["by real ratio", "real"], ["by the ratio as studied", "studied"]], ratios);
+switches("ratios", [["zoos of the study, by the ratio as studied", "studied_ratio"], ["by the real ratio", "real_ratio"], ["all zoos", "macs_ratio"]], ratios);
 
 // --- tables
 
@@ -238,7 +238,8 @@ function architectures() {
       { name: "architecture", key: row => row.name },
       { name: "zoos", key: row => new Set(row.networks.map(one => one.zoo)).size, number: true },
       { name: "networks", key: row => row.groups, number: true },
-      { name: "cost ratio", key: row => row.macs_ratio, show: row => fixed(row.macs_ratio, 3, "×"), number: true },
+      { name: "cost ratio, all zoos", key: row => row.macs_ratio, show: row => fixed(row.macs_ratio, 3, "×"), number: true },
+      { name: "zoos of the study", key: row => row.real_ratio, show: row => fixed(row.real_ratio, 3, "×"), number: true },
       { name: "as studied", key: row => row.studied_ratio, show: row => fixed(row.studied_ratio, 3, "×"), number: true },
       { name: "top-1 spread", key: row => row.spread_first, show: row => fixed(row.spread_first, 2), number: true },
       { name: "today", key: row => row.spread_best, show: row => fixed(row.spread_best, 2), number: true },
@@ -273,7 +274,7 @@ if (facts.judged.length) {
   section("judged").querySelector(".table").append(table([{ name: "model", key: one => one.model }, { name: "metric", key: one => one.metric },
     { name: "verdict", key: one => one.verdict }, { name: "in a sentence", key: one => one.sentence }], facts.judged));
 } else {
-  section("judged").querySelector(".table").append(make("p", {}, "None of these models was evaluated: `zoolens eval` does."));
+  section("judged").querySelector(".table").append(make("p", {}, "None of these models was evaluated; ", make("code", {}, "zoolens eval"), " does that."));
 }
 const made = Object.entries(facts.facts).filter(([key]) => key !== "summary").map(([key, value]) =>
   `${key.replaceAll("_", " ")}: ${typeof value === "object" ? Object.entries(value).map(([a, b]) => `${a} ${b}`).join(", ") : value}`);

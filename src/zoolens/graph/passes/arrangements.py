@@ -1,0 +1,214 @@
+"""The algebra of reshapes and transposes: what a chain of them does, whatever its spelling.
+
+Every axis is a product of *atoms*, factors of extents that no step of the chain takes apart. A chain only puts the
+atoms of its source in another order and joins them to other axes, so two chains do the same if the atoms agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import Any, Final
+
+from zoolens.graph.model import Node, Shape, Value
+from zoolens.graph.passes.editing import Editor
+
+Atoms = tuple[int, ...]
+STEPS: Final = ("reshape", "transpose")
+_LONGEST: Final = 16  # steps of one chain that are followed
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Atoms are numbered; `source` and `target` have those of each axis, outermost first. Extents of 1 have none."""
+
+    extents: tuple[int, ...]
+    source: tuple[Atoms, ...]
+    target: tuple[Atoms, ...]
+    start: Shape
+    shape: Shape
+
+    @property
+    def inverse(self) -> Arrangement:
+        return Arrangement(self.extents, self.target, self.source, self.shape, self.start)
+
+    def extent(self, atoms: Iterable[int]) -> int:
+        return prod(self.extents[atom] for atom in atoms)
+
+
+@dataclass(frozen=True)
+class Step:
+    op: str
+    shape: Shape
+    perm: tuple[int, ...] | None = None
+
+
+def unchanged(shape: Shape) -> Arrangement:
+    axes = tuple((axis,) if extent != 1 else () for axis, extent in enumerate(shape))
+    return Arrangement(tuple(shape), axes, axes, tuple(shape), tuple(shape))
+
+
+def turned(before: Arrangement, perm: Sequence[int]) -> Arrangement:
+    shape = tuple(before.shape[axis] for axis in perm)
+    return replace(before, target=tuple(before.target[axis] for axis in perm), shape=shape)
+
+
+def reshaped(before: Arrangement, shape: Shape) -> Arrangement | None:
+    """None where the new axes cut through an extent in a way that no factor of it explains (6 as 4 and 9 as …)."""
+    before = _joined(before)
+    extents = list(before.extents)
+    cut: dict[int, Atoms] = {}
+    waiting = [atom for axis in before.target for atom in axis][::-1]
+    target: list[Atoms] = []
+    for extent in shape:
+        atoms: list[int] = []
+        missing = extent
+        while missing > 1:
+            if not waiting:
+                return None
+            atom = waiting.pop()
+            if missing % extents[atom]:
+                if extents[atom] % missing:
+                    return None
+                inner = len(extents)
+                extents.append(extents[atom] // missing)
+                extents[atom] = missing
+                cut[atom] = (atom, inner)
+                waiting.append(inner)
+            missing //= extents[atom]
+            atoms.append(atom)
+        target.append(tuple(atoms))
+    source = tuple(_with_cuts(axis, cut) for axis in before.source)
+    return None if waiting else Arrangement(tuple(extents), source, tuple(target), before.start, tuple(shape))
+
+
+def _joined(one: Arrangement) -> Arrangement:
+    """Atoms of one axis that are side by side again are one atom: 56 as 8·7 may next be 7·8."""
+    follows = dict(pairwise(atom for axis in one.source for atom in axis))
+    home = {atom: axis for axis, atoms in enumerate(one.source) for atom in atoms}
+    extents = list(one.extents)
+    first = last = -1
+    gone: set[int] = set()
+    for atom in (atom for axis in one.target for atom in axis):
+        if follows.get(last) == atom and home[last] == home[atom]:
+            extents[first] *= extents[atom]
+            gone.add(atom)
+        else:
+            first = atom
+        last = atom
+    source, target = (
+        tuple(tuple(own for own in axis if own not in gone) for axis in s) for s in (one.source, one.target)
+    )
+    return replace(one, extents=tuple(extents), source=source, target=target)
+
+
+def _with_cuts(axis: Atoms, cut: dict[int, Atoms]) -> Atoms:
+    found: list[int] = []
+    waiting = list(axis[::-1])
+    while waiting:
+        atom = waiting.pop()
+        if atom in cut:
+            atom, inner = cut[atom]
+            waiting.append(inner)
+        found.append(atom)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A value, how it was arranged on the way here, and the nodes that did it, first to last."""
+
+    source: str
+    arrangement: Arrangement
+    path: tuple[Node, ...]
+
+    @property
+    def spelling(self) -> tuple[Step, ...]:
+        return tuple(
+            Step(node.op, node.shape, tuple(node.get("perm")) if node.op == "transpose" else None) for node in self.path
+        )
+
+
+def chain(node: Node, editor: Editor, stop: Callable[[str], bool] = lambda _: False) -> Chain:
+    """The arrangement that ends in a node, as far back as it can be followed, or to a value where `stop` holds."""
+    path: list[Node] = []
+    here = node
+    while _arranges(here) and len(path) < _LONGEST and not (path and stop(here.name)):
+        path.append(here)
+        here = editor.maker(here.inputs[0])
+    while path:
+        found = _followed(here.shape, path[::-1])
+        if found is not None:
+            return Chain(here.name, found, tuple(path[::-1]))
+        here = path.pop()
+    return Chain(node.name, unchanged(node.shape), ())
+
+
+def _arranges(node: Node) -> bool:
+    return node.op in STEPS or (node.op == "flatten" and node.get("order") is None)
+
+
+def _followed(shape: Shape, path: Iterable[Node]) -> Arrangement | None:
+    found: Arrangement | None = unchanged(shape)
+    for node in path:
+        if found is None:
+            return None
+        found = turned(found, node.get("perm")) if node.op == "transpose" else reshaped(found, node.shape)
+    return found
+
+
+def steps(one: Arrangement) -> tuple[Step, ...]:
+    """The normal form: split and join axes, turn them, split and join again; what is not needed is left out."""
+    groups = _groups(one)
+    order = [atom for axis in one.source for atom in axis if atom in groups]
+    wanted = [atom for axis in one.target for atom in axis if atom in groups]
+    if order == wanted:
+        return () if one.start == one.shape else (Step("reshape", one.shape),)
+    batch = (1,) if one.start[0] == one.shape[0] == 1 else ()
+    before = (*batch, *(one.extent(groups[atom]) for atom in order))
+    after = (*batch, *(one.extent(groups[atom]) for atom in wanted))
+    perm = (*range(len(batch)), *(len(batch) + order.index(atom) for atom in wanted))
+    return (
+        *((Step("reshape", before),) if before != one.start else ()),
+        Step("transpose", after, perm),
+        *((Step("reshape", one.shape),) if after != one.shape else ()),
+    )
+
+
+def _groups(one: Arrangement) -> dict[int, Atoms]:
+    """Atoms that stay side by side, and on one axis before or after, move as one; by the first of them."""
+    home = {atom: axis for axis, atoms in enumerate(one.source) for atom in atoms}
+    place = {atom: axis for axis, atoms in enumerate(one.target) for atom in atoms}
+    follows = dict(pairwise(atom for axis in one.target for atom in axis))
+    found: dict[int, Atoms] = {}
+    first = -1
+    for atom in (atom for axis in one.source for atom in axis):
+        last = found[first][-1] if found else -1
+        together = found and follows.get(last) == atom and (home[last] == home[atom] or place[last] == place[atom])
+        if together:
+            found[first] = (*found[first], atom)
+        else:
+            found[atom] = (atom,)
+            first = atom
+    return found
+
+
+def emit_steps(name: str, wanted: Iterable[Step], editor: Editor, *, base: str, source: str = "") -> str:
+    """The value after these steps."""
+    for step in wanted:
+        perm: dict[str, Any] = {"perm": step.perm} if step.perm is not None else {}
+        name = editor.emit(step.op, (name,), step.shape, base=base, source=source, **perm)
+    return name
+
+
+def as_node(node: Node, name: str, one: Arrangement, editor: Editor) -> Node | str:
+    """The node turned into the last step of an arrangement of the value `name`; the steps before it are added."""
+    wanted = steps(one)
+    if not wanted:
+        return name
+    name = emit_steps(name, wanted[:-1], editor, base=node.name, source=node.source)
+    last = wanted[-1]
+    attributes: dict[str, Value] = {"perm": last.perm} if last.perm is not None else {}
+    return replace(node, op=last.op, inputs=(name,), shape=last.shape, attributes=attributes, parameters=(), axes="")
