@@ -21,6 +21,7 @@ _PUBLIC = {
     "diff": "zoolens.graph.diff.report",
     "audit_models": "zoolens.audit.auditing",
     "doctor": "zoolens.audit.doctor.diagnose",
+    "identify": "zoolens.audit.identification",
     "Store": "zoolens.store.store",
     "open_store": "zoolens.store.store",
     "models": "zoolens.zoos.catalog",

@@ -39,7 +39,7 @@ class ArchitectureRow:
 
     id: str
     name: str
-    study: bool  # one of the 36 of Montes et al. 2022
+    study: bool  # among those that Montes et al. 2022 could compare
     networks: tuple[Network, ...]
     groups: int  # how many different networks go by this name
     spread_first: float | None

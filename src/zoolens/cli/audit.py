@@ -76,5 +76,6 @@ def _gate(audit: Any, threshold: str | None) -> None:
     grave = [finding for finding in audit.findings if finding.severity >= Severity[threshold.upper()]]
     if grave:
         raise GateFailed(
-            f"Gate failed: {len(grave)} findings of severity {threshold} or above, the first of them {grave[0].id}."
+            f"Gate failed: {len(grave)} finding{'s' if len(grave) > 1 else ''} of severity {threshold} or above, "
+            f"the first of them {grave[0].id}."
         )

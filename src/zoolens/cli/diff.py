@@ -66,13 +66,16 @@ def command(
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
     from zoolens.cli.bars import Bars
     from zoolens.graph.diff.report import diff
+    from zoolens.graph.sources import find_entries
     from zoolens.graph.structure import structure_of
 
     try:
+        sides = {ref: find_entries([ref]) for ref in (a, b)}
+        for ref, named in sides.items():
+            if len(named) != 1:
+                raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
         with Bars() as bars:
-            found = structure_of([a, b], size=size, store=store, progress=bars)
-        if len(found) > len((a, b)):
-            raise ModelError(f"{a} and {b} name {len(found)} models.", hint="Name one on each side.")
+            found = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
         return diff(found[0].graph, found[-1].graph, names=short_names(a, b))
     except ZoolensError as error:
         error.exit_code = TROUBLE

@@ -88,3 +88,9 @@ def test_a_file_that_cannot_be_written_is_trouble_and_not_a_difference(invoke, n
 
 def test_a_size_may_have_two_sides(invoke, networks):
     assert "six.prototxt" in invoke(*networks, "--size", "32x16").stdout
+
+
+def test_a_pattern_that_names_two_is_refused_also_if_the_other_side_is_one_of_them(invoke):
+    error = invoke("demo:mlp-*", "demo:mlp-wide").exception
+    assert isinstance(error, ZoolensError)
+    assert str(error) == "demo:mlp-* names 2 models. Name one on each side."

@@ -1,11 +1,11 @@
 """What a network costs, from shapes alone, in one convention.
 
-- **MACs**: multiply-accumulates of convolutions, dense layers, matrix products and attention; nothing else. A
-  convolution's padding counts as if it were data, as every counter does it.
+- **MACs**: multiply-accumulates of convolutions, dense and recurrent layers, matrix products and attention; nothing
+  else. A convolution's padding counts as if it were data, as every counter does it.
 - **FLOPs**: two per MAC, plus one per output number for a bias, two for a merged or stand-alone norm with fixed
   statistics (a multiplication and an addition), one for every other elementwise step, `window` per output number of a
-  pool, two and three more for local response normalisation, five per number for norms that compute their statistics
-  and for softmax. Arrangement is free.
+  pool, twice the window and three more for local response normalisation, five per number for norms that compute their
+  statistics and for softmax. Arrangement is free.
 - **parameters**: learned numbers, a shared tensor once; running statistics are not among them.
 - **activation bytes**: every value that is computed, once. Views (reshape, slice, …) and inputs cost nothing.
 - **peak bytes**: parameters and statistics, plus the most that is alive at one time when nodes run in the graph's

@@ -15,6 +15,7 @@ from zoolens.graph.building import GraphBuilder
 from zoolens.graph.exporting import Job, _Plan, export, export_many
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
+from zoolens.graph.worker import answer
 from zoolens.runtimes.environments import environment_of
 
 
@@ -215,3 +216,8 @@ def test_the_worker_needs_no_package_but_numpy():
 def test_requirements_of_importers_are_checked_like_any_other():
     with pytest.raises(EnvironmentBuildError):
         environment_of(["numpy"], ["--index-url=https://example.org/simple"])
+
+
+def test_what_went_wrong_unexpectedly_names_the_file_and_not_where_it_lies():
+    found = answer({"importer": "zoolens.graph.nowhere:NOTHING", "subject": "/home/somebody/net.onnx"})
+    assert found["error"].startswith("Reading net.onnx met an unexpected ModuleNotFoundError")

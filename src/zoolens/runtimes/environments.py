@@ -99,9 +99,15 @@ def ensure_environment(spec: EnvSpec, runtime: Runtime | None = None, progress: 
     requirements = _completed(spec, runtime)
     key = _key(requirements, spec.alone)
     folder = _root() / key
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(key, report):
-        found = _read(folder) or _build(folder, spec, requirements, report)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(key, report):
+            found = _read(folder) or _build(folder, spec, requirements, report)
+    except OSError as error:
+        raise EnvironmentBuildError(
+            f"An environment cannot be made in the cache folder: {error.strerror or error}.",
+            hint="Set ZOOLENS_HOME to a folder that can be written to.",
+        ) from error
     return Environment(found.python, spec, key, found.freeze)
 
 

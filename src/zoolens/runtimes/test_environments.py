@@ -211,3 +211,10 @@ def test_only_environments_can_be_removed(shelf, key):
     with pytest.raises(UnknownName):
         remove_environment(key)
     assert shelf.exists()
+
+
+def test_a_cache_folder_that_cannot_be_used_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(environments, "_root", lambda: tmp_path / "file" / "env")
+    with pytest.raises(EnvironmentBuildError, match="cannot be made in the cache folder: Not a directory"):
+        ensure_environment(EnvSpec(("numpy",)))

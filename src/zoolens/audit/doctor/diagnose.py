@@ -79,7 +79,10 @@ def _one_entry(model: str) -> Entry:
     if len(inputs) > 1:
         raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor sees models with one.")
     if entry.manifest.task != "classification":
-        raise ModelError(f"{entry.ref} does {entry.manifest.task}; the doctor judges classification only.")
+        raise ModelError(
+            f"{entry.ref} is no classifier that is declared as one (task: {entry.manifest.task}).",
+            hint="The doctor judges classification only; `zoolens manifest init` writes a manifest.",
+        )
     return entry
 
 

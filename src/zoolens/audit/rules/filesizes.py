@@ -59,7 +59,7 @@ def _finding(network: ZooNetwork, claim: ClaimRow, numbers: int, sisters: Mappin
             Severity.INFO,
             architecture.id,
             (claim.ref,),
-            f"{claim.ref} is stored in half precision: {size:,.0f} bytes for {numbers:,} parameters",
+            f"{claim.ref} is stored in half precision: {size:,.0f} bytes, two for each parameter",
             (source,),
             "Compare its size with others' at the same precision.",
         )

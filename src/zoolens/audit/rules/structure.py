@@ -14,7 +14,7 @@ MATTERS = 0.01  # of multiply-accumulates or parameters
 _QUIET = frozenset({CLASSES, OUTPUT})  # said in the evidence, but no finding by themselves
 
 _ADVICE = {
-    STRIDE_PLACEMENT: "Say which variant you mean: the stride in the 3×3 is often called v1.5, in the 1×1 v1.",
+    STRIDE_PLACEMENT: "Say whose network you mean, not only its name (ResNets that stride in the 3×3 are called v1.5).",
     INPUT_SIZE: "Compare them at one input size, or state the size with the name.",
 }
 _GENERAL = "Do not swap one for the other unmeasured: `zoolens eval` both on your data."

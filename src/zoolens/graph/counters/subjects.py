@@ -39,7 +39,7 @@ def torch_network(subject: Subject, device: str = "cpu") -> tuple[Any, dict[str,
     """A fresh module in evaluation mode, and example inputs by name."""
     import torch
 
-    from zoolens.graph.importers import torch_modules
+    from zoolens.graph.importers.torch import modules as torch_modules
 
     plans: dict[str, Callable[[Request], Any]] = {
         "torchvision": torch_modules.plan_torchvision,

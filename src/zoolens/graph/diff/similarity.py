@@ -30,9 +30,9 @@ def node_similarity(a: Node, b: Node) -> float:
 
 
 def _learned(a: Node, b: Node) -> float:
-    score = 0.3 + 0.2 * _ratio(channels(a), channels(b))
+    score = 0.25 + 0.2 * _ratio(channels(a), channels(b))
     score += 0.1 * (is_depthwise(a) == is_depthwise(b))
-    score += 0.2 if settings.kernel(a) == settings.kernel(b) else 0.1 * _ratio(_area(a), _area(b))
+    score += 0.25 if settings.kernel(a) == settings.kernel(b) else 0.1 * _ratio(_area(a), _area(b))
     score += 0.1 * (settings.stride(a) == settings.stride(b))
     return score + 0.1 * (settings.dilation(a) == settings.dilation(b) and settings.groups(a) == settings.groups(b))
 

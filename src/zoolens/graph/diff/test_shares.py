@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zoolens.graph.building import GraphBuilder
 from zoolens.graph.diff import causes
 from zoolens.graph.diff.conftest import alexnet, densenet, mobilenet, resnet, resnet_v2, squeezenet
 from zoolens.graph.diff.report import diff
@@ -57,3 +58,30 @@ def test_the_width_of_a_layer_also_pays_for_the_input_of_the_next():
 def test_parameters_that_only_one_side_has_go_to_their_cause():
     found = {one.cause: one.parameters for one in diff(resnet(), resnet(bias=True)).differences}
     assert found == {causes.BIAS: 6640}
+
+
+def tokens(size):
+    """A patch embedding, a table of positions, one attention and a head."""
+    build = GraphBuilder("tokens")
+    side = size // 16
+    rows = side * side
+    x = build.add("input", (), (1, 3, size, size), name="input")
+    kernel = build.parameter("kernel", (8, 3, 16, 16), "")
+    x = build.add("conv", [x], (1, 8, side, side), parameters=[kernel], kernel=(16, 16), stride=(16, 16))
+    x = build.add("transpose", [build.add("reshape", [x], (1, 8, rows))], (1, rows, 8), perm=(0, 2, 1))
+    places = build.add("parameter", (), (1, rows, 8), parameters=[build.parameter("value", (1, rows, 8), "")])
+    x = build.add("add", [x, places], (1, rows, 8))
+    q = build.add("dense", [x], (1, rows, 8), parameters=[build.parameter("kernel", (8, 8), "")])
+    split_ = build.add("transpose", [build.add("reshape", [q], (1, rows, 2, 4))], (1, 2, rows, 4), perm=(0, 2, 1, 3))
+    y = build.add("attention", [split_, split_, split_], (1, 2, rows, 4), heads=2)
+    y = build.add("reshape", [build.add("transpose", [y], (1, rows, 2, 4), perm=(0, 2, 1, 3))], (1, rows, 8))
+    x = build.add("add", [y, x], (1, rows, 8))
+    return build.finish([build.add("mean", [x], (1, 8), axes=(1,))])
+
+
+def test_more_tokens_are_the_input_size_and_nothing_else():
+    """The cost of attention is quadratic in the number of tokens, and the table of positions has a row for each."""
+    found = diff(tokens(64), tokens(128))
+    assert [one.cause for one in found.differences] == [causes.INPUT_SIZE]
+    assert found.differences[0].macs == found.macs_gap
+    assert found.differences[0].parameters == found.parameters_gap == 48 * 8

@@ -1,1 +1,1 @@
-"""One module per source of graphs; see `base` for the contract."""
+"""One package for each source of graphs, and what they share; see `base` for the contract."""

@@ -94,3 +94,15 @@ def _became_bias(call: Call, live: str, constant: Constant, axis: int) -> bool:
     call.state.amend(live, parameters=parameters)
     call.answer(live)
     return True
+
+
+def prelu(call: Call, channel: int, axes: str) -> None:
+    """A slope for every channel, one for all, or one for each number; `axes` where it lies along the `channel` axis."""
+    slope = call.constant(1)
+    if slope is None:
+        call.unknown("with a computed slope")
+        return
+    axis = only_axis(call.shape(0), slope.shape)
+    slope = slope.reshaped((slope.size,)) if axis is not None or slope.size == 1 else slope
+    parameters = (call.state.parameter("alpha", slope),)
+    call.emit("prelu", (call.live(0),), parameters=parameters, axes=axes if axis == channel else "")

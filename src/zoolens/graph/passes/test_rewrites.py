@@ -61,6 +61,13 @@ def test_written_out_activations(drawing, name):
     assert dict(node.attributes) == attributes
 
 
+def test_a_sixth_that_was_rounded_is_a_sixth(drawing):
+    sketch = drawing()
+    x = sketch.one("relu6", sketch.one("add", signed(sketch), scalar=3.0))
+    found = canonical(sketch.graph(sketch.one("mul", x, scalar=0.16667)))
+    assert (found.nodes[-1].op, dict(found.nodes[-1].attributes)) == ("hard_sigmoid", {})
+
+
 def test_a_gate_from_elsewhere_is_no_activation(drawing):
     sketch = drawing()
     x = signed(sketch)
@@ -137,7 +144,19 @@ def test_layer_norm_and_l2_norm(drawing):
     node = last(sketch.graph(sketch.two("add", y, sketch.learned(8))))
     assert (node.op, node.get("axes"), node.get("epsilon"), node.learned) == ("layer_norm", (2,), 1e-5, 16)
     floor = sketch.one("maximum", mean(sketch.two("mul", x, x), "sum"), scalar=1e-12)
-    assert last(sketch.graph(sketch.two("mul", x, sketch.one("rsqrt", floor)))).op == "l2_normalize"
+    node = last(sketch.graph(sketch.two("mul", x, sketch.one("rsqrt", floor))))
+    assert (node.op, node.get("epsilon")) == ("l2_normalize", 1e-6)
+
+
+@pytest.mark.parametrize(("floor", "epsilon"), [(1e-12, None), (1e-3, 1e-3)])
+def test_the_floor_of_a_length_is_kept(drawing, floor, epsilon):
+    """As torch spells F.normalize; the vector of zeros must not become 0 / 0."""
+    sketch = drawing()
+    x = sketch.one("relu", sketch.reshape(sketch.one("mul", sketch.input(3, 2, 4), scalar=0.0), 1, 3, 8))
+    total = sketch.builder.add("sum", (sketch.one("square", x),), (1, 3, 1), axes=(2,), keep=True)
+    length = sketch.one("clip", sketch.one("sqrt", total), low=floor)
+    node = last(sketch.graph(sketch.two("div", x, sketch.builder.add("expand", (length,), (1, 3, 8)))))
+    assert (node.op, node.get("epsilon")) == ("l2_normalize", epsilon)
 
 
 # pads and pools ---------------------------------------------------------------------------------------------------
@@ -163,6 +182,19 @@ def test_zeros_before_a_max_pool_matter_where_values_are_negative(drawing):
     sketch = drawing()
     node = last(sketch.graph(sketch.pool("max_pool", sketch.pad(signed(sketch), 1, 1, 1, 1, -1e38), 3, 2)))
     assert (node.get("pads"), node.get("pad_value")) == ((1, 1, 1, 1), None)
+
+
+def test_a_pad_and_a_crop_are_a_shift(drawing):
+    """NASNet takes every second place from the second on: one library pads and crops, another pads by -1."""
+    sketch = drawing()
+    x = sketch.pad(signed(sketch), 0, 0, 1, 1)
+    x = sketch.builder.add("slice", (x,), (1, 4, 6, 7), axis=2, start=1, stop=7)
+    x = sketch.builder.add("slice", (x,), (1, 4, 6, 6), axis=3, start=1, stop=7)
+    graph = sketch.graph(sketch.pool("avg_pool", x, 1, 2))
+    prove(graph, stepwise=True)
+    found = canonical(graph)
+    assert [node.op for node in found] == ["input", "conv", "pad", "avg_pool"]
+    assert found.nodes[2].get("pads") == (0, 0, -1, -1, 0, 0, 1, 1)
 
 
 def test_a_pad_with_another_value_stays(drawing):

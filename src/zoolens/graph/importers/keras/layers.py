@@ -1,0 +1,301 @@
+"""Keras layers as nodes of our vocabulary: `LAYERS` has one small function per kind of layer.
+
+A layer that is not in it becomes an `unknown` node that still carries its learned tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.graph.importers.keras.activations import activate
+from zoolens.graph.importers.keras.norms import batch_norm, group_norm, layer_norm, normalization, rms_norm, unit_norm
+from zoolens.graph.importers.keras.walk import Call, Walk, axes_name, positive, scalar_of, spatial
+from zoolens.graph.importers.padding_modes import explicit_pads
+from zoolens.graph.model import Array, Shape
+
+Handler = Callable[[Walk, Call], str]
+
+
+def _last(layer: Any) -> bool:
+    return bool(layer.data_format == "channels_last")
+
+
+def _conv_kernel(values: Array) -> Array:
+    return np.moveaxis(values, (-1, -2), (0, 1))  # (*kernel, in, out) -> (out, in, *kernel)
+
+
+def _depthwise_kernel(values: Array) -> Array:
+    """(*kernel, channels, multiplier) -> (channels · multiplier, 1, *kernel): the multiplier runs fastest."""
+    moved = np.moveaxis(values, (-2, -1), (0, 1))
+    return moved.reshape(-1, 1, *values.shape[:-2])
+
+
+def _convolve(walk: Walk, call: Call, value: str, shape: Shape, **attributes: Any) -> str:
+    layer = call.target
+    return walk.add(
+        "conv", call, inputs=[value], shape=shape, axes=axes_name(len(shape), _last(layer)),
+        kernel=tuple(layer.kernel_size), **attributes,
+    )  # fmt: skip
+
+
+def _windows(walk: Walk, call: Call) -> dict[str, Any]:
+    layer = call.target
+    extents = spatial(walk.shape(call.value), _last(layer))
+    pads = explicit_pads(layer.padding, extents, layer.kernel_size, layer.strides, layer.dilation_rate)
+    return {"stride": tuple(layer.strides), "dilation": tuple(layer.dilation_rate), "pads": pads}
+
+
+def _conv(walk: Walk, call: Call) -> str:
+    layer = call.target
+    parameters = [walk.parameter("kernel", layer.kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
+    options = _windows(walk, call)
+    value = _convolve(
+        walk, call, call.value, call.shape, groups=int(layer.groups), parameters=parameters, **options
+    )  # fmt: skip
+    return activate(walk, call, value, layer.activation)
+
+
+def _depthwise(walk: Walk, call: Call) -> str:
+    layer = call.target
+    parameters = [walk.parameter("kernel", layer.kernel, _depthwise_kernel), *walk.optional({"bias": layer.bias})]
+    groups = int(layer.kernel.shape[-2])
+    value = _convolve(
+        walk, call, call.value, call.shape, groups=groups, parameters=parameters, **_windows(walk, call)
+    )  # fmt: skip
+    return activate(walk, call, value, layer.activation)
+
+
+def _separable(walk: Walk, call: Call) -> str:
+    layer = call.target
+    groups, multiplier = (int(extent) for extent in layer.depthwise_kernel.shape[-2:])
+    between = list(call.shape)
+    between[-1 if _last(layer) else 1] = groups * multiplier
+    kernel = walk.parameter("kernel", layer.depthwise_kernel, _depthwise_kernel)
+    value = _convolve(
+        walk, call, call.value, tuple(between), groups=groups, parameters=[kernel], **_windows(walk, call)
+    )  # fmt: skip
+    parameters = [walk.parameter("kernel", layer.pointwise_kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
+    ones = (1,) * len(layer.kernel_size)
+    axes = axes_name(len(call.shape), _last(layer))
+    value = walk.add("conv", call, inputs=[value], axes=axes, kernel=ones, parameters=parameters)
+    return activate(walk, call, value, layer.activation)
+
+
+def _conv_transpose(walk: Walk, call: Call) -> str:
+    """Keras chooses the output's extent; what it cuts off are pads, what it adds are output pads."""
+    layer = call.target
+    before, after = spatial(walk.shape(call.value), _last(layer)), spatial(call.shape, _last(layer))
+    reach = [(size - 1) * rate + 1 for size, rate in zip(layer.kernel_size, layer.dilation_rate, strict=True)]
+    surplus = [(b - 1) * s + r - a for b, a, s, r in zip(before, after, layer.strides, reach, strict=True)]
+    cut = [max(one, 0) for one in surplus]
+    parameters = [walk.parameter("kernel", layer.kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
+    value = walk.add(
+        "conv_transpose", call, axes=axes_name(len(call.shape), _last(layer)), parameters=parameters,
+        kernel=tuple(layer.kernel_size), stride=tuple(layer.strides), dilation=tuple(layer.dilation_rate),
+        pads=(*(one // 2 for one in cut), *(one - one // 2 for one in cut)),
+        output_pads=tuple(max(-one, 0) for one in surplus),
+    )  # fmt: skip
+    return activate(walk, call, value, layer.activation)
+
+
+def _dense(walk: Walk, call: Call) -> str:
+    layer = call.target
+    parameters = [walk.parameter("kernel", layer.kernel, np.transpose), *walk.optional({"bias": layer.bias})]
+    return activate(walk, call, walk.add("dense", call, parameters=parameters), layer.activation)
+
+
+def _embedding(walk: Walk, call: Call) -> str:
+    return walk.add("embedding", call, parameters=[walk.parameter("table", call.target.embeddings)])
+
+
+def _prelu(walk: Walk, call: Call) -> str:
+    axes = axes_name(len(call.shape), walk.channels_last)
+    return walk.add("prelu", call, axes=axes, parameters=[walk.parameter("alpha", call.target.alpha, _without_ones)])
+
+
+def _without_ones(values: Array) -> Array:
+    """Slopes that are shared over all but one axis are a vector of that axis."""
+    kept = tuple(extent for extent in values.shape if extent != 1)
+    return values.reshape(kept or (1,)) if len(kept) <= 1 else values
+
+
+def _layer_scale(walk: Walk, call: Call) -> str:
+    scale = walk.parameter("scale", call.target.gamma)
+    return walk.add("affine", call, axis=len(call.shape) - 1, parameters=[scale])
+
+
+def _pool(op: str) -> Handler:
+    def handle(walk: Walk, call: Call) -> str:
+        layer = call.target
+        extents = spatial(walk.shape(call.value), _last(layer))
+        pads = explicit_pads(layer.padding, extents, layer.pool_size, layer.strides)
+        return walk.add(
+            op, call, axes=axes_name(len(call.shape), _last(layer)),
+            kernel=tuple(layer.pool_size), stride=tuple(layer.strides), pads=pads,
+        )  # fmt: skip
+
+    return handle
+
+
+def _global_pool(op: str) -> Handler:
+    def handle(walk: Walk, call: Call) -> str:
+        rank = len(walk.shape(call.value))
+        reduced = tuple(range(1, rank - 1)) if _last(call.target) else tuple(range(2, rank))
+        return walk.add(op, call, axes=reduced, keep=bool(call.target.keepdims))
+
+    return handle
+
+
+def _adaptive_pool(op: str) -> Handler:
+    def handle(walk: Walk, call: Call) -> str:
+        last = _last(call.target)
+        return walk.add(op, call, axes=axes_name(len(call.shape), last), size=spatial(call.shape, last))
+
+    return handle
+
+
+def _zero_padding(walk: Walk, call: Call) -> str:
+    begins, ends = _per_axis(call)
+    axes = axes_name(len(call.shape), getattr(call.target, "data_format", "channels_last") == "channels_last")
+    return walk.add("pad", call, axes=axes, pads=(*begins, *ends))
+
+
+def _cropping(walk: Walk, call: Call) -> str:
+    value, shape = call.value, list(walk.shape(call.value))
+    for axis, (begin, end) in enumerate(zip(*_per_axis(call), strict=True)):
+        if begin or end:
+            stop = shape[axis] - end
+            shape[axis] = stop - begin
+            value = walk.add("slice", call, inputs=[value], shape=shape, axis=axis, start=begin, stop=stop)
+    return value
+
+
+def _per_axis(call: Call) -> tuple[list[int], list[int]]:
+    """What a padding or cropping layer adds or takes at the begin and the end of every axis, batch and channels too."""
+    layer = call.target
+    given: Any = layer.padding if hasattr(layer, "padding") else layer.cropping
+    pairs = [given] if isinstance(given[0], int) else list(given)
+    last = getattr(layer, "data_format", "channels_last") == "channels_last"
+    none = (0, 0)
+    every = [none, *pairs, none] if last else [none, none, *pairs]
+    return [int(begin) for begin, _ in every], [int(end) for _, end in every]
+
+
+def _upsampling(walk: Walk, call: Call) -> str:
+    layer = call.target
+    mode = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}.get(
+        getattr(layer, "interpolation", "nearest")
+    )
+    last = getattr(layer, "data_format", "channels_last") == "channels_last"
+    return walk.add("resize", call, axes=axes_name(len(call.shape), last), mode=mode) if mode else walk.unknown(call)
+
+
+def _rescaling(walk: Walk, call: Call) -> str:
+    value = call.value
+    for op, neutral, given in (("mul", 1.0, call.target.scale), ("add", 0.0, call.target.offset)):
+        number = scalar_of(given)
+        if number is None:
+            value = _per_channel(walk, call, value, "scale" if op == "mul" else "shift", np.asarray(given))
+        elif number != neutral:
+            value = walk.add(op, call, inputs=[value], scalar=number)
+    return value
+
+
+def _per_channel(walk: Walk, call: Call, value: str, role: str, numbers: Array) -> str:
+    axis = len(call.shape) - 1 if walk.channels_last else 1
+    parameter = walk.constant(role, numbers.reshape(-1), f"{call.source}/{role}")
+    return walk.add("affine", call, inputs=[value], axis=axis, parameters=[parameter])
+
+
+def _merge(op: str) -> Handler:
+    def handle(walk: Walk, call: Call) -> str:
+        first, *others = call.values
+        for other in others:
+            shape = np.broadcast_shapes(walk.shape(first), walk.shape(other))
+            first = walk.add(op, call, inputs=[first, other], shape=shape)
+        return first
+
+    return handle
+
+
+def _average(walk: Walk, call: Call) -> str:
+    total = _merge("add")(walk, call)
+    return walk.add("div", call, inputs=[total], scalar=float(len(call.values)))
+
+
+def _custom_scale(walk: Walk, call: Call) -> str:
+    """Inception-ResNet's x + scale · branch."""
+    main, branch = call.values
+    scaled = walk.add("mul", call, inputs=[branch], scalar=float(call.target.scale))
+    return walk.add("add", call, inputs=[main, scaled])
+
+
+def _concatenate(walk: Walk, call: Call) -> str:
+    return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
+
+
+def _dropout(walk: Walk, call: Call) -> str:
+    rate = getattr(call.target, "rate", getattr(call.target, "drop_path_rate", None))
+    return walk.add("dropout", call, rate=None if rate is None else float(rate))
+
+
+def _permute(walk: Walk, call: Call) -> str:
+    return walk.add("transpose", call, perm=(0, *(int(axis) for axis in call.target.dims)))
+
+
+def _plain(op: str) -> Handler:
+    return lambda walk, call: walk.add(op, call)
+
+
+def _activation(walk: Walk, call: Call) -> str:
+    return activate(walk, call, call.value, getattr(call.target, "activation", call.target))
+
+
+def _by_rank(names: str, handler: Handler, *, ranks: str = "123") -> dict[str, Handler]:
+    return {names.format(rank): handler for rank in ranks}
+
+
+# by the name of Keras' own class; subclasses that do not override `call` follow their parent
+LAYERS: Final[dict[str, Handler]] = {
+    **_by_rank("Conv{}D", _conv),
+    **_by_rank("DepthwiseConv{}D", _depthwise, ranks="12"),
+    **_by_rank("SeparableConv{}D", _separable, ranks="12"),
+    **_by_rank("Conv{}DTranspose", _conv_transpose),
+    "Dense": _dense,
+    "Embedding": _embedding,
+    "BatchNormalization": batch_norm,
+    "LayerNormalization": layer_norm,
+    "RMSNormalization": rms_norm,
+    "GroupNormalization": group_norm,
+    "UnitNormalization": unit_norm,
+    "Normalization": normalization,
+    "Rescaling": _rescaling,
+    "LayerScale": _layer_scale,
+    **_by_rank("MaxPooling{}D", _pool("max_pool")),
+    **_by_rank("AveragePooling{}D", _pool("avg_pool")),
+    **_by_rank("GlobalAveragePooling{}D", _global_pool("mean")),
+    **_by_rank("GlobalMaxPooling{}D", _global_pool("max")),
+    **_by_rank("AdaptiveAveragePooling{}D", _adaptive_pool("adaptive_avg_pool")),
+    **_by_rank("AdaptiveMaxPooling{}D", _adaptive_pool("adaptive_max_pool")),
+    **_by_rank("ZeroPadding{}D", _zero_padding),
+    **_by_rank("Cropping{}D", _cropping),
+    **_by_rank("UpSampling{}D", _upsampling),
+    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU", "Softmax"), _activation),
+    "PReLU": _prelu,
+    "Add": _merge("add"),
+    "Subtract": _merge("sub"),
+    "Multiply": _merge("mul"),
+    "Maximum": _merge("maximum"),
+    "Minimum": _merge("minimum"),
+    "Average": _average,
+    "Concatenate": _concatenate,
+    "CustomScaleLayer": _custom_scale,
+    **dict.fromkeys(("Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "AlphaDropout"), _dropout),
+    **dict.fromkeys(("GaussianDropout", "GaussianNoise", "StochasticDepth"), _dropout),
+    **dict.fromkeys(("Identity", "ActivityRegularization", "Masking"), _plain("identity")),
+    **dict.fromkeys(("Reshape", "Flatten"), _plain("reshape")),
+    "Permute": _permute,
+}

@@ -1,0 +1,197 @@
+"""Keras Applications, and any functional Keras model, by walking the calls it is made of. Nothing is exported.
+
+A model is built without initialising a single variable, which is what takes the time otherwise: under
+`keras.StatelessScope(initialize_variables=False)` a variable is only a shape and an intention.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import MissingDependency, ModelError, UnknownName
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.keras.layers import LAYERS, Handler
+from zoolens.graph.importers.keras.operations import operation
+from zoolens.graph.importers.keras.walk import Call, Ref, Walk, axes_name
+from zoolens.graph.importers.seeded_values import seeded_values
+from zoolens.graph.model import Graph, Shape
+
+_FALLBACK: Final = (224, 224)  # for models whose own default leaves the size open (MobileNetV3)
+_BACKENDS: Final = ("jax", "tensorflow", "torch")  # measured: 1.6, 5 and 8 s to import, and JAX infers shapes fastest
+
+
+def load(request: Request) -> Graph:
+    """A model of keras.applications, in this process, whose Keras is imported here unless it already was."""
+    model = build(request)
+    if request.weights:
+        randomise(model)
+    return graph_of_keras_model(model, name=request.subject, weights=request.weights, size=request.size or _FALLBACK)
+
+
+def build(request: Request) -> Any:
+    """The model, initialised only if weights are asked for."""
+    keras = _keras()
+    makers = {name: maker for name, maker in vars(keras.applications).items() if name[0].isupper()}
+    if request.subject not in makers:
+        raise UnknownName("model of keras.applications", request.subject, makers)
+    options: dict[str, Any] = {"weights": None, **request.arguments}
+    if request.size:
+        options["input_shape"] = (*request.size, 3) if _channels_last(keras) else (3, *request.size)
+    try:
+        if request.weights:
+            return makers[request.subject](**options)
+        with keras.StatelessScope(initialize_variables=False):
+            return makers[request.subject](**options)
+    except (TypeError, ValueError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(f"keras.applications cannot build {request.subject}: {first}") from error
+
+
+KERAS: Final = Importer(load=load, distributions=("keras",))
+
+
+def _keras() -> Any:
+    """Keras, with the cheapest backend that is installed where nothing has chosen one yet."""
+    if "keras" not in sys.modules and "KERAS_BACKEND" not in os.environ:
+        installed = (name for name in _BACKENDS if importlib.util.find_spec(name) is not None)
+        os.environ["KERAS_BACKEND"] = next(installed, "tensorflow")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import keras
+    except ImportError as error:
+        raise MissingDependency("The Keras importer", "keras and one backend for it", "keras") from error
+    return keras
+
+
+def _channels_last(keras: Any) -> bool:
+    return bool(keras.config.image_data_format() == "channels_last")
+
+
+def randomise(model: Any) -> None:
+    """Give every variable values by its name, norms' statistics too; what Keras draws is never the same twice."""
+    for variable in model.weights:
+        if not str(variable.dtype).startswith("int"):
+            variable.assign(seeded_values(variable.path, tuple(variable.shape)))
+    for layer in model._flatten_layers():
+        if hasattr(layer, "finalize_state"):  # Normalization computes with copies of its variables
+            layer.finalize_state()
+
+
+def graph_of_keras_model(
+    model: Any, *, name: str | None = None, weights: bool = False, size: tuple[int, int] | None = None
+) -> Graph:
+    """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open."""
+    keras = _keras()
+    function = _functional(model)
+    walk = Walk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras))
+    inputs = [_input(walk, tensor, size) for tensor in function.inputs]
+    outputs = _walked(walk, function, inputs, "")
+    return walk.builder.finish(outputs, _facts(keras, model, walk.shape(inputs[0])))
+
+
+def _functional(model: Any) -> Any:
+    """What has the calls: the model itself, or the functional model inside a sequential one."""
+    inner = getattr(model, "_functional", None) if hasattr(model, "_functional") else model
+    if inner is None or not hasattr(inner, "_nodes_by_depth"):
+        raise ModelError(
+            f"The Keras model {model.name} is not made of layers that can be walked.",
+            hint="Build it with the functional API, or give a sequential model an input shape.",
+        )
+    return inner
+
+
+def _facts(keras: Any, model: Any, shape: Shape) -> Mapping[str, Any]:
+    trainable = sum(int(np.prod(one.shape)) for one in model.trainable_weights)
+    total = sum(int(np.prod(one.shape)) for one in model.weights)
+    return {
+        "library": "keras", "name": model.name, "version": keras.__version__, "input": list(shape),
+        "parameters_total": total, "statistics": total - trainable,
+    }  # fmt: skip
+
+
+def _input(walk: Walk, tensor: Any, size: tuple[int, int] | None) -> str:
+    shape = [1, *tensor.shape[1:]]
+    rank = len(shape)
+    if None in shape and size is not None and rank == 4:
+        first = 1 if walk.channels_last else 2
+        shape[first : first + 2] = [free or wanted for free, wanted in zip(shape[first:], size, strict=False)]
+    if None in shape:
+        raise ModelError(f"The Keras model {walk.builder.name} leaves its input size open.", hint="Give a size.")
+    axes = axes_name(rank, walk.channels_last) if rank == 4 else ""
+    return walk.builder.add("input", (), shape, source=tensor.name, axes=axes)
+
+
+def _walked(walk: Walk, function: Any, inputs: list[str], prefix: str) -> list[str]:
+    """Add the calls of a model in order of computation; the names of its outputs."""
+    values = {id(tensor): name for tensor, name in zip(function.inputs, inputs, strict=True)}
+    for depth in sorted(function._nodes_by_depth, reverse=True):
+        for node in function._nodes_by_depth[depth]:
+            if node.operation and not node.is_input:
+                made = _called(walk, node, values, prefix)
+                values.update((id(tensor), name) for tensor, name in zip(node.outputs, made, strict=True))
+    return [values[id(tensor)] for tensor in function.outputs]
+
+
+def _called(walk: Walk, node: Any, values: dict[int, str], prefix: str) -> list[str]:
+    target = node.operation
+    source = f"{prefix}{target.name}"
+    args, kwargs = (_referring(part, values) for part in (node.arguments.args, node.arguments.kwargs))
+    if hasattr(target, "_functional") or hasattr(target, "_nodes_by_depth"):
+        given = Call(target, args, kwargs, (), source).values
+        return _walked(walk, _functional(target), list(given), f"{source}/")
+    call = Call(target, args, kwargs, _shapes(walk, node, values), source)
+    handler = _handler(target)
+    if handler is None or len(call.shapes) > 1:
+        return _unknown_outputs(walk, call)
+    return [handler(walk, call)]
+
+
+def _unknown_outputs(walk: Walk, call: Call) -> list[str]:
+    first = walk.unknown(call)
+    rest = enumerate(call.shapes[1:], start=1)
+    return [first, *(walk.add("output_of", call, inputs=[first], shape=shape, index=index) for index, shape in rest)]
+
+
+def _handler(target: Any) -> Handler | None:
+    """By the nearest class of Keras itself; a subclass that overrides `call` computes something else."""
+    for kind in type(target).__mro__:
+        if kind.__module__.split(".")[0] == "keras":
+            is_operation = ".ops." in kind.__module__ or ".activations.activations" in kind.__module__
+            found = operation(kind.__name__) if is_operation else LAYERS.get(kind.__name__)
+            if found is not None:
+                return found
+        if "call" in vars(kind):
+            return None
+    return None
+
+
+def _referring(tree: Any, values: Mapping[int, str]) -> Any:
+    """Arguments with every symbolic tensor replaced by a reference to our value."""
+    if id(tree) in values:
+        return Ref(values[id(tree)])
+    if isinstance(tree, list | tuple):
+        return tuple(_referring(item, values) for item in tree)
+    return {key: _referring(item, values) for key, item in tree.items()} if isinstance(tree, dict) else tree
+
+
+def _shapes(walk: Walk, node: Any, values: Mapping[int, str]) -> tuple[Shape, ...]:
+    """Shapes of a call's outputs for batch 1: as recorded, or inferred again where the model leaves a size open."""
+    recorded = [(1, *tensor.shape[1:]) for tensor in node.outputs]
+    if all(None not in shape for shape in recorded):
+        return tuple(recorded)
+    import keras
+
+    def sized(item: Any) -> Any:
+        return keras.KerasTensor(walk.shape(values[id(item)]), item.dtype) if id(item) in values else item
+
+    args, kwargs = node.arguments.convert(sized)
+    with keras.StatelessScope(initialize_variables=False):
+        inferred = node.operation.compute_output_spec(*args, **kwargs)
+    return tuple(tuple(spec.shape) for spec in keras.tree.flatten(inferred))

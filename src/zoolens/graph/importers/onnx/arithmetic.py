@@ -1,0 +1,176 @@
+"""ONNX's dense layers, arithmetic and activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
+from zoolens.graph.importers.operands import combine, prelu
+
+# --- dense layers
+
+
+def dense(call: Call, kernel: Constant, bias: Constant | None) -> None:
+    """`kernel` is (out, in)."""
+    parameters = [call.state.parameter("kernel", kernel)]
+    if bias is not None:
+        parameters.append(call.state.parameter("bias", bias))
+    call.emit("dense", (call.live(0),), parameters=parameters)
+
+
+def _matmul(call: Call) -> None:
+    kernel = call.constant(1)
+    if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
+        dense(call, kernel.transposed((1, 0)), None)
+    elif min(len(call.shape(0)), len(call.shape(1))) < 2:
+        call.unknown("of vectors")
+    else:
+        call.emit("matmul", (call.live(0), call.live(1)))
+
+
+def _gemm(call: Call) -> None:
+    kernel = call.constant(1)
+    alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
+    if kernel is None or len(kernel.shape) != 2 or call.get("transA", 0) or isinstance(call.given(2), str):
+        _gemm_of_values(call, alpha, beta)
+        return
+    kernel = kernel if call.get("transB", 0) else kernel.transposed((1, 0))
+    bias = call.constant(2)
+    if bias is not None and bias.size != kernel.shape[0]:
+        bias = _repeated(bias, kernel.shape[0])
+        if bias is None:
+            _gemm_of_values(call, alpha, beta)
+            return
+    dense(call, _scaled(kernel, alpha), None if bias is None else _scaled(bias.reshaped((bias.size,)), beta))
+
+
+def _repeated(bias: Constant, width: int) -> Constant | None:
+    if bias.size != 1:
+        return None
+    return Constant((width,), bias.dtype, f"{bias.key}@{width}", lambda: np.broadcast_to(bias.load().ravel(), (width,)))
+
+
+def _scaled(constant: Constant, factor: float) -> Constant:
+    return constant if factor == 1 else constant.changed(f"x{factor:g}", lambda values: values * factor)
+
+
+def _gemm_of_values(call: Call, alpha: float, beta: float) -> None:
+    a, b = bool(call.get("transA", 0)) or None, bool(call.get("transB", 0)) or None
+    product = call.add("matmul", (call.live(0), call.live(1)), transpose_a=a, transpose_b=b)
+    if alpha != 1:
+        product = call.add("mul", (product,), scalar=alpha)
+    if call.given(2) is not None:
+        added = call.live(2)
+        added = added if beta == 1 else call.add("mul", (added,), scalar=beta)
+        product = call.add("add", (product, added))
+    call.answer(product)
+
+
+def _binary(op: str) -> Callable[[Call], None]:
+    return lambda call: combine(call, op)
+
+
+# --- one operand
+
+
+def _unary(op: str, **attributes: float) -> Callable[[Call], None]:
+    """`attributes` are those the operator has under the same name, with ONNX's defaults."""
+
+    def apply(call: Call) -> None:
+        settings: dict[str, Any] = {name: call.get(name, default) for name, default in attributes.items()}
+        call.emit(op, (call.live(0),), **settings)
+
+    return apply
+
+
+def _clip(call: Call) -> None:
+    low, high = (_limit(call, "min", 1), _limit(call, "max", 2))
+    if (low, high) in ((0, 6), (0, None)):
+        call.emit("relu6" if high else "relu", (call.live(0),))
+    else:
+        call.emit("clip", (call.live(0),), low=low, high=high)
+
+
+def _limit(call: Call, name: str, position: int) -> float | None:
+    """None where there is none, or where it is the end of the type."""
+    values = call.setting(position)
+    found = call.get(name) if values is None else float(values.reshape(()))
+    return None if found is None or abs(found) > 1e38 else float(found)
+
+
+def _prelu(call: Call) -> None:
+    prelu(call, 1, SPATIAL_AXES.get(len(call.shape(0)), ""))
+
+
+def _gelu(call: Call) -> None:
+    tanh = call.get("approximate", "none") == "tanh"
+    call.emit("gelu", (call.live(0),), approximate="tanh" if tanh else None)
+
+
+def _softmax(op: str) -> Callable[[Call], None]:
+    def softmax(call: Call) -> None:
+        shape, given = call.shape(0), call.live(0)
+        rank = len(shape)
+        axis = call.axis(call.get("axis", -1 if call.opset >= 13 else 1), rank)
+        if call.opset >= 13 or prod(shape[axis + 1 :]) == 1:
+            call.emit(op, (given,), axis=axis)
+            return
+        # Before opset 13 everything from the axis on is one vector.
+        flat = call.add("reshape", (given,), shape=(prod(shape[:axis]), prod(shape[axis:])))
+        call.emit("reshape", (call.add(op, (flat,), axis=1),), shape=shape)
+
+    return softmax
+
+
+def _dropout(call: Call) -> None:
+    ratio = call.constant(1)
+    call.emit("dropout", (call.live(0),), rate=call.get("ratio") if ratio is None else ratio.values().item())
+
+
+def _compare(kind: str) -> Callable[[Call], None]:
+    return lambda call: call.emit("compare", [call.live(i) for i in range(len(call.node.inputs))], kind=kind)
+
+
+def _norm_over(call: Call) -> None:
+    if call.get("p", 2) != 2:
+        call.unknown("of another order than 2")
+    else:
+        call.emit("l2_normalize", (call.live(0),), axes=(call.axis(call.get("axis", -1), len(call.shape(0))),))
+
+
+ARITHMETIC: Final[dict[str, Callable[[Call], None]]] = {
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    **{op.capitalize(): _binary(op) for op in ("add", "sub", "mul", "div", "pow")},
+    "Sum": _binary("add"),
+    "Max": _binary("maximum"),
+    "Min": _binary("minimum"),
+    **{
+        op.capitalize(): _unary(op)
+        for op in ("relu", "sigmoid", "tanh", "selu", "softplus", "mish", "abs", "neg", "exp", "log", "sqrt", "erf",
+                   "sin", "cos", "floor", "ceil", "round", "reciprocal", "identity", "cast")
+    },
+    "CastLike": _unary("cast"),
+    "HardSwish": _unary("hard_swish"),
+    "HardSigmoid": _unary("hard_sigmoid", alpha=0.2, beta=0.5),
+    "Elu": _unary("elu", alpha=1.0),
+    "LeakyRelu": _unary("leaky_relu", alpha=0.01),
+    "PRelu": _prelu,
+    "Gelu": _gelu,
+    "Clip": _clip,
+    "Softmax": _softmax("softmax"),
+    "LogSoftmax": _softmax("log_softmax"),
+    "Dropout": _dropout,
+    "LpNormalization": _norm_over,
+    "Equal": _compare("=="),
+    "Less": _compare("<"),
+    "LessOrEqual": _compare("<="),
+    "Greater": _compare(">"),
+    "GreaterOrEqual": _compare(">="),
+    "Where": lambda call: call.emit("where", [call.live(i) for i in range(3)]),
+}  # fmt: skip

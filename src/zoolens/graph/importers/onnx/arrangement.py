@@ -1,0 +1,182 @@
+"""ONNX operators that move numbers about or reduce them along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
+from zoolens.graph.importers.onnx.constants import SHAPE_CHANGES, permutation, slices
+from zoolens.graph.importers.translation import tuples
+from zoolens.graph.model import Shape, Value
+from zoolens.graph.shapes import broadcast
+
+_SHOWN: Final = 64  # indices that an attribute may hold
+
+
+def _reshape(call: Call) -> None:
+    shape = call.shape(0)
+    target = SHAPE_CHANGES[call.node.op](call, shape)
+    flat = len(shape) > 1 and target == (shape[0], prod(shape[1:]))
+    call.emit("flatten" if flat else "reshape", (call.live(0),), shape=target)
+
+
+def _transpose(call: Call) -> None:
+    call.emit("transpose", (call.live(0),), perm=tuple(permutation(call, len(call.shape(0)))))
+
+
+def _concat(call: Call) -> None:
+    inputs = [call.live(i) for i in range(len(call.node.inputs))]
+    call.emit("concat", inputs, axis=call.axis(call.get("axis", 1), len(call.shape(0))))
+
+
+def _slice(call: Call) -> None:
+    cuts = slices(call, call.shape(0))
+    if any(step < 0 for *_, step in cuts):
+        call.unknown("backwards")
+        return
+    found = call.live(0)
+    for axis, start, stop, step in cuts:
+        if (start, step) != (0, 1) or stop < call.state.builder.shapes[found][axis]:
+            found = call.add("slice", (found,), axis=axis, start=start, stop=stop, step=step if step > 1 else None)
+    call.answer(found)
+
+
+def _split(call: Call) -> None:
+    given, axis = call.live(0), call.axis(call.get("axis", 0), len(call.shape(0)))
+    extent, count = call.shape(0)[axis], len(call.node.outputs)
+    sizes = call.integers("split") or call.whole(1) or _even(extent, call.get("num_outputs", count))
+    if len(sizes) != count or sum(sizes) != extent or min(sizes) < 0:
+        raise ModelError(f"{call.source[:60]!r} splits {extent:,} into {len(sizes)} parts that do not add up.")
+    start, parts = 0, []
+    for i, size in enumerate(sizes):
+        parts.append(call.add("slice", (given,), output=i, axis=axis, start=start, stop=start + size))
+        start += size
+    call.answer(*parts)
+
+
+def _even(extent: int, count: int) -> list[int]:
+    size = -(-extent // max(count, 1))
+    return [min(size, extent - size * i) for i in range(min(count, extent + 1))]
+
+
+def _pad(call: Call) -> None:
+    rank = len(call.shape(0))
+    pads = call.integers("pads") or call.integers("paddings") or call.whole(1) or []
+    axes = [call.axis(axis, rank) for axis in call.whole(3) or range(rank)]
+    mode = call.get("mode", "constant")
+    if len(pads) != 2 * len(axes):
+        raise ModelError(f"{call.source[:60]!r} pads {len(axes)} axes with {len(pads)} numbers.")
+    if min(pads, default=0) < 0 or mode not in ("constant", "reflect", "edge"):
+        call.unknown(f"in the mode {mode[:20]}")
+        return
+    full = [0] * (2 * rank)
+    for i, axis in enumerate(axes):
+        full[axis], full[rank + axis] = pads[i], pads[len(axes) + i]
+    settings: dict[str, Value] = {"pads": tuple(full), "value": _pad_value(call) or None}
+    if mode != "constant":
+        settings["mode"] = mode
+    call.emit("pad", (call.live(0),), **settings)
+
+
+def _pad_value(call: Call) -> float:
+    values = call.setting(2)
+    return float(call.get("value", 0.0) if values is None or not values.size else values.reshape(-1)[0])
+
+
+def _gather(call: Call) -> None:
+    rank = len(call.shape(0))
+    axis = call.axis(call.get("axis", 0), rank)
+    table, indices = call.constant(0), call.constant(1)
+    if table is not None and indices is None and axis == 0 and rank == 2 and table.is_float:
+        call.emit("embedding", (call.live(1),), parameters=(call.state.parameter("table", table),))
+    elif indices is not None and indices.size <= _SHOWN:
+        chosen = np.where(indices.values() < 0, indices.values() + call.shape(0)[axis], indices.values())
+        call.emit("gather", (call.live(0),), axis=axis, indices=tuples(chosen.tolist()))
+    else:
+        call.emit("gather", (call.live(0), call.live(1)), axis=axis)
+
+
+def _expand(call: Call) -> None:
+    shape = broadcast([call.shape(0), tuple(call.whole(1) or ())])
+    if shape == call.shape(0):
+        call.answer(call.live(0))
+    else:
+        call.emit("expand", (call.live(0),), shape=shape)
+
+
+def _tile(call: Call) -> None:
+    call.emit("tile", (call.live(0),), repeats=tuple(call.whole(1) or ()))
+
+
+def _depth_to_space(call: Call) -> None:
+    block, mode = call.get("blocksize", 1), call.get("mode", "DCR")
+    call.emit("depth_to_space", (call.live(0),), axes="NCHW", block=block, mode=mode[:3])
+
+
+def _space_to_depth(call: Call) -> None:
+    call.emit("space_to_depth", (call.live(0),), axes="NCHW", block=call.get("blocksize", 1))
+
+
+def _resize(call: Call) -> None:
+    shape = call.shape(0)
+    target = _resized_shape(call, shape)
+    mode = {"bilinear": "linear"}.get(call.get("mode", "nearest"), call.get("mode", "nearest"))
+    if len(target) != len(shape) or mode not in ("nearest", "linear", "cubic"):
+        raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(target)}.")
+    call.emit("resize", (call.live(0),), shape=target, axes=SPATIAL_AXES.get(len(shape), ""), mode=mode)
+
+
+def _resized_shape(call: Call, shape: Shape) -> Shape:
+    """From sizes or factors, for all axes or some."""
+    upsample = call.node.op == "Upsample" or call.opset < 11
+    factors = call.attributes.get("scales")
+    values = call.setting(1 if upsample else 2) if factors is None else np.asarray(factors)
+    sizes = None if upsample else call.whole(3)
+    axes = [call.axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
+    given = sizes or ([] if values is None else values.tolist())
+    target = list(shape)
+    if len(given) != len(axes):
+        return ()
+    for axis, value in zip(axes, given, strict=True):
+        target[axis] = int(value) if sizes else int(np.floor(min(shape[axis] * value, 2.0**40)))
+    return tuple(target)
+
+
+def _reduce(op: str) -> Callable[[Call], None]:
+    def reduce(call: Call) -> None:
+        rank = len(call.shape(0))
+        given = call.integers("axes") or call.whole(1)
+        if not given and call.get("noop_with_empty_axes", 0):
+            call.answer(call.live(0))
+            return
+        axes = tuple(sorted({call.axis(axis, rank) for axis in given or range(rank)}))
+        call.emit(op, (call.live(0),), axes=axes, keep=bool(call.get("keepdims", 1)) or None)
+
+    return reduce
+
+
+ARRANGEMENT: Final[dict[str, Callable[[Call], None]]] = {
+    **dict.fromkeys(SHAPE_CHANGES, _reshape),
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Pad": _pad,
+    "Gather": _gather,
+    "Expand": _expand,
+    "Tile": _tile,
+    "DepthToSpace": _depth_to_space,
+    "SpaceToDepth": _space_to_depth,
+    "Resize": _resize,
+    "Upsample": _resize,
+    "ReduceMean": _reduce("mean"),
+    "ReduceSum": _reduce("sum"),
+    "ReduceMax": _reduce("max"),
+    "ReduceMin": _reduce("min"),
+    "ReduceProd": _reduce("prod"),
+}

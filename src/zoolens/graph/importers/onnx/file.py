@@ -1,0 +1,88 @@
+"""ONNX files, opset 7 to 22, from torch, tf2onnx, MXNet, caffe2 and Keras, float or quantised.
+
+The bytes are read by `runtimes.onnxfile`: no `onnx` package is needed. Shapes are worked out here, from the inputs on;
+the file's own are used for operators nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.importers.base import Importer, Request, counted
+from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC
+from zoolens.graph.importers.onnx.arrangement import ARRANGEMENT
+from zoolens.graph.importers.onnx.call import Call, Translation
+from zoolens.graph.importers.onnx.constants import folded
+from zoolens.graph.importers.onnx.layers import LAYERS
+from zoolens.graph.importers.onnx.quantised import QUANTISED
+from zoolens.graph.importers.saturation import settle
+from zoolens.graph.importers.sizing import fixed_batch, image_axes, sized
+from zoolens.graph.importers.translation import damage_at
+from zoolens.graph.model import Graph
+from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode, read_graph
+
+_OPERATORS: Final[dict[str, Callable[[Call], None]]] = {**LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED}
+_DOMAINS: Final = ("", "ai.onnx")
+_CONTRIBUTED: Final = ("com.microsoft", "com.microsoft.nchwc")  # onnxruntime's; it names them alike
+
+
+def load(request: Request) -> Graph:
+    path = Path(request.subject)
+    if not path.is_file():
+        raise ModelError(f"There is no file {path}.")
+    file = read_graph(path)
+    file.check()
+    state = _opened(file, path, weights=request.weights)
+    for spec in file.inputs:
+        _add_input(state, spec, request.size)
+    for name, tensor in file.constants.items():
+        state.values[name] = state.constant(tensor, name)
+    for node in file.nodes:
+        _translate(state, node)
+    settle(state)
+    outputs = [_output(state, spec.name) for spec in file.outputs]
+    facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
+    return counted(state.builder.finish(dict.fromkeys(outputs), facts))
+
+
+def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
+    made = Counter(name for node in file.nodes for name in node.outputs if name)
+    twice = next((name for name, count in made.items() if count > 1), None)
+    if twice is not None:
+        raise ModelError(f"The ONNX graph is damaged: the tensor {twice[:60]!r} is made twice.")
+    uses = Counter(name for node in file.nodes for name in node.inputs)
+    uses.update(spec.name for spec in file.outputs)
+    specs = {**file.values, **{spec.name: spec for spec in file.outputs}}
+    batch = fixed_batch(spec.shape for spec in file.inputs)
+    builder = GraphBuilder(path.stem, keep_weights=weights)
+    return Translation(builder, uses, folder=path.parent, opset=file.opset or 9, batch=batch, specs=specs)
+
+
+def _add_input(state: Translation, spec: TensorSpec, size: tuple[int, int] | None) -> None:
+    shape = sized(spec, size)
+    state.values[spec.name] = state.add("input", (), shape, source=spec.name, axes=image_axes(spec.shape))
+
+
+def _translate(state: Translation, node: OnnxNode) -> None:
+    if not node.outputs or not any(node.outputs):
+        return
+    call = Call(node, state)
+    known = node.domain in _DOMAINS or node.domain in _CONTRIBUTED
+    with damage_at(call):
+        if not folded(call):
+            (_OPERATORS.get(node.op, Call.unknown) if known else Call.unknown)(call)
+        call.check_answered()
+
+
+def _output(state: Translation, name: str) -> str:
+    value = state.values[name]
+    return value if isinstance(value, str) else state.materialised(value)
+
+
+ONNX: Final = Importer(load, distributions=())

@@ -1,0 +1,239 @@
+"""ONNX's learned layers, norms and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
+from zoolens.graph.importers.pooling import average
+from zoolens.graph.model import Parameter, Shape
+from zoolens.graph.windows import ceil_pads, same_pads, same_transposed_pads, spread
+
+
+def _axes(call: Call) -> str:
+    return SPATIAL_AXES.get(len(call.shape(0)), "")
+
+
+def _parameters(call: Call, **roles: int) -> list[Parameter] | None:
+    """Inputs by position as parameters; None where one of them is computed, which the vocabulary has no word for."""
+    found = []
+    for role, position in roles.items():
+        value = call.given(position)
+        if isinstance(value, str):
+            return None
+        if value is not None:
+            found.append(call.state.parameter(role, value))
+    return found
+
+
+def window(call: Call, kernel: Shape) -> tuple[Shape, Shape, Shape]:
+    """(stride, dilation, pads) with auto_pad resolved."""
+    count = len(kernel)
+    stride, dilation = spread(call.integers("strides"), count, 1), spread(call.integers("dilations"), count, 1)
+    mode = call.get("auto_pad", "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        pads = same_pads(call.shape(0)[2:], kernel, stride, dilation, lower=mode == "SAME_LOWER")
+    else:
+        pads = tuple(call.integers("pads") or ()) if mode == "NOTSET" else ()
+    return stride, dilation, pads or (0,) * (2 * count)
+
+
+def convolve(call: Call, kernel: Constant, bias: Constant | None) -> None:
+    if len(kernel.shape) != len(call.shape(0)) or len(kernel.shape) < 3:
+        raise ModelError(f"{call.source[:60]!r} has a kernel with {len(kernel.shape)} axes, its input another number.")
+    stride, dilation, pads = window(call, kernel.shape[2:])
+    parameters = [call.state.parameter("kernel", kernel)]
+    if bias is not None:
+        parameters.append(call.state.parameter("bias", bias))
+    call.emit(
+        "conv",
+        (call.live(0),),
+        parameters=parameters,
+        axes=_axes(call),
+        kernel=kernel.shape[2:],
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        groups=call.get("group", 1),
+    )
+
+
+def _conv(call: Call) -> None:
+    kernel, bias = call.constant(1), call.constant(2)
+    if kernel is None or (bias is None and call.given(2) is not None):
+        call.unknown("with a computed kernel")
+    else:
+        convolve(call, kernel, bias)
+
+
+def _conv_transpose(call: Call) -> None:
+    kernel = call.constant(1)
+    parameters = _parameters(call, kernel=1, bias=2)
+    if kernel is None or parameters is None:
+        call.unknown("with a computed kernel")
+        return
+    extents = kernel.shape[2:]
+    stride, dilation = (
+        spread(call.integers("strides"), len(extents), 1),
+        spread(call.integers("dilations"), len(extents), 1),
+    )
+    extra = spread(call.integers("output_padding"), len(extents), 0)
+    call.emit(
+        "conv_transpose",
+        (call.live(0),),
+        parameters=parameters,
+        axes=_axes(call),
+        kernel=extents,
+        stride=stride,
+        dilation=dilation,
+        pads=_transposed_pads(call, extents, stride, dilation, extra),
+        output_pads=extra,
+        groups=call.get("group", 1),
+    )
+
+
+def _transposed_pads(call: Call, kernel: Shape, stride: Shape, dilation: Shape, extra: Shape) -> Shape:
+    mode, wanted = call.get("auto_pad", "NOTSET"), call.integers("output_shape")
+    if wanted:
+        given = call.shape(0)[2:]
+        targets = zip(wanted[-len(kernel) :], given, stride, strict=True)
+        extra = tuple(e + i * s - w for e, (w, i, s) in zip(extra, targets, strict=True))
+    elif mode not in ("SAME_UPPER", "SAME_LOWER"):
+        return tuple(call.integers("pads") or ()) or (0,) * (2 * len(kernel))
+    # Here the odd one goes to the end for SAME_UPPER and to the begin otherwise.
+    return same_transposed_pads(kernel, stride, dilation, extra, lower=mode != "SAME_UPPER")
+
+
+def _batch_norm(call: Call) -> None:
+    parameters = _parameters(call, scale=1, shift=2, mean=3, variance=4)
+    if parameters is None or len(parameters) < 4:
+        call.unknown("with computed statistics")
+        return
+    axes = _axes(call)
+    call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=call.get("epsilon", 1e-5))
+
+
+def _norm(op: str) -> Callable[[Call], None]:
+    def norm(call: Call) -> None:
+        parameters = _parameters(call, scale=1, shift=2)
+        if parameters is None:
+            call.unknown("with a computed scale")
+            return
+        axes: str | Shape = _axes(call)
+        groups = None
+        if op in ("layer_norm", "rms_norm"):
+            rank = len(call.shape(0))
+            axes = tuple(range(call.axis(call.get("axis", -1), rank), rank))
+        if op == "group_norm":
+            groups = call.get("num_groups", 1)
+        epsilon = call.get("epsilon", 1e-5)
+        call.emit(op, (call.live(0),), parameters=parameters, axes=axes, epsilon=epsilon, groups=groups)
+
+    return norm
+
+
+def _lrn(call: Call) -> None:
+    call.emit(
+        "lrn",
+        (call.live(0),),
+        axes=_axes(call),
+        size=call.get("size", 1),
+        alpha=call.get("alpha", 1e-4),
+        beta=call.get("beta", 0.75),
+        bias=call.get("bias", 1.0),
+    )
+
+
+def _pool_window(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape]:
+    """(kernel, stride, dilation, the file's pads, pads with ceil resolved)."""
+    kernel = tuple(call.integers("kernel_shape") or ())
+    stride, dilation, pads = window(call, kernel)
+    if len(kernel) != len(call.shape(0)) - 2:
+        raise ModelError(f"{call.source[:60]!r} pools {len(kernel)} of {len(call.shape(0)) - 2} axes.")
+    fitted = ceil_pads(call.shape(0)[2:], kernel, stride, dilation, pads) if call.get("ceil_mode", 0) else pads
+    return kernel, stride, dilation, pads, fitted
+
+
+def max_pool(call: Call) -> None:
+    kernel, stride, dilation, _, pads = _pool_window(call)
+    name = call.add(
+        "max_pool",
+        (call.live(0),),
+        axes=_axes(call),
+        kernel=kernel,
+        stride=stride,
+        dilation=dilation if set(dilation) != {1} else None,
+        pads=pads,
+    )
+    if len([one for one in call.node.outputs if one]) > 1:
+        call.unknown("with indices")
+    else:
+        call.answer(name)
+
+
+def avg_pool(call: Call) -> None:
+    kernel, stride, dilation, pads, fitted = _pool_window(call)
+    if set(dilation) != {1}:
+        call.unknown("with dilation")
+        return
+    counts = bool(call.get("count_include_pad", 0))
+    call.answer(average(call, call.live(0), kernel, stride, pads, fitted, counts=counts))
+
+
+def global_pool(op: str) -> Callable[[Call], None]:
+    def pool(call: Call) -> None:
+        call.emit(op, (call.live(0),), axes=tuple(range(2, len(call.shape(0)))), keep=True)
+
+    return pool
+
+
+def _recurrent(kind: str) -> Callable[[Call], None]:
+    def recurrent(call: Call) -> None:
+        parameters = _parameters(call, kernel=1, recurrent_kernel=2, bias=3)
+        if parameters is None or len(call.shape(0)) != 3:
+            call.unknown("with a computed kernel")
+            return
+        steps, batch, _ = call.shape(0)
+        directions = parameters[0].shape[0]
+        hidden = call.get("hidden_size", parameters[1].shape[-1])
+        given = (call.live(0),)
+        first = call.add(
+            "recurrent",
+            given,
+            shape=(steps, directions, batch, hidden),
+            parameters=parameters,
+            kind=kind,
+            hidden=hidden,
+            layers=1,
+            bidirectional=directions == 2,
+        )
+        state = (directions, batch, hidden)
+        further = [
+            call.add("output_of", (first,), shape=state, output=i, index=i) for i in range(1, len(call.node.outputs))
+        ]
+        call.answer(first, *further)
+
+    return recurrent
+
+
+LAYERS: Final[dict[str, Callable[[Call], None]]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "BatchNormalization": _batch_norm,
+    "LayerNormalization": _norm("layer_norm"),
+    "SimplifiedLayerNormalization": _norm("rms_norm"),
+    "RMSNormalization": _norm("rms_norm"),
+    "GroupNormalization": _norm("group_norm"),
+    "InstanceNormalization": _norm("instance_norm"),
+    "LRN": _lrn,
+    "MaxPool": max_pool,
+    "AveragePool": avg_pool,
+    "GlobalAveragePool": global_pool("mean"),
+    "GlobalMaxPool": global_pool("max"),
+    "LSTM": _recurrent("lstm"),
+    "GRU": _recurrent("gru"),
+    "RNN": _recurrent("rnn"),
+}

@@ -1,0 +1,221 @@
+"""Quantised ONNX models: the same layers with scales and zero points among their inputs.
+
+They are read as the layers they stand for; weights are dequantised when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from zoolens.graph.importers.constants import Constant, computed
+from zoolens.graph.importers.onnx.arithmetic import dense
+from zoolens.graph.importers.onnx.call import Call
+from zoolens.graph.importers.onnx.layers import avg_pool, convolve
+from zoolens.graph.importers.saturation import cut, integer_range
+from zoolens.graph.model import Array
+
+
+def dequantised(call: Call, value: Constant, scale: int, zero: int, *, axis: int = 0) -> Constant:
+    """A constant as the real numbers it stands for; `scale` and `zero` are positions of inputs."""
+    scales, zeros = call.constant(scale), call.constant(zero)
+
+    def load() -> Array:
+        factor, offset = np.float32(1) if scales is None else scales.load(), 0 if zeros is None else zeros.load()
+        shape = _along(np.asarray(factor), value, axis)
+        shift = np.asarray(offset, np.float32)
+        return np.asarray(value.load().astype(np.float32) - shift.reshape(shape if shift.size > 1 else ())) * (
+            np.asarray(factor, np.float32).reshape(shape)
+        )
+
+    return Constant(value.shape, "float32", value.key, load)
+
+
+def _along(scales: Array, value: Constant, axis: int) -> tuple[int, ...]:
+    if scales.size == 1:
+        return ()
+    return tuple(-1 if i == axis % len(value.shape) else 1 for i in range(len(value.shape)))
+
+
+def _bias(call: Call, position: int, given_scale: int, kernel_scale: int) -> Constant | None:
+    """A bias is in units of the input's scale times the kernel's."""
+    value, a, b = call.constant(position), call.constant(given_scale), call.constant(kernel_scale)
+    if value is None or a is None or b is None:
+        return value
+    return Constant(value.shape, "float32", value.key, lambda: value.load() * a.load().ravel() * b.load().ravel())
+
+
+# --- quantise and back
+
+
+def _quantize(call: Call) -> None:
+    value = call.given(0)
+    if isinstance(value, Constant):
+        call.answer(_rounded(call, value))
+        return
+    call.answer(call.add("quantize", (_cut(call, call.live(0), 1, 2),)))
+
+
+def _rounded(call: Call, value: Constant) -> Constant:
+    """Weights that a file quantises itself; they stay real numbers until `DequantizeLinear` takes them."""
+    scale, zero = call.constant(1), call.constant(2)
+    low, high = integer_range(zero.dtype if zero is not None else "uint8")
+    axis = call.get("axis", 1)
+
+    def load() -> Array:
+        factor = np.float32(1) if scale is None else scale.load()
+        offset = np.asarray(0 if zero is None else zero.load(), np.float32)
+        shape = _along(np.asarray(factor), value, axis)
+        steps = np.round(value.load() / np.asarray(factor).reshape(shape))
+        return np.asarray(np.clip(steps + offset.reshape(shape if offset.size > 1 else ()), low, high))
+
+    return Constant(value.shape, "float32", value.key, load)
+
+
+def _dequantize(call: Call) -> None:
+    value = call.given(0)
+    if isinstance(value, Constant):
+        call.answer(dequantised(call, value, 1, 2, axis=call.get("axis", 1)))
+    else:
+        call.emit("dequantize", (call.live(0),))
+
+
+def _dynamic_quantize(call: Call) -> None:
+    """The value goes on as real numbers, so that its scale is 1 and its zero point 0."""
+    ones = computed(np.ones((), np.float32), f"{call.source}.scale")
+    call.answer(call.add("quantize", (call.live(0),)), ones, computed(np.zeros((), np.uint8), f"{call.source}.zero"))
+
+
+def _cut(call: Call, value: str, scale: int, zero: int) -> str:
+    scales, zeros = call.constant(scale), call.constant(zero)
+    if scales is None or scales.size != 1 or (zeros is not None and zeros.size != 1):
+        return value
+    point = 0 if zeros is None else int(zeros.values().item())
+    return cut(call, value, "uint8" if zeros is None else zeros.dtype, float(scales.values().item()), point)
+
+
+# --- layers
+
+
+def _conv(call: Call) -> None:
+    kernel = call.constant(3)
+    if kernel is None:
+        call.unknown("with a computed kernel")
+        return
+    convolve(call, dequantised(call, kernel, 4, 5), _bias(call, 8, 1, 4))
+    _cut_answer(call, 6, 7)
+
+
+def _matmul(call: Call) -> None:
+    kernel = call.constant(3)
+    if kernel is not None and len(kernel.shape) == 2:
+        dense(call, dequantised(call, kernel, 4, 5, axis=1).transposed((1, 0)), None)
+    else:
+        call.emit("matmul", (call.live(0), call.live(3)))
+    _cut_answer(call, 6, 7)
+
+
+def _gemm(call: Call) -> None:
+    kernel = call.constant(3)
+    if kernel is None or call.get("transA", 0) or call.get("alpha", 1.0) != 1:
+        call.unknown("with a computed kernel")
+        return
+    turned = bool(call.get("transB", 0))
+    real = dequantised(call, kernel, 4, 5, axis=0 if turned else 1)
+    dense(call, real if turned else real.transposed((1, 0)), _bias(call, 6, 1, 4))
+    _cut_answer(call, 7, 8)
+
+
+def _binary(op: str) -> Callable[[Call], None]:
+    def combine(call: Call) -> None:
+        sides = []
+        for position in (0, 3):
+            value = call.needed(position)
+            real = dequantised(call, value, position + 1, position + 2) if isinstance(value, Constant) else value
+            sides.append(real if isinstance(real, str) else call.state.materialised(real))
+        call.emit(op, sides)
+        _cut_answer(call, 6, 7)
+
+    return combine
+
+
+def _add(call: Call) -> None:
+    """A bias added to a dense layer in a step of its own."""
+    bias, live = call.constant(3), call.given(0)
+    node = call.state.node(live) if isinstance(live, str) else None
+    if bias is None or node is None or node.op != "dense" or bias.size != node.shape[-1] or node.parameter("bias"):
+        _binary("add")(call)
+        return
+    real = dequantised(call, bias, 4, 5).reshaped((bias.size,))
+    call.state.amend(node.name, parameters=(*node.parameters, call.state.parameter("bias", real)))
+    call.answer(node.name)
+    _cut_answer(call, 6, 7)
+
+
+def _cut_answer(call: Call, scale: int, zero: int) -> None:
+    made = call.state.values[call.node.outputs[0]]
+    if isinstance(made, str):
+        call.answer(_cut(call, made, scale, zero))
+
+
+def _conv_integer(call: Call) -> None:
+    """Scales come in a multiplication of their own, after it."""
+    kernel = call.constant(1)
+    if kernel is None:
+        call.unknown("with a computed kernel")
+    else:
+        convolve(call, dequantised(call, kernel, -1, 3), None)
+
+
+def _matmul_integer(call: Call) -> None:
+    kernel = call.constant(1)
+    if kernel is None or len(kernel.shape) != 2:
+        call.emit("matmul", (call.live(0), call.live(1)))
+    else:
+        dense(call, dequantised(call, kernel, -1, 3, axis=1).transposed((1, 0)), None)
+
+
+def _global_pool(call: Call) -> None:
+    last = bool(call.get("channels_last", 0))
+    rank = len(call.shape(0))
+    axes = tuple(range(1, rank - 1)) if last else tuple(range(2, rank))
+    call.emit("mean", (call.live(0),), axes=axes, keep=True)
+
+
+def _concat(call: Call) -> None:
+    """Inputs are y_scale, y_zero_point, then (value, scale, zero point) of each part."""
+    parts = [call.live(i) for i in range(2, len(call.node.inputs), 3)]
+    call.emit("concat", parts, axis=call.axis(call.get("axis", 1), len(call.shape(2))))
+
+
+def _unary(op: str, **attributes: float) -> Callable[[Call], None]:
+    def apply(call: Call) -> None:
+        call.emit(op, (call.live(0),), **{name: call.get(name, default) for name, default in attributes.items()})
+
+    return apply
+
+
+def _softmax(call: Call) -> None:
+    call.emit("softmax", (call.live(0),), axis=call.axis(call.get("axis", -1), len(call.shape(0))))
+
+
+QUANTISED: Final[dict[str, Callable[[Call], None]]] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic_quantize,
+    "QLinearConv": _conv,
+    "QLinearMatMul": _matmul,
+    "QGemm": _gemm,
+    "QLinearAdd": _add,
+    "QLinearMul": _binary("mul"),
+    "QLinearConcat": _concat,
+    "QLinearGlobalAveragePool": _global_pool,
+    "QLinearAveragePool": avg_pool,
+    "QLinearSigmoid": _unary("sigmoid"),
+    "QLinearLeakyRelu": _unary("leaky_relu", alpha=0.01),
+    "QLinearSoftmax": _softmax,
+    "ConvInteger": _conv_integer,
+    "MatMulInteger": _matmul_integer,
+}

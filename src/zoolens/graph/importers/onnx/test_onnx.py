@@ -1,0 +1,317 @@
+"""ONNX files become graphs that count and compute what the files do; hostile ones become one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers.base import Request
+from zoolens.graph.importers.onnx.file import ONNX
+from zoolens.graph.model import Graph
+from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.reference import run
+from zoolens.runtimes.onnxfile import read_graph
+from zoolens.testing import models
+from zoolens.zoos.demo import MODELS_FOLDER
+
+onnx = pytest.importorskip("onnx")
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def macs(graph: Graph) -> int:
+    """Of convolutions and dense layers, channels first."""
+    total = 0
+    for one in graph.nodes:
+        kernel = one.parameter("kernel")
+        if one.op in ("conv", "dense") and kernel is not None:
+            total += kernel.size * int(np.prod(one.shape[2:] if one.op == "conv" else one.shape[:-1]))
+    return total
+
+
+def made(tmp_path, nodes, inputs, outputs, constants=None, *, opset=17) -> Path:
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [value(name, kind, shape) for name, kind, shape in inputs],
+        [value(name, FLOAT, None) for name in outputs],
+        tensors,
+    )
+    path = tmp_path / "made.onnx"
+    imports = [onnx.helper.make_opsetid("", opset)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8), str(path))
+    return path
+
+
+def load(path: Path, **details) -> Graph:
+    return ONNX.load(Request(str(path), **details))
+
+
+def agrees_with_onnxruntime(path: Path, feed: np.ndarray, tolerance: float = 1e-4) -> Graph:
+    """Raw and canonical graph answer as onnxruntime does."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(str(path))
+    expected = session.run(None, {session.get_inputs()[0].name: feed})[0]
+    graph = load(path, weights=True)
+    assert not graph.unknown
+    for one in (graph, canonical(graph)):
+        answer = run(one, {one.inputs[0].name: feed})[one.outputs[0]]
+        np.testing.assert_allclose(answer.ravel(), expected.ravel(), rtol=tolerance, atol=tolerance)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "parameters"),
+    [
+        ("bvlc_alexnet", 654_560_384, 60_965_224),
+        ("vgg19", 19_632_062_464, 143_667_240),
+        ("densenet121", 2_834_161_664, 8_062_504),
+        ("squeezenet", 349_151_936, 1_235_496),
+        ("resnet50", 4_089_184_256, 25_557_032),
+        ("inception_v1", 1_431_556_352, 6_998_552),
+        ("inception_v2", 2_018_851_840, 11_214_888),
+        ("shufflenet", 124_664_528, 1_393_320),
+        ("zfnet512", 1_481_727_008, 87_250_536),
+    ],
+)
+def test_light_graphs_count_as_the_networks_they_stand_for(name, expected, parameters):
+    path = LIGHT / f"light_{name}.onnx"
+    if not path.exists():
+        pytest.skip("this onnx package has no light graphs")
+    graph = load(path, weights=True)  # weights that are one repeated number are never allocated
+    assert (macs(graph), graph.parameters, graph.unknown) == (expected, parameters, ())
+    assert canonical(graph).facts["parameters_total"] == parameters  # passes join a norm and the scale after it
+
+
+@pytest.mark.parametrize("path", sorted(MODELS_FOLDER.glob("*.onnx")), ids=lambda path: path.stem)
+def test_the_demo_zoo_computes_what_onnxruntime_does(path):
+    feed = np.random.default_rng(0).random((1, 28, 28)).astype(np.float32)
+    quantised = "int8" in path.stem
+    graph = agrees_with_onnxruntime(path, feed, 0.1 if quantised else 1e-4)
+    assert graph.parameters == read_graph(path).parameters()
+
+
+@pytest.mark.skipif(not ASSETS.is_dir(), reason="the reference assets are not here")
+@pytest.mark.parametrize(
+    ("name", "relus", "op"), [("shufflenet-v2-12-int8", 37, "relu"), ("nnstreamer_mobilenet_v2_quant", 35, "relu6")]
+)
+def test_quantised_classifiers_get_their_activations_back(name, relus, op):
+    path = ASSETS / "imagenet" / "onnx" / f"{name}.onnx"
+    graph = load(path)
+    assert sum(one.op == op for one in graph) == relus
+    assert graph.parameters == read_graph(path).parameters()
+    assert not graph.unknown
+
+
+@pytest.mark.skipif(not ASSETS.is_dir(), reason="the reference assets are not here")
+def test_a_float_classifier_from_another_exporter():
+    feed = np.random.default_rng(0).random((1, 3, 32, 32)).astype(np.float32)
+    agrees_with_onnxruntime(ASSETS / "cifar10" / "samplenet" / "samplenet.onnx", feed)
+
+
+def test_shape_arithmetic_folds_and_pools_resolve(tmp_path):
+    """Shape → Gather → Unsqueeze → Concat → Reshape, SAME_UPPER, ceil_mode with counted padding, Split, Clip, Gemm."""
+    random = np.random.default_rng(1)
+    constants = {
+        "w": random.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "zero": np.array(0),
+        "zeros": np.array([0]),
+        "minus": np.array([-1]),
+        "low": np.float32(0),
+        "high": np.float32(6),
+        "k": random.normal(size=(50, 5)).astype(np.float32),
+        "b": random.normal(size=(5,)).astype(np.float32),
+        "scale": random.normal(size=(4, 1, 1)).astype(np.float32),
+        "bias": random.normal(size=(1, 4, 1, 1)).astype(np.float32),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        node("Add", ["a", "bias"], ["a2"]),
+        node("Mul", ["a2", "scale"], ["a3"]),
+        node("Clip", ["a3", "low", "high"], ["c"]),
+        node("AveragePool", ["c"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, ceil_mode=1,
+             count_include_pad=1),
+        node("Split", ["p"], ["s", "t"], axis=1),
+        node("Sub", ["s", "t"], ["d"]),
+        node("Shape", ["d"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["n"], axis=0),
+        node("Unsqueeze", ["n", "zeros"], ["n1"]),
+        node("Concat", ["n1", "minus"], ["target"], axis=0),
+        node("Reshape", ["d", "target"], ["f"]),
+        node("MatMul", ["f", "k"], ["m"]),
+        node("Add", ["b", "m"], ["y"]),
+    ]  # fmt: skip
+    path = made(tmp_path, nodes, [("x", FLOAT, ["n", 3, 17, 17])], ["y"], constants)
+    feed = random.normal(size=(1, 3, 17, 17)).astype(np.float32)
+    graph = agrees_with_onnxruntime(path, feed)
+    ops = [one.op for one in graph]
+    assert ops == ["input", "conv", "affine", "relu6", "avg_pool", "slice", "slice", "sub", "flatten", "dense"]
+    assert [one.role for one in graph.nodes[1].parameters] == ["kernel", "bias"]
+    assert graph.nodes[-1].parameters[0].shape == (5, 50)
+
+
+def test_old_operators_read_their_attributes(tmp_path):
+    """Opset 9: Clip, Pad, Slice, Upsample and Softmax as they were."""
+    nodes = [
+        node("Pad", ["x"], ["p"], pads=[0, 0, 1, 1, 0, 0, 1, 1], mode="constant"),
+        node("Slice", ["p"], ["s"], axes=[2, 3], starts=[0, 1], ends=[-1, 1000]),
+        node("Clip", ["s"], ["c"], min=-0.5, max=0.5),
+        node("LeakyRelu", ["c"], ["l"], alpha=0.1),
+        node("Softmax", ["l"], ["y"]),
+    ]
+    path = made(tmp_path, nodes, [("x", FLOAT, [1, 3, 5, 5])], ["y"], opset=9)
+    graph = agrees_with_onnxruntime(path, np.random.default_rng(0).normal(size=(1, 3, 5, 5)).astype(np.float32))
+    assert graph.nodes[-1].shape == (1, 3, 6, 6)
+
+
+def test_dynamic_quantisation_is_the_float_network(tmp_path):
+    random = np.random.default_rng(2)
+    constants = {
+        "w": random.integers(-128, 127, (6, 4)).astype(np.int8),
+        "wz": np.int8(3),
+        "ws": np.float32(0.02),
+    }
+    nodes = [
+        node("DynamicQuantizeLinear", ["x"], ["q", "qs", "qz"]),
+        node("MatMulInteger", ["q", "w", "qz", "wz"], ["i"]),
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("Mul", ["qs", "ws"], ["s"]),
+        node("Mul", ["f", "s"], ["y"]),
+    ]
+    path = made(tmp_path, nodes, [("x", FLOAT, ["n", 6])], ["y"], constants)
+    graph = agrees_with_onnxruntime(path, random.normal(size=(1, 6)).astype(np.float32), 0.1)
+    assert graph.parameters == 24
+
+
+def test_a_learned_table_is_counted_once_however_it_is_read(tmp_path):
+    constants = {"t": np.ones((7, 3), np.float32), "i": np.arange(7)[::-1].repeat(9)}
+    nodes = [node("Gather", ["t", "i"], ["g"]), node("MatMul", ["x", "g"], ["y"])]
+    assert load(made(tmp_path, nodes, [("x", FLOAT, ["n", 63])], ["y"], constants)).parameters == 21
+
+
+def test_unknown_operators_are_named_and_keep_the_files_shape(tmp_path):
+    nodes = [node("Einsum", ["x", "x"], ["e"], equation="ij,kj->ik"), node("Relu", ["e"], ["y"])]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", FLOAT, [2, 3])], [value("y", FLOAT, [2, 2])], value_info=[value("e", FLOAT, [2, 2])]
+    )
+    path = tmp_path / "made.onnx"
+    onnx.save(onnx.helper.make_model(graph), str(path))
+    (unknown,) = load(path).unknown
+    assert (unknown.get("source_op"), unknown.shape) == ("Einsum", (2, 2))
+
+
+def test_a_free_image_size_is_asked_for(tmp_path):
+    path = made(tmp_path, [node("Relu", ["x"], ["y"])], [("x", FLOAT, ["n", 3, "h", "w"])], ["y"])
+    with pytest.raises(ModelError, match=r"leaves 2 of its extents open \(1×3×\?×\?\). Give the image size."):
+        load(path)
+    assert load(path, size=(12, 14)).inputs[0].shape == (1, 3, 12, 14)
+
+
+def test_a_batch_that_the_file_fixes_becomes_one(tmp_path):
+    nodes = [node("Reshape", ["x", "s"], ["y"])]
+    path = made(tmp_path, nodes, [("x", FLOAT, [10, 3, 4, 4])], ["y"], {"s": np.array([10, 48])})
+    assert load(path).nodes[-1].shape == (1, 48)
+
+
+def test_external_weights_are_read_from_the_models_folder_only(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = made(
+        folder, [node("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, [1, 4])], ["y"], {"w": np.eye(4, dtype="f4")}
+    )
+    model = onnx.load(str(path))
+    onnx.save(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert (load(path, weights=True).weights["w@10"] == np.eye(4)).all()
+    (folder / "w.bin").rename(tmp_path / "w.bin")
+    assert load(path).parameters == 16
+    (folder / "w.bin").symlink_to(tmp_path / "w.bin")
+    with pytest.raises(ModelError, match="not in the model's folder"):
+        load(path, weights=True)
+
+
+# --- hostile files
+
+
+def test_a_cycle_is_refused(tmp_path):
+    nodes = [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])]
+    with pytest.raises(ModelError, match="nothing makes the tensor 'b'"):
+        load(made(tmp_path, nodes, [("x", FLOAT, [1, 3])], ["b"]))
+
+
+def test_a_tensor_made_twice_is_refused(tmp_path):
+    nodes = [node("Relu", ["x"], ["y"]), node("Relu", ["x"], ["y"])]
+    with pytest.raises(ModelError, match="made twice"):
+        load(made(tmp_path, nodes, [("x", FLOAT, [1, 3])], ["y"]))
+
+
+@pytest.mark.parametrize("shape", [[1 << 40], [1 << 20, 1 << 20], [-5], [1 << 62, 1 << 62]])
+def test_a_constant_that_nothing_could_hold_is_refused_unallocated(tmp_path, shape):
+    nodes = [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["x", "c"], ["y"])]
+    with pytest.raises(ModelError, match="no real layer has"):
+        load(made(tmp_path, nodes, [("x", FLOAT, [1])], ["y"], {"s": np.array(shape)}), weights=True)
+
+
+@pytest.mark.parametrize("op", ["Expand", "Tile", "Range"])
+def test_arithmetic_does_not_grow_without_bound(tmp_path, op):
+    big = np.array([1 << 40])
+    inputs = {"Expand": ["one", "big"], "Tile": ["one", "big"], "Range": ["zero", "large", "step"]}[op]
+    constants = {"one": np.array([1]), "big": big, "zero": np.array(0), "large": np.array(1 << 40), "step": np.array(1)}
+    nodes = [node(op, inputs, ["c"]), node("Cast", ["c"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"])]
+    with contextlib.suppress(ModelError):
+        load(made(tmp_path, nodes, [("x", FLOAT, [1])], ["y"], constants))
+
+
+def test_repeated_broadcasting_is_bounded(tmp_path):
+    """Each step may compute a million numbers; a thousand steps may not."""
+    constants = {"a": np.ones((1024, 1), np.int64), "b": np.ones((1, 1024), np.int64)}
+    nodes = [node("Add", ["a", "b"], [f"c{i}"]) for i in range(200)]
+    nodes.append(node("Relu", ["x"], ["y"]))
+    assert len(load(made(tmp_path, nodes, [("x", FLOAT, [1])], ["y"], constants))) == 2
+
+
+def test_huge_windows_and_negative_pads_are_refused(tmp_path):
+    for details in ({"kernel_shape": [1 << 40] * 2}, {"kernel_shape": [2, 2], "strides": [0, 0]}, {}):
+        nodes = [node("MaxPool", ["x"], ["y"], **details)]
+        with pytest.raises(ModelError):
+            load(made(tmp_path, nodes, [("x", FLOAT, [1, 3, 8, 8])], ["y"]))
+    nodes = [node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1 << 40] * 4)]
+    with pytest.raises(ModelError, match="no real layer has"):
+        load(made(tmp_path, nodes, [("x", FLOAT, [1, 3, 8, 8])], ["y"]))
+
+
+def test_millions_of_empty_nodes_are_refused(tmp_path):
+    path = tmp_path / "many.onnx"
+    body = b"\x0a\x00" * 300_000
+    size = len(body)
+    path.write_bytes(b"\x3a" + bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14]) + body)
+    with pytest.raises(ModelError, match="more than 200,000 nodes"):
+        load(path)
+
+
+def test_a_long_chain_does_not_recurse(tmp_path):
+    nodes = [node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(5_000)]
+    assert len(load(made(tmp_path, nodes, [("v0", FLOAT, [1])], ["v5000"]))) == 5_001
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damage_is_a_model_error_or_a_graph(tmp_path, data):
+    source = data.draw(st.sampled_from(["made", "lenet-int8", "lenet-narrow"]))
+    path = models.onnx(tmp_path).path() if source == "made" else MODELS_FOLDER / f"{source}.onnx"
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, min(len(content), 4_000) - 1))] = data.draw(st.integers(0, 255))
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
+    with contextlib.suppress(ModelError):
+        load(damaged, weights=data.draw(st.booleans()))

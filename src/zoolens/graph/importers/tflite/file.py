@@ -1,0 +1,92 @@
+"""TFLite files, float and quantised. Values are NHWC; kernels are turned to (out, in/groups, height, width)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
+from zoolens.graph.importers.base import Importer, Request, counted
+from zoolens.graph.importers.saturation import settle
+from zoolens.graph.importers.sizing import fixed_batch, image_axes, sized
+from zoolens.graph.importers.tflite.arrangement import ARRANGEMENT, folded
+from zoolens.graph.importers.tflite.call import Call, Translation, constant
+from zoolens.graph.importers.tflite.layers import LAYERS
+from zoolens.graph.importers.translation import damage_at
+from zoolens.graph.model import Graph
+from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator, read_graph
+
+_OPERATORS: Final[dict[str, Callable[[Call], None]]] = {**LAYERS, **ARRANGEMENT}
+
+
+def load(request: Request) -> Graph:
+    path = Path(request.subject)
+    if not path.is_file():
+        raise ModelError(f"There is no file {path}.")
+    file = read_graph(path)
+    _check(file)
+    state = _opened(file, path.stem, weights=request.weights)
+    for index in file.inputs:
+        _add_input(state, index, request.size)
+    for index, tensor in enumerate(file.tensors):
+        if tensor.constant:
+            state.values.setdefault(str(index), constant(state, index))
+    for operator in file.operators:
+        _translate(state, operator)
+    settle(state)
+    outputs = dict.fromkeys(_output(state, index) for index in file.outputs)
+    return counted(state.builder.finish(outputs, {"format": "tflite"}))
+
+
+def _check(file: TfliteGraph) -> None:
+    """Every tensor that is named exists, and is made once, before it is used."""
+    made = {-1, *file.inputs, *(index for index, tensor in enumerate(file.tensors) if tensor.constant)}
+    for operator in file.operators:
+        if not operator.outputs or not made.issuperset(operator.inputs) or made.intersection(operator.outputs):
+            raise ModelError("The TFLite graph is damaged: an operator uses a tensor that nothing makes before it.")
+        made.update(operator.outputs)
+    named = {*made, *file.outputs}
+    if not file.outputs or not made.issuperset(file.outputs) or not named <= set(range(-1, len(file.tensors))):
+        raise ModelError("The TFLite graph is damaged: it names tensors that are not there.")
+
+
+def _opened(file: TfliteGraph, name: str, *, weights: bool) -> Translation:
+    counts = Counter(tensor.name for tensor in file.tensors)
+    labels = tuple(
+        tensor.name if tensor.name and counts[tensor.name] == 1 else f"{tensor.name}#{index}"
+        for index, tensor in enumerate(file.tensors)
+    )
+    uses = Counter(str(index) for operator in file.operators for index in operator.inputs)
+    uses.update(str(index) for index in file.outputs)
+    batch = fixed_batch(file.tensors[index].shape for index in file.inputs)
+    builder = GraphBuilder(name, keep_weights=weights)
+    return Translation(builder, uses, batch, tensors=file.tensors, labels=labels)
+
+
+def _add_input(state: Translation, index: int, size: tuple[int, int] | None) -> None:
+    tensor = state.tensors[index]
+    free = tensor.free or (False,) * len(tensor.shape)
+    shape = tuple(None if open_ else extent for extent, open_ in zip(tensor.shape, free, strict=False))
+    fixed = sized(TensorSpec(state.labels[index], shape, tensor.dtype), size)
+    state.original &= fixed[1:] == tensor.shape[1:]
+    state.values[str(index)] = state.add("input", (), fixed, source=state.labels[index], axes=image_axes(shape))
+
+
+def _translate(state: Translation, operator: TfliteOperator) -> None:
+    call = Call(operator, state)
+    with damage_at(call):
+        if not folded(call):
+            _OPERATORS.get(call.kind, Call.unknown)(call)
+        call.check_answered()
+
+
+def _output(state: Translation, index: int) -> str:
+    value = state.values[str(index)]
+    return value if isinstance(value, str) else state.materialised(value)
+
+
+TFLITE: Final = Importer(load, distributions=())

@@ -1,0 +1,271 @@
+"""aten operators that only move numbers: views, cuts, joins, permutations, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from zoolens.graph.importers.torch.layers import per_axis
+from zoolens.graph.importers.torch.trace import SHAPE_ONLY, Call, Lowering
+
+
+def same(call: Call) -> str:
+    """contiguous, detach and the like: the very value."""
+    return call.trace.value(call.get("self", call.get("input")))
+
+
+def reshape(call: Call) -> str:
+    x = call["self"]
+    name = call.trace.value(x)
+    if tuple(x.shape) == call.shape:
+        return name
+    flattens = len(call.shape) == 2 and x.dim() > 2 and call.shape[0] == x.shape[0]
+    return call.add("flatten" if flattens and call.trace.depends_on_input(x) else "reshape", name)
+
+
+def cast(call: Call) -> str:
+    x = call["self"]
+    if call.result is x or call.result.dtype == x.dtype:
+        return call.trace.value(x)
+    return call.add("cast", call.trace.value(x), to=str(call.result.dtype).removeprefix("torch."))
+
+
+def permute(call: Call) -> str:
+    rank = call["self"].dim()
+    return call.add("transpose", call.value("self"), perm=tuple(axis % rank for axis in call["dims"]))
+
+
+def transpose(call: Call) -> str:
+    rank = call["self"].dim()
+    if rank == 0:
+        return call.value("self")
+    perm = list(range(rank))
+    first, second = (call[name] % rank for name in list(call.arguments)[1:3])  # dim0, dim1 or axis0, axis1
+    perm[first], perm[second] = second, first
+    return call.add("transpose", call.value("self"), perm=tuple(perm))
+
+
+def matrix_transpose(call: Call) -> str:
+    rank = call["self"].dim()
+    if rank < 2:
+        return call.value("self")
+    return call.add("transpose", call.value("self"), perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def expand(call: Call) -> str:
+    x = call["self"]
+    if tuple(x.shape) == call.shape:
+        return call.trace.value(x)
+    return call.add("expand", _with_rank(call, x, len(call.shape)))
+
+
+def _with_rank(call: Call, x: Any, rank: int) -> str:
+    """With axes of extent 1 in front."""
+    name = call.trace.value(x)
+    if x.dim() == rank:
+        return name
+    return call.add("reshape", name, shape=((1,) * (rank - x.dim()) + tuple(x.shape)))
+
+
+def repeat(call: Call) -> str:
+    repeats = tuple(call["repeats"])
+    name = _with_rank(call, call["self"], len(repeats))
+    return name if set(repeats) == {1} else call.add("tile", name, repeats=repeats)
+
+
+# cuts
+
+
+def _cut(call: Call, x: Any, axis: int, start: int, stop: int, step: int = 1) -> str:
+    name = call.trace.value(x)
+    if start == 0 and stop == x.shape[axis] and step == 1:
+        return name
+    shape = list(x.shape)
+    shape[axis] = max(0, -(-(stop - start) // step))
+    attributes = {"axis": axis, "start": start, "stop": stop, "step": step if step != 1 else None}
+    return call.add("slice", name, shape=shape, **attributes)
+
+
+def cut(call: Call) -> str:
+    x = call["self"]
+    axis = call["dim"] % x.dim()
+    extent = x.shape[axis]
+    start, stop, _ = slice(call["start"], call["end"]).indices(extent)
+    return _cut(call, x, axis, start, max(start, stop), call["step"])
+
+
+def narrow(call: Call) -> str:
+    x = call["self"]
+    axis = call["dim"] % x.dim()
+    start = int(call["start"]) % max(1, x.shape[axis])
+    return _cut(call, x, axis, start, start + call["length"])
+
+
+def select(call: Call) -> str:
+    x = call["self"]
+    axis = call["dim"] % x.dim()
+    start = call["index"] % x.shape[axis]
+    return call.add("reshape", _cut(call, x, axis, start, start + 1), shape=call.shape)
+
+
+def split(call: Call) -> list[str]:
+    """split, chunk, split_with_sizes, tensor_split: the results say where the cuts are."""
+    x = call["self"]
+    axis = call["dim"] % x.dim()
+    start, made = 0, []
+    for part in call.result:
+        made.append(_cut(call, x, axis, start, start + part.shape[axis]))
+        start += part.shape[axis]
+    return made
+
+
+def unbind(call: Call) -> list[str]:
+    x = call["self"]
+    axis = call["dim"] % x.dim()
+    return [
+        call.add("reshape", _cut(call, x, axis, index, index + 1), shape=tuple(part.shape))
+        for index, part in enumerate(call.result)
+    ]
+
+
+def gather(call: Call) -> str:
+    """x[…, indices, …] with one tensor of indices; several at once, or a mask, are not known."""
+    indices = call["indices"]
+    used = [(axis, one) for axis, one in enumerate(indices) if one is not None]
+    if len(used) != 1 or not _is_integer(used[0][1]):
+        return call.unknown(" with several index tensors" if len(used) > 1 else " with a mask")
+    return _gather(call, *used[0])
+
+
+def index_select(call: Call) -> str:
+    return _gather(call, call["dim"] % call["self"].dim(), call["index"])
+
+
+def _is_integer(tensor: Any) -> bool:
+    return not tensor.is_floating_point() and not str(tensor.dtype).endswith("bool")
+
+
+def _gather(call: Call, axis: int, index: Any) -> str:
+    return call.add("gather", call.value("self"), call.trace.value(index), axis=axis)
+
+
+# joins
+
+
+def concat(call: Call) -> str:
+    tensors = [one for one in call["tensors"] if one.numel() or one.dim() > 1]  # torch lets an empty vector pass
+    if len(tensors) == 1:
+        return call.trace.value(tensors[0])
+    axis = call["dim"] % len(call.shape)
+    return call.add("concat", *(call.trace.value(one) for one in tensors), axis=axis)
+
+
+def stack(call: Call) -> str:
+    axis = call["dim"] % len(call.shape)
+    shape = (*call.shape[:axis], 1, *call.shape[axis + 1 :])
+    parts = [call.add("reshape", call.trace.value(one), shape=shape) for one in call["tensors"]]
+    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+
+
+# spatial arrangement
+
+
+def pad(call: Call) -> str:
+    mode = {"constant": None, "reflect": "reflect", "replicate": "edge"}.get(call.get("mode", "constant"), "?")
+    if mode == "?":
+        return call.unknown(f" of mode {call['mode']}")
+    rank = len(call.shape)
+    begins, ends = _pads(call["pad"], rank)
+    name = call.value("self")
+    if not any(begins) and not any(ends):
+        return name
+    return call.add("pad", name, pads=(*begins, *ends), value=call.get("value") or None, mode=mode)
+
+
+def _pads(given: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
+    """torch counts from the last axis, begin and end side by side."""
+    begins, ends = [0] * rank, [0] * rank
+    for index in range(len(given) // 2):
+        begins[rank - 1 - index], ends[rank - 1 - index] = int(given[2 * index]), int(given[2 * index + 1])
+    return begins, ends
+
+
+def roll(call: Call) -> str:
+    x = call["self"]
+    if not call["dims"]:
+        return call.unknown(" of the flattened tensor")
+    axes = tuple(axis % x.dim() for axis in per_axis(call["dims"], 1))
+    return call.add("roll", call.trace.value(x), axes=axes, shifts=per_axis(call["shifts"], 1))
+
+
+def shuffle(op: str, factor: str) -> Lowering:
+    """pixel_shuffle and pixel_unshuffle keep a block's pixels in neighbouring channels."""
+
+    def lower(call: Call) -> str:
+        return call.add(op, call.value("self"), block=call[factor], mode="CRD", axes="NCHW")
+
+    return lower
+
+
+def channel_shuffle(call: Call) -> str:
+    return call.add("channel_shuffle", call.value("self"), groups=call["groups"], axes="NCHW")
+
+
+def resize(mode: str) -> Lowering:
+    def lower(call: Call) -> str:
+        x = call.get("self", call.get("input"))
+        coordinates = "align_corners" if call.get("align_corners") else None
+        return call.add("resize", call.trace.value(x), mode=mode, coordinates=coordinates, axes="NCHW")
+
+    return lower
+
+
+def copy(call: Call) -> str:
+    """y[...] = x where y is whole: its new value is x's, spread to y's shape."""
+    source = call["src"]
+    name = call.trace.value(source)
+    if tuple(source.shape) == call.shape:
+        return name
+    return call.add("expand", _with_rank(call, source, len(call.shape)))
+
+
+def fill(call: Call) -> str:
+    number = call.trace.number(call.get("value", 0))
+    if number is None:
+        return call.unknown(" with a computed number")
+    return call.add("expand", call.add("constant", shape=(1,) * len(call.shape), value=number))
+
+
+ARRANGEMENT: Final[dict[str, Lowering]] = {
+    **dict.fromkeys(("contiguous", "detach", "alias", "clone", "lift_fresh", "positive", "real"), same),
+    **dict.fromkeys(("to", "_to_copy", "type_as", "float"), cast),
+    **dict.fromkeys(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten"), reshape),
+    "permute": permute,
+    **dict.fromkeys(("transpose", "swapaxes", "swapdims"), transpose),
+    **dict.fromkeys(("t", "mT", "numpy_T"), matrix_transpose),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), expand),
+    "repeat": repeat,
+    "slice": cut,
+    "narrow": narrow,
+    "select": select,
+    **dict.fromkeys(("split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split"), split),
+    "unbind": unbind,
+    "index": gather,
+    "index_select": index_select,
+    **dict.fromkeys(("cat", "concat", "concatenate"), concat),
+    "stack": stack,
+    **dict.fromkeys(("pad", "constant_pad_nd"), pad),
+    "roll": roll,
+    "pixel_shuffle": shuffle("depth_to_space", "upscale_factor"),
+    "pixel_unshuffle": shuffle("space_to_depth", "downscale_factor"),
+    "channel_shuffle": channel_shuffle,
+    "upsample_nearest2d": resize("nearest"),
+    "upsample_bilinear2d": resize("linear"),
+    "upsample_bicubic2d": resize("cubic"),
+    "_upsample_bicubic2d_aa": resize("cubic"),
+    "_upsample_bilinear2d_aa": resize("linear"),
+    "copy": copy,
+    **dict.fromkeys(("fill", "zero"), fill),
+    # constants whatever they are given: `trace` never asks
+    **dict.fromkeys(SHAPE_ONLY, same),
+}

@@ -1,0 +1,246 @@
+"""aten operators that are layers: convolutions, norms, pools, attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any, Final
+
+from zoolens.graph.importers.torch.trace import Call, Lowering
+
+_AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+def axes_of(call: Call) -> str:
+    return _AXES.get(len(call.shape), "")
+
+
+def per_axis(value: Any, count: int) -> tuple[int, ...]:
+    """torch takes one number, or a list of one, for all axes."""
+    if isinstance(value, int):
+        return (value,) * count
+    found = tuple(int(one) for one in value)
+    return found * count if len(found) == 1 else found
+
+
+def conv(call: Call) -> str:
+    kernel, bias = call["weight"], call["bias"]
+    if call.trace.depends_on_input(kernel):
+        return call.unknown(" with a computed kernel")
+    extents = tuple(kernel.shape[2:])
+    count = len(extents)
+    dilation = per_axis(call["dilation"], count)
+    x = call["input"]
+    if x.dim() != kernel.dim():
+        return call.unknown(" without a batch axis")
+    return call.add(
+        "conv",
+        call.trace.value(x),
+        kernel=extents,
+        stride=_unless(per_axis(call["stride"], count), 1),
+        dilation=_unless(dilation, 1),
+        pads=_unless(_conv_pads(call["padding"], extents, dilation), 0),
+        groups=call["groups"] if call["groups"] != 1 else None,
+        axes=axes_of(call),
+        parameters=call.parameters(kernel=kernel, bias=bias),
+    )
+
+
+def _unless(extents: tuple[int, ...], default: int) -> tuple[int, ...] | None:
+    """None, which leaves the attribute out, where all are the default."""
+    return None if all(one == default for one in extents) else extents
+
+
+def _conv_pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
+    if padding == "same":  # torch puts the odd one at the end
+        totals = [step * (extent - 1) for extent, step in zip(kernel, dilation, strict=True)]
+        return (*(total // 2 for total in totals), *(total - total // 2 for total in totals))
+    begins = (0,) * len(kernel) if padding == "valid" else per_axis(padding, len(kernel))
+    return begins * 2
+
+
+def general_conv(call: Call) -> str:
+    return conv_transpose(call) if call["transposed"] else conv(call)
+
+
+def conv_transpose(call: Call) -> str:
+    kernel = call["weight"]
+    if call.trace.depends_on_input(kernel):
+        return call.unknown(" with a computed kernel")
+    count = kernel.dim() - 2
+    return call.add(
+        "conv_transpose",
+        call.value("input"),
+        kernel=tuple(kernel.shape[2:]),
+        stride=_unless(per_axis(call["stride"], count), 1),
+        dilation=_unless(per_axis(call["dilation"], count), 1),
+        pads=_unless(per_axis(call["padding"], count) * 2, 0),
+        output_pads=_unless(per_axis(call["output_padding"], count), 0),
+        groups=call["groups"] if call["groups"] != 1 else None,
+        axes=axes_of(call),
+        parameters=call.parameters(kernel=kernel, bias=call["bias"]),
+    )
+
+
+def dense(call: Call) -> str:
+    if call.trace.depends_on_input(call["weight"]):
+        return call.unknown(" with a computed kernel")
+    parameters = call.parameters(kernel=call["weight"], bias=call["bias"])
+    return call.add("dense", call.value("input"), parameters=parameters)
+
+
+def batch_norm(call: Call) -> str:
+    mean, variance = call["running_mean"], call["running_var"]
+    if mean is None or call.get("training"):
+        return call.unknown(" with statistics of its input")
+    parameters = call.parameters(scale=call["weight"], shift=call["bias"], mean=mean, variance=variance)
+    return call.add("batch_norm", call.value("input"), epsilon=call["eps"], axes=axes_of(call), parameters=parameters)
+
+
+def instance_norm(call: Call) -> str:
+    if not call["use_input_stats"]:
+        return batch_norm(call)
+    parameters = call.parameters(scale=call["weight"], shift=call["bias"])
+    return call.add(
+        "instance_norm", call.value("input"), epsilon=call["eps"], axes=axes_of(call), parameters=parameters
+    )
+
+
+def group_norm(call: Call) -> str:
+    parameters = call.parameters(scale=call["weight"], shift=call["bias"])
+    groups = call["num_groups"]
+    x = call.value("input")
+    return call.add("group_norm", x, epsilon=call["eps"], groups=groups, axes=axes_of(call), parameters=parameters)
+
+
+def _last_axes(call: Call) -> tuple[int, ...]:
+    rank = len(call.shape)
+    return tuple(range(rank - len(call["normalized_shape"]), rank))
+
+
+def layer_norm(call: Call) -> str:
+    parameters = call.parameters(scale=call["weight"], shift=call["bias"])
+    x = call.value("input")
+    return call.add("layer_norm", x, epsilon=call["eps"], axes=_last_axes(call), parameters=parameters)
+
+
+def rms_norm(call: Call) -> str:
+    parameters = call.parameters(scale=call["weight"])
+    epsilon = call["eps"] if call["eps"] is not None else 1.1920928955078125e-07  # float32's own, as torch does
+    return call.add("rms_norm", call.value("input"), epsilon=epsilon, axes=_last_axes(call), parameters=parameters)
+
+
+def embedding(call: Call) -> str:
+    if call.trace.depends_on_input(call["weight"]):
+        return call.unknown(" with a computed table")
+    return call.add("embedding", call.value("indices"), parameters=call.parameters(table=call["weight"]))
+
+
+def max_pool(call: Call) -> Any:
+    geometry = _pool_geometry(call)
+    dilation = _unless(per_axis(call["dilation"], len(geometry["kernel"])), 1)
+    return call.add("max_pool", call.value("self"), dilation=dilation, axes=axes_of(call), **geometry)
+
+
+def max_pool_with_indices(call: Call) -> Any:
+    call.result = call.result[0]  # the indices are of use to unpooling only
+    return max_pool(call)
+
+
+def avg_pool(call: Call) -> str:
+    if call.get("divisor_override"):
+        return call.unknown(" with a divisor of its own")
+    geometry = _pool_geometry(call)
+    declared = any(per_axis(call["padding"], len(geometry["kernel"])))
+    # What ceil mode adds beyond the declared padding is never counted.
+    counted = True if declared and call["count_include_pad"] else None
+    return call.add("avg_pool", call.value("self"), count_pad=counted, axes=axes_of(call), **geometry)
+
+
+def _pool_geometry(call: Call) -> dict[str, Any]:
+    x = call["self"]
+    count = len(call.shape) - 2
+    kernel = per_axis(call["kernel_size"], count)
+    stride = per_axis(call["stride"], count) if call["stride"] else kernel
+    begins = per_axis(call["padding"], count)
+    dilation = per_axis(call.get("dilation", 1), count)
+    ends = list(begins)
+    if call["ceil_mode"]:
+        spatial = zip(x.shape[2:], call.shape[2:], kernel, stride, dilation, strict=True)
+        reach = [(out - 1) * step + gap * (k - 1) + 1 - extent for extent, out, k, step, gap in spatial]
+        ends = [max(end, far - begin) for end, far, begin in zip(ends, reach, begins, strict=True)]
+    return {"kernel": kernel, "stride": _unless(stride, 1), "pads": _unless((*begins, *ends), 0)}
+
+
+def adaptive_pool(op: str) -> Lowering:
+    def lower(call: Call) -> Any:
+        if isinstance(call.result, tuple):
+            call.result = call.result[0]
+        return call.add(op, call.value("self"), size=call.shape[2:], axes=axes_of(call))
+
+    return lower
+
+
+def attention(call: Call) -> str:
+    query = call["query"]
+    inputs = [call.value(name) for name in ("query", "key", "value")]
+    if call["attn_mask"] is not None:
+        inputs.append(call.value("attn_mask"))
+    scale = call["scale"] if call["scale"] is not None else 1 / sqrt(query.shape[-1])
+    heads = query.shape[1] if query.dim() == 4 else 1
+    return call.add("attention", *inputs, heads=heads, scale=scale, causal=True if call["is_causal"] else None)
+
+
+def recurrent(kind: str) -> Lowering:
+    """lstm and gru: `params` are the kernels and biases of all layers and directions."""
+
+    def lower(call: Call) -> str:
+        if "input" not in call.arguments or "params" not in call.arguments:
+            return call.unknown(" of packed sequences")
+        names = _recurrent_roles(len(call["params"]), call["num_layers"], call["bidirectional"], call["has_biases"])
+        parameters = [call.trace.parameter(role, one) for role, one in zip(names, call["params"], strict=True)]
+        first = call.result[0]
+        return call.add(
+            "recurrent",
+            call.value("input"),
+            shape=tuple(first.shape),
+            kind=kind,
+            hidden=int(call["params"][1].shape[-1]),
+            layers=call["num_layers"],
+            bidirectional=call["bidirectional"] or None,
+            parameters=parameters,
+        )
+
+    return lower
+
+
+def _recurrent_roles(count: int, layers: int, bidirectional: bool, biases: bool) -> Iterator[str]:
+    each = ("kernel", "recurrent_kernel", *(("bias", "recurrent_bias") if biases else ()))
+    extra = count - len(each) * layers * (2 if bidirectional else 1)
+    return iter([*(each * (layers * (2 if bidirectional else 1))), *["projection"] * extra])
+
+
+LAYERS: Final[dict[str, Lowering]] = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), conv),
+    "convolution": general_conv,
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), conv_transpose),
+    "linear": dense,
+    "batch_norm": batch_norm,
+    "instance_norm": instance_norm,
+    "group_norm": group_norm,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "embedding": embedding,
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), max_pool),
+    "max_pool2d_with_indices": max_pool_with_indices,
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), avg_pool),
+    **dict.fromkeys(
+        ("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"), adaptive_pool("adaptive_avg_pool")
+    ),
+    **dict.fromkeys(
+        ("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"), adaptive_pool("adaptive_max_pool")
+    ),
+    "scaled_dot_product_attention": attention,
+    "lstm": recurrent("lstm"),
+    "gru": recurrent("gru"),
+}

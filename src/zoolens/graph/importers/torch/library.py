@@ -1,0 +1,100 @@
+"""Live torch networks: those of torchvision, timm and transformers by name, and any module at hand.
+
+A network is run once on tensors without numbers and the calls it makes are written down (`torch_recording`);
+`ops` says what each call is in the vocabulary. With weights it runs on the CPU, and values come along.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Final
+
+from zoolens.errors import MissingDependency, ModelError
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.torch.modules import (
+    Plan,
+    built,
+    plan_timm,
+    plan_torchvision,
+    plan_transformers,
+    reason,
+)
+from zoolens.graph.importers.torch.ops import LOWERINGS
+from zoolens.graph.importers.torch.recording import recording
+from zoolens.graph.importers.torch.trace import Trace, tensors_in
+from zoolens.graph.model import Graph
+
+
+def graph_of_module(module: Any, example_inputs: Sequence[Any], name: str, *, weights: bool = False) -> Graph:
+    """The raw graph of a torch.nn.Module, which is run once, in evaluation mode, on `example_inputs` (batch 1).
+
+    Their numbers do not matter; with weights, the module's own values are copied into the graph.
+    """
+    names = [one for one in inspect.signature(module.forward).parameters if one != "self"]
+    fed = dict(zip([*names, *(f"input{i}" for i in range(len(names), len(example_inputs)))], example_inputs))  # noqa: B905
+    modes = [(one, one.training) for one in module.modules()]
+    module.eval()
+    try:
+        return _traced(module, fed, name, weights=weights, positional=True)
+    finally:
+        for one, training in modes:
+            one.training = training
+
+
+def _traced(
+    module: Any, fed: Mapping[str, Any], name: str, *, weights: bool, positional: bool, facts: Any = None
+) -> Graph:
+    trace = Trace(module, name, weights=weights)
+    for key, tensor in fed.items():
+        axes = "NCHW" if tensor.dim() == 4 and tensor.is_floating_point() else ""
+        trace.named(tensor, trace.builder.add("input", (), tensor.shape, name=key, source=key, axes=axes))
+    try:
+        with recording(trace, LOWERINGS):
+            result = module(*fed.values()) if positional else module(**fed)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name} cannot be traced: {reason(error)}") from error
+    outputs = [trace.value(one) for one in tensors_in([result])]
+    total = sum(one.numel() for one in module.parameters())
+    return trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
+
+
+def _load(library: str, distribution: str, plan_of: Callable[[Request], Plan], request: Request) -> Graph:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependency("Reading a torch network", "torch", "torch") from error
+    plan = plan_of(request)
+    facts = {"library": library, "version": version(distribution), "torch": str(torch.__version__)}
+    if request.weights:
+        return _loaded(plan, request, facts, "weights")
+    for way in ("meta", "sketched"):
+        with suppress(ModelError):
+            return _loaded(plan, request, facts, way)
+    return _loaded(plan, request, facts, "cpu")
+
+
+def _loaded(plan: Plan, request: Request, facts: Mapping[str, Any], way: str) -> Graph:
+    import torch
+
+    module = built(plan, request.subject, way)
+    shapes = plan.inputs(module)
+    device = "meta" if way in ("meta", "sketched") else "cpu"
+    fed = {
+        key: torch.zeros(shape, dtype=torch.float32 if len(shape) == 4 else torch.int64, device=device)
+        for key, shape in shapes.items()
+    }
+    known = {**facts, "input_size": list(next(iter(shapes.values())))}
+    return _traced(module, fed, request.subject, weights=request.weights, positional=False, facts=known)
+
+
+TORCHVISION: Final = Importer(partial(_load, "torchvision", "torchvision", plan_torchvision), ("torchvision", "torch"))
+TIMM: Final = Importer(partial(_load, "timm", "timm", plan_timm), ("timm", "torch"))
+TRANSFORMERS: Final = Importer(
+    partial(_load, "transformers", "transformers", plan_transformers), ("transformers", "torch")
+)

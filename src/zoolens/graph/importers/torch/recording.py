@@ -1,0 +1,79 @@
+"""Runs torch code and hands every operator call to a trace.
+
+The calls are seen by a `__torch_dispatch__` mode under `inference_mode`, where composite operators (conv2d, linear,
+batch_norm, scaled_dot_product_attention) arrive whole. On the meta device that costs what the empty forward pass
+costs: 0.1 s for ResNet-50 against 0.9 s for `torch.export.export` and 0.45 s for `make_fx(pre_dispatch=True)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from zoolens.graph.importers.torch.trace import Call, Lowering, Trace
+
+
+@cache
+def _schema(function: Any) -> tuple[str, tuple[tuple[str, Any, bool], ...]]:
+    """An operator's name and its arguments: name, default, whether it is written to."""
+    schema = function._schema
+    name = schema.name.partition("::")[2]
+    arguments = tuple(
+        (one.name, one.default_value, one.alias_info is not None and one.alias_info.is_write)
+        for one in schema.arguments
+    )
+    if any(written for *_, written in arguments):
+        name = name.removesuffix("_")
+    return name, arguments
+
+
+def _bound(arguments: Any, given: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    bound = {name: default for name, default, _ in arguments}
+    bound.update(zip(bound, given, strict=False))
+    bound.update(keywords)
+    return bound
+
+
+@contextmanager
+def recording(trace: Trace, lowerings: Mapping[str, Lowering]) -> Iterator[None]:
+    """While this is open, what torch computes in this thread goes into the trace."""
+    import torch
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recording(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            op, arguments = _schema(function)
+            lower = lowerings.get(op)
+            if lower is None and function is not torch.ops.prim.device.default:
+                with self:
+                    result = function.decompose(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            bound = _bound(arguments, args, kwargs)
+            written = [bound[name] for name, _, changes in arguments if changes and bound[name] is not None]
+            result = function(*args, **kwargs)
+            trace.record(op, bound, written, result, lower or Call.unknown)
+            return result
+
+    def enter(module: Any, _: Any) -> None:
+        if id(module) in trace.paths:
+            trace.stack.append((trace.paths[id(module)], bool(module._modules)))
+
+    def leave(module: Any, *_: Any) -> None:
+        if id(module) in trace.paths:
+            trace.stack.pop()
+
+    hooks = (register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True))
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one opaque operator per encoder layer otherwise
+    try:
+        with torch.inference_mode(), Recording():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        for hook in hooks:
+            hook.remove()
