@@ -194,7 +194,7 @@ def _findings(
             yield from structure.other_sizes(grouped)
             yield from structure.other_constants(grouped)
             yield from structure.shortcuts(grouped)
-    misnamed = list(naming.misnamed(evidence.grouped, {row.id: row.name for row in rows}))
+    misnamed = list(naming.misnamed(everything))
     yield from misnamed
     yield from claim_rules.accuracy_spreads(first)
     yield from claim_rules.counted(everything, evidence.claims)

@@ -16,7 +16,7 @@ from zoolens.audit.networks import ZooNetwork
 from zoolens.graph.diff.causes import CLASSES, CONSTANTS, INPUT_SIZE
 from zoolens.graph.diff.report import diff
 from zoolens.graph.diff.shares import INTERPLAY
-from zoolens.graph.signature import same_structure
+from zoolens.graph.equality import same_structure
 
 NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
 

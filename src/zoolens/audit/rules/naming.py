@@ -2,45 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from zoolens.audit.architectures import architectures
 from zoolens.audit.findings import Finding, Severity
-from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
+from zoolens.graph.known import PAPER, shipped
 
 
-def misnamed(grouped: Mapping[str, Grouped], names: Mapping[str, str]) -> Iterator[Finding]:
-    """A network that differs from its namesakes and is, layer by layer, what other zoos call something else."""
-    owners: dict[str, str] = {}
-    for architecture, found in grouped.items():
-        for network in found.groups[0] if found.groups else ():
-            owners.setdefault(_digest(network), architecture)
-    for architecture, found in grouped.items():
-        for group in found.groups[1:]:
-            for network in group:
-                really = owners.get(_digest(network), architecture)
-                if really != architecture:
-                    yield _misnamed(network, names[really], found, grouped[really])
+@dataclass(frozen=True)
+class _Namesake:
+    """A network somewhere else with the same structure, and what it is called there."""
+
+    zoo: str
+    ref: str
+    architecture: str
 
 
-def _misnamed(network: ZooNetwork, really: str, named: Grouped, true: Grouped) -> Finding:
-    equals = ", ".join(one.ref for one in true.groups[0][:3])
+def misnamed(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
+    """A network that is, layer by layer, what all other zoos that have it call something else.
+
+    The other zoos are those of the audit, and those whose structures are shipped with zoolens: a zoo that is audited
+    alone is found out too.
+    """
+    found = [network for network in networks if network.profile]
+    by_structure = _by_structure(found)
+    known = (*architectures(), *(network.architecture for network in found))
+    names = {one.id: one.name for one in known}
+    for network in found:
+        digest = network.profile.digest if network.profile else ""
+        elsewhere = [one for one in by_structure.get(digest, ()) if one.zoo != network.zoo]
+        called = {one.architecture for one in elsewhere}
+        if called and network.architecture.id not in called:
+            yield _misnamed(network, names[elsewhere[0].architecture], elsewhere, found)
+
+
+def _by_structure(networks: Iterable[ZooNetwork]) -> Mapping[str, list[_Namesake]]:
+    found: dict[str, list[_Namesake]] = {}
+    for network in networks:
+        if network.profile:
+            namesake = _Namesake(network.zoo, network.ref, network.architecture.id)
+            found.setdefault(network.profile.digest, []).append(namesake)
+    ids = {one.id for one in architectures()}
+    for known in shipped():
+        if known.zoo != PAPER and known.architecture in ids:
+            found.setdefault(known.signature.digest, []).append(_Namesake(known.zoo, known.ref, known.architecture))
+    return found
+
+
+def _misnamed(network: ZooNetwork, really: str, elsewhere: list[_Namesake], networks: Iterable[ZooNetwork]) -> Finding:
+    first_of_each = list({one.zoo: one.ref for one in reversed(elsewhere)}.values())[::-1]
+    rightly = [one for one in networks if one.architecture.id == network.architecture.id and one.zoo != network.zoo]
     return Finding(
         "naming/other architecture",
         Severity.HIGH,
         network.architecture.id,
         (network.ref,),
-        f"{network.ref} is called {network.architecture.name} but is {really}: its structure equals {equals}",
+        f"{network.ref} is called {network.architecture.name} but is {really}: its structure equals "
+        f"{', '.join(first_of_each[:3])}",
         (
             f"{network.figure('macs'):,} multiply-accumulates, {network.figure('parameters'):,} parameters",
             *(
                 f"{one.ref}, called the same: {one.figure('macs'):,} and {one.figure('parameters'):,}"
-                for one in named.groups[0]
+                for one in rightly
             ),
         ),
         f"Call it {really}.",
     )
-
-
-def _digest(network: ZooNetwork) -> str:
-    return network.profile.digest if network.profile else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.signature import COMMUTATIVE, node_hashes
+from zoolens.graph.equality import COMMUTATIVE, node_hashes
 
 
 def settle_order(graph: Graph) -> Graph:

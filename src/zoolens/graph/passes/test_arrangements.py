@@ -5,7 +5,7 @@ import pytest
 from zoolens.graph.passes.arrangements import reshaped, steps, turned, unchanged
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
-from zoolens.graph.signature import same_structure
+from zoolens.graph.equality import same_structure
 
 
 def spelled(one):

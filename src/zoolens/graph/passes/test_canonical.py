@@ -9,7 +9,7 @@ from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.blind import norm_blind
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
-from zoolens.graph.signature import same_structure, structure_hash
+from zoolens.graph.equality import same_structure, structure_hash
 
 
 def torch_style(sketch):

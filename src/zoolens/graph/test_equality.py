@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.graph.model import Graph, Node, Parameter
-from zoolens.graph.signature import same_structure, signature, structure_hash
+from zoolens.graph.equality import same_structure, signature, structure_hash
 
 
 def dense(name, source, width=4, **attributes):
