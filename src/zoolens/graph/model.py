@@ -149,9 +149,11 @@ def checked(graph: Graph) -> Graph:
         made.add(node.name)
         for shape in (node.shape, *(one.shape for one in node.parameters)):
             check_shape(shape, node.name, graph.name)
+    if not graph.outputs:
+        raise ModelError(f"The graph of {graph.name} is damaged: it has no outputs.")
     lost = next((name for name in graph.outputs if name not in made), None)
-    if lost is not None or not graph.outputs:
-        raise ModelError(f"The graph of {graph.name} is damaged: nothing makes the output {(lost or '')[:60]!r}.")
+    if lost is not None:
+        raise ModelError(f"The graph of {graph.name} is damaged: nothing makes the output {lost[:60]!r}.")
     return graph
 
 

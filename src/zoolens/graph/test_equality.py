@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.graph.equality import same_structure, signature, structure_hash
+from zoolens.graph.model import Graph, Node, Parameter
 
 
 def dense(name, source, width=4, **attributes):

@@ -118,11 +118,16 @@ class OnnxGraph:
         for node in self.nodes:
             missing = next((name for name in node.inputs if name not in known), None)
             if missing is not None:
-                raise ModelError(f"The ONNX graph is damaged: nothing makes the tensor {missing[:60]!r}.")
+                raise ModelError(f"The ONNX graph is damaged: {self._why_missing(missing)}.")
             known.update(node.outputs)
         for spec in self.outputs:
             if spec.name not in known:
                 raise ModelError(f"The ONNX graph is damaged: nothing makes the output {spec.name[:60]!r}.")
+
+    def _why_missing(self, tensor: str) -> str:
+        if any(tensor in node.outputs for node in self.nodes):
+            return f"the tensor {tensor[:60]!r} is used before it is made: its nodes are out of order or go in a circle"
+        return f"nothing makes the tensor {tensor[:60]!r}"
 
 
 def read_graph(path: Path) -> OnnxGraph:

@@ -35,6 +35,15 @@ def test_reads_a_quantised_model_as_litert_does(tmp_path):
     assert graph.precision() == "int8"
 
 
+def test_a_truncated_file_is_one_plain_sentence(tmp_path):
+    content = models.cached(models.tflite, tmp_path).path().read_bytes()
+    path = tmp_path / "short.tflite"
+    for length in (8, 16, 30, 60):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelError, match=r"^short.tflite is not a complete TFLite file: it ends before all"):
+            read_graph(path)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damage_is_a_model_error_or_a_graph(tmp_path, data):

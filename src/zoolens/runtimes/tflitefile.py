@@ -101,10 +101,16 @@ def read_graph(path: Path) -> TfliteGraph:
         if data[4:8] != b"TFL3":
             raise ValueError("it does not carry the TFL3 mark")  # noqa: TRY301
         return _model(Table(_Bytes(data), struct.unpack_from("<I", data, 0)[0]))
-    except (ValueError, IndexError, UnicodeDecodeError, struct.error) as error:
+    except (ValueError, IndexError, struct.error) as error:
         raise ModelError(
-            f"{path.name} is not a complete TFLite file: {error}.", hint="Fetch it again, or check its format."
+            f"{path.name} is not a complete TFLite file: {_why(error)}.", hint="Fetch it again, or check its format."
         ) from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, struct.error):  # a read beyond the end
+        return "it ends before all of its parts do"
+    return "a name in it is no text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 class _Bytes:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.audit.doctor.evidence import Contrast, Evidence, failed, from_predictions
+from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed, from_predictions
 from zoolens.audit.doctor.variants import DECLARED, Variant
 from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.datasets.subset import select
@@ -21,7 +21,7 @@ from zoolens.measure.stages import stored_predictions
 from zoolens.runtimes.base import Effective, Session, Tensor, Tensors
 from zoolens.store.store import Store
 
-MIN_HELD_OUT: Final = 50  # images: fewer confirm nothing
+MIN_HELD_OUT: Final = 60  # images: with fewer, one test cannot tell a difference of 10 points from noise
 KEPT_BYTES: Final = 1 << 29  # decoded images kept in memory
 
 
@@ -58,6 +58,12 @@ class Bench:
     @property
     def held_out(self) -> bool:
         return self.sizes[Level.SELECTION] < self.sizes[Level.ALL]
+
+    @property
+    def telling(self) -> bool:
+        """Whether so many images could show a variant that is right on 10 points more of them to be better."""
+        fresh = self.sizes[Level.ALL] - self.sizes[Level.SELECTION] if self.held_out else self.sizes[Level.ALL]
+        return could_tell(fresh, tests=1 if self.held_out else len(self.tried))
 
     @property
     def tried(self) -> list[Variant]:

@@ -15,6 +15,7 @@ from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
 from zoolens.measure.predictions import Predictions
 
 ALPHA: Final = 0.05
+WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more
 _FLOOR: Final = 1e-6  # a probability of 0 is rounding, and must not outweigh all other images
 
 
@@ -124,6 +125,11 @@ class Contrast:
         differences = self.other.log_score - self.base.log_score
         spread = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
         return NormalDist().cdf(float(differences.mean()) / spread) if spread else 1.0
+
+
+def could_tell(n: int, tests: int) -> bool:
+    """Whether a difference worth seeing, won image by image with none lost, would be significant on n images."""
+    return exact_mcnemar(0, math.ceil(WORTH_SEEING * n)) * tests < ALPHA
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

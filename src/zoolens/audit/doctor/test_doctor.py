@@ -110,6 +110,18 @@ def test_few_images_are_judged_all_together(store, damaged):
     assert "adjusted for" in found.sentence
 
 
+def test_too_few_images_are_said_to_be_too_few(store, damaged):
+    path = damaged({"scale": -1 / 255})
+    arguments = [path, "--data", "demo", "-r", "onnxruntime", "--limit", 3, "--screen", 10, "--fail-on", "improvable"]
+    done = CliRunner().invoke(command, [str(one) for one in arguments])
+    assert done.exit_code == 0, done.output
+    assert "Cannot tell: 3 images are too few" in done.stdout
+    assert "The manifest is right" not in done.stdout
+    found = doctor(path, "demo", runtime="onnxruntime", limit=3, screen=10, store=store)
+    assert found.status is Status.UNDECIDED
+    assert found.corrected is None
+
+
 def test_the_report_names_verdict_and_fragment(store, damaged):
     arguments = [damaged({"scale": -1 / 255}), "--data", "demo", "-r", "onnxruntime", "--limit", LIMIT]
     done = CliRunner().invoke(command, [str(one) for one in arguments])
@@ -147,7 +159,7 @@ def arrays(tmp_path):
 def test_an_array_is_only_scaled_and_shifted(store, tmp_path, arrays):
     model_file(tmp_path)
     found = doctor(described(tmp_path, [ARRAY]), arrays, store=store)
-    assert found.status is Status.RIGHT  # its answers are noise
+    assert found.status is Status.UNDECIDED  # its answers are noise, and few
     assert {one.factor for one in found.trials[1:]} <= {"scaling", "label offset", "scores"}
     assert any("an array" in one.reason for one in found.not_swept)
 

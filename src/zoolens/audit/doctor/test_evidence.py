@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from zoolens.audit.doctor.evidence import Contrast, Evidence, failed, holm
+from zoolens.audit.doctor.bench import MIN_HELD_OUT
+from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed, holm
 
 
 def evidence(correct, log_score=None):
@@ -44,3 +45,11 @@ def test_fresh_images_are_those_that_were_not_used():
 def test_what_cannot_run_ranks_last():
     broken = failed(None, np.array(["0", "1"]), "It broke.")
     assert broken.rank < evidence([0, 0]).rank
+
+
+def test_how_many_images_can_tell():
+    assert could_tell(MIN_HELD_OUT, tests=1)
+    assert not could_tell(50, tests=1)
+    assert not could_tell(80, tests=20)
+    assert could_tell(2 * MIN_HELD_OUT - 1, tests=100)
+    assert not could_tell(3, tests=1)

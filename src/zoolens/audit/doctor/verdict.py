@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from zoolens.audit.doctor.bench import Bench, Level
-from zoolens.audit.doctor.evidence import ALPHA, Contrast, Evidence, holm
+from zoolens.audit.doctor.bench import MIN_HELD_OUT, Bench, Level
+from zoolens.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidence, holm
 from zoolens.audit.doctor.search import equals_of
 from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, NotSwept, Variant, neighbours
 from zoolens.manifests.schema import Manifest
@@ -19,6 +19,7 @@ class Status(StrEnum):
     RIGHT = "right"
     IMPROVABLE = "improvable"  # another decoder, crop or resize is better: a matter of protocol, and no fault
     WRONG = "wrong"
+    UNDECIDED = "undecided"  # nothing is better, but on so few images nothing could have been
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,13 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
     better = final if confirmed else DECLARED
     fixed = better.choosing(doubled) if doubled else better
     faults = tuple(_faults(fixed, axes))
+    status = _status(fixed) if faults or bench.telling else Status.UNDECIDED
     return Diagnosis(
         model=bench.job.entry.full_ref,
         runtime=bench.job.runtime.name,
         data=bench.data[Level.ALL].name,
-        status=_status(fixed),
-        sentence=_sentence(bench, _faults(better, axes), _status(fixed), confirmation, trials, doubled is not None),
+        status=status,
+        sentence=_sentence(bench, _faults(better, axes), status, confirmation, trials, doubled is not None),
         faults=faults,
         confirmation=confirmation,
         trials=trials,
@@ -219,7 +221,7 @@ def _sentence(
 ) -> str:
     """`faults` are those that cost right answers; a softmax too many does not."""
     if confirmation is None or not faults:
-        return f"The manifest is wrong: {_DOUBLED}" if doubled else _all_well(trials, confirmation)
+        return f"The manifest is wrong: {_DOUBLED}" if doubled else _no_fault(status, trials, confirmation)
     what = " and ".join(f"{one.factor} {one.correct} instead of {one.declared}" for one in faults)
     fresh = " that the search did not use" if confirmation.fresh else ""
     tests = "" if confirmation.fresh else f", adjusted for {len(trials) - 1} variants"
@@ -240,9 +242,14 @@ _DOUBLED: Final = (
 )
 
 
-def _all_well(trials: Sequence[Trial], confirmation: Confirmation | None) -> str:
+def _no_fault(status: Status, trials: Sequence[Trial], confirmation: Confirmation | None) -> str:
     declared, *others = trials
     text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
+    if status is Status.UNDECIDED:
+        text = (
+            f"Cannot tell: {declared.n:,} images are too few to tell a variant that is {100 * WORTH_SEEING:.0f} points "
+            f"better from noise, {len(others)} variants being tried; {2 * MIN_HELD_OUT} are enough"
+        )
     if confirmation is not None:
         change = confirmation.after - confirmation.before
         low, high = (100 * end for end in confirmation.change_interval)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from zoolens.audit.architectures import architectures
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.known import PAPER, shipped
+from zoolens.graph.known import shipped
 
 
 @dataclass(frozen=True)
@@ -21,21 +22,23 @@ class _Namesake:
 
 
 def misnamed(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
-    """A network that is, layer by layer, what all other zoos that have it call something else.
+    """A network that is, layer by layer, what two or more others call something else and nobody else calls so.
 
-    The other zoos are those of the audit, and those whose structures are shipped with zoolens: a zoo that is audited
-    alone is found out too.
+    The voices are those of the audited zoos, of the zoos whose structures are shipped with zoolens, and of the papers:
+    a zoo that is audited alone is found out too.
     """
     found = [network for network in networks if network.profile]
     by_structure = _by_structure(found)
     known = (*architectures(), *(network.architecture for network in found))
     names = {one.id: one.name for one in known}
     for network in found:
-        digest = network.profile.digest if network.profile else ""
-        elsewhere = [one for one in by_structure.get(digest, ()) if one.zoo != network.zoo]
-        called = {one.architecture for one in elsewhere}
-        if called and network.architecture.id not in called:
-            yield _misnamed(network, names[elsewhere[0].architecture], elsewhere, found)
+        alike = by_structure[network.profile.digest] if network.profile else []
+        elsewhere = [one for one in alike if one.zoo != network.zoo]
+        voices = Counter(architecture for _, architecture in {(one.zoo, one.architecture) for one in elsewhere})
+        really, most = max(voices.items(), key=lambda pair: pair[1], default=("", 0))
+        if most > 1 and network.architecture.id not in voices:
+            equals = [one for one in elsewhere if one.architecture == really]
+            yield _misnamed(network, names[really], equals, found)
 
 
 def _by_structure(networks: Iterable[ZooNetwork]) -> Mapping[str, list[_Namesake]]:
@@ -46,13 +49,13 @@ def _by_structure(networks: Iterable[ZooNetwork]) -> Mapping[str, list[_Namesake
             found.setdefault(network.profile.digest, []).append(namesake)
     ids = {one.id for one in architectures()}
     for known in shipped():
-        if known.zoo != PAPER and known.architecture in ids:
+        if known.architecture in ids:
             found.setdefault(known.signature.digest, []).append(_Namesake(known.zoo, known.ref, known.architecture))
     return found
 
 
-def _misnamed(network: ZooNetwork, really: str, elsewhere: list[_Namesake], networks: Iterable[ZooNetwork]) -> Finding:
-    first_of_each = list({one.zoo: one.ref for one in reversed(elsewhere)}.values())[::-1]
+def _misnamed(network: ZooNetwork, really: str, equals: list[_Namesake], networks: Iterable[ZooNetwork]) -> Finding:
+    first_of_each = list({one.zoo: one.ref for one in reversed(equals)}.values())[::-1]
     rightly = [one for one in networks if one.architecture.id == network.architecture.id and one.zoo != network.zoo]
     return Finding(
         "naming/other architecture",

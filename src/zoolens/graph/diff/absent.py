@@ -67,7 +67,7 @@ def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:
     if block.stage == "auxiliary":
         return causes.AUXILIARY, ()
     if block.stage == "input":
-        return (causes.PREPROCESSING, ()) if node.op in SCALING else (causes.OPERATOR, node.op)
+        return (causes.PREPROCESSING, ()) if node.op in SCALING else (causes.OPERATOR, settings.operator(node))
     if whole and not block.plain and block.kind != "gate":
         return causes.DEPTH, ("block", block.kind, block.stage)
     if gate:
@@ -95,7 +95,7 @@ def _by_op(block: Block, layer: Layer) -> Reason:
         return causes.NORM, node.op
     if node.op == "lrn":
         return causes.LRN, ()
-    return (causes.WIRING, ()) if node.op in ARRANGEMENT else (causes.OPERATOR, node.op)
+    return (causes.WIRING, ()) if node.op in ARRANGEMENT else (causes.OPERATOR, settings.operator(node))
 
 
 def _gate_members(block: Block, alone: set[str]) -> set[str]:

@@ -156,7 +156,7 @@ def layer_text(layer: Layer | None) -> str:
 
 def node_text(node: Node) -> str:
     window = "×".join(map(str, settings.kernel(node)))
-    words = [window, node.op.replace("_", " ")]
+    words = [window, settings.operator(node)]
     if node.op in ("conv", "conv_transpose", "dense"):
         words.append(f"{channels(node):,}")
     if node.op == "input":

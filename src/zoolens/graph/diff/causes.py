@@ -106,7 +106,7 @@ def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: 
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
         yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(channels(b) / channels(a), 4))
-    if a.op != b.op:
+    if a.op != b.op or settings.operator(a) != settings.operator(b):
         yield _substitution(a, b)
     if a.op in LEARNED and b.op in LEARNED:
         yield from _learned(one, a, b, context)
@@ -130,6 +130,9 @@ def _inputs(a: Node, b: Node) -> Iterator[Raw]:
 
 def _substitution(a: Node, b: Node) -> Raw:
     cause = ACTIVATION if a.op in ACTIVATIONS else POOLING if a.op in POOLS else NORM if a.op in NORMS else OPERATOR
+    if "unknown" in (a.op, b.op):
+        named = settings.operator(a), settings.operator(b)
+        return OPERATOR, "", named, named
     return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
 
 

@@ -51,7 +51,19 @@ class Diff:
 
     @property
     def verdict(self) -> str:
-        return verdict(self.differences, self.macs_gap, same_cost=self.same_cost, norm_blind=self.norm_blind)
+        return verdict(
+            self.differences,
+            self.macs_gap,
+            same_cost=self.same_cost,
+            norm_blind=self.norm_blind,
+            by_name=self.by_name,
+        )
+
+    @property
+    def by_name(self) -> int:
+        """Layers that both have under one name which we do not know: nothing else of them was compared."""
+        both = ((pair.a.node, pair.b.node) for pair in self.alignment.pairs if pair.a and pair.b)
+        return sum(a.op == "unknown" and settings.operator(a) == settings.operator(b) for a, b in both)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +72,7 @@ class Diff:
             "same_cost": self.same_cost,
             "verdict": self.verdict,
             "norm_blind": self.norm_blind or None,
+            "compared_by_name": self.by_name,
             "macs": [self.cost_a.macs, self.cost_b.macs],
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
             "differences": [self._difference(one) for one in self.differences],

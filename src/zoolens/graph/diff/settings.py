@@ -60,6 +60,11 @@ def normed(node: Node) -> str:
     return str(node.get("norm", ""))
 
 
+def operator(node: Node) -> str:
+    """What a layer does, in the source's own words where we have none."""
+    return f"{node.get('source_op', '?')} (unknown to us)" if node.op == "unknown" else node.op.replace("_", " ")
+
+
 def equal(one: Any, two: Any) -> bool:
     """Numbers that were once float32 are equal to the same numbers that never were."""
     if isinstance(one, int | float) and isinstance(two, int | float) and not isinstance(one, bool):

@@ -55,6 +55,37 @@ def test_one_cause(choices, cause, text):
     assert [(one.cause, one.macs) for one in back.differences] == [(cause, -found.macs_gap)]
 
 
+def strange(*operators):
+    net = Sketch(size=8)
+    net.conv(4, act=None)
+    for name in operators:
+        net.add("unknown", source_op=name)
+    net.add("relu")
+    net.head()
+    return net.finish()
+
+
+def test_unknown_operators_are_compared_by_name():
+    found = diff(strange("custom:Foo"), strange("custom:Bar"))
+    (one,) = found.differences
+    assert one.cause == causes.OPERATOR
+    assert one.text.endswith("custom:Bar (unknown to us) in b instead of custom:Foo (unknown to us) in a")
+    assert found.verdict == "different networks: operator"
+    same = diff(strange("Foo", "Bar"), strange("Foo", "Bar"))
+    assert same.same
+    assert same.verdict == "the same network; 2 operators are unknown to us and compared by name only"
+    assert same.to_json()["compared_by_name"] == 2
+
+
+def test_an_unknown_operator_of_one_side_is_named():
+    found = diff(strange("Bar"), strange("Foo", "Bar", "Baz"))
+    texts = [one.text for one in found.differences]
+    assert len(texts) == 2
+    assert texts[0].endswith(": Foo (unknown to us) only in b")
+    assert texts[1].endswith(": Baz (unknown to us) only in b")
+    assert found.verdict.endswith("operator; 1 operator is unknown to us and compared by name only")
+
+
 def test_flattening_in_another_order_permutes_weights_and_is_said():
     def flat(order):
         net = Sketch(size=8)

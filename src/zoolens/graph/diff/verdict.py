@@ -27,13 +27,22 @@ _BESIDE: Final = {
 }
 
 
-def verdict(differences: Sequence[Difference], macs_gap: int, *, same_cost: bool, norm_blind: str) -> str:
+def verdict(
+    differences: Sequence[Difference], macs_gap: int, *, same_cost: bool, norm_blind: str, by_name: int = 0
+) -> str:
     aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
+    aside += _unknown(by_name)
     if not differences:
         return f"the same network{aside}"
     if same_cost:
         return f"the same network up to {_constants(differences)}{aside}"
     return f"different networks: {_causes(differences, macs_gap)}{aside}"
+
+
+def _unknown(count: int) -> str:
+    if not count:
+        return ""
+    return f"; {count:,} operator{'s are' if count > 1 else ' is'} unknown to us and compared by name only"
 
 
 def _constants(differences: Sequence[Difference]) -> str:

@@ -201,11 +201,8 @@ def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 def _generic(difference: Difference, alignment: Alignment, names: Names) -> str:
     if difference.findings[0].aspect == "whole":
-        return at(
-            difference,
-            alignment,
-            f"{op_of(difference.findings[0]).replace('_', ' ')} only in {owner(difference, names)}",
-        )
+        what = settings.operator(node_of(difference.findings[0]))
+        return at(difference, alignment, f"{what} only in {owner(difference, names)}")
     one, two = values_of(difference)
     return at(difference, alignment, f"{instead(one, two, names)}")
 

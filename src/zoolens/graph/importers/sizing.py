@@ -42,6 +42,6 @@ def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:
         known = "×".join("?" if extent is None else str(extent) for extent in extents[:8])
         raise ModelError(
             f"The input {spec.name[:60]!r} leaves {free} of its extents open ({known}).",
-            hint="Give the image size." if axes else "Export the model with fixed extents.",
+            hint="Give the image size, such as --size 224." if axes else "Export the model with fixed extents.",
         )
     return tuple(extent or 1 for extent in extents)

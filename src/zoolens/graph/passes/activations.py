@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +31,8 @@ _INNER: Final = frozenset(
 )  # fmt: skip
 _ROUNDING: Final = 3e-5  # of the constants that sources write
 _LARGEST: Final = 12  # operations in one written-out activation
+_STRAIGHT: Final = frozenset({"add", "sub", "mul", "neg"})  # with a number
+_REMEMBERED: Final = 4096  # values whose curves are kept
 
 _NAMED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("relu", {}), ("relu6", {}), ("silu", {}), ("hard_swish", {}), ("hard_sigmoid", {}), ("gelu", {}),
@@ -40,7 +42,7 @@ _NAMED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 def name_activations(graph: Graph) -> Graph:
-    return rewrite(graph, dict.fromkeys(_ROOTS, _named))
+    return rewrite(graph, dict.fromkeys(_ROOTS, partial(_named, _Curves())))
 
 
 def _value(node: Node, inputs: tuple[Array, ...]) -> Array:
@@ -52,20 +54,64 @@ def _at_points(op: str, attributes: dict[str, Any]) -> Array:
     return _value(Node("", op, ("",), (), attributes), (_POINTS,))
 
 
-_TABLE: Final = tuple((op, attributes, _at_points(op, attributes)) for op, attributes in _NAMED)
+_TABLE: Final = np.stack([_at_points(op, attributes) for op, attributes in _NAMED])
 
 
-def _named(node: Node, editor: Editor) -> Node | str:
+class _Curves:
+    """Values as functions of other values, at the points. A long chain of arithmetic asks for the same ones again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, Array]] = {}  # value, source
+
+    def of(self, steps: list[Node], source: str) -> Array:
+        """The last of the steps as a function of the source."""
+        values = {source: _POINTS}
+        for step in steps:
+            known = self._of(step.name)
+            if source not in known:
+                known[source] = _value(step, tuple(values[name] for name in step.inputs))
+            values[step.name] = known[source]
+        return values[steps[-1].name]
+
+    def _of(self, name: str) -> dict[str, Array]:
+        if name not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)))
+            self._known[name] = {}
+        return self._known[name]
+
+    def forget(self, name: str) -> None:
+        """For a value that is computed in another way from now on."""
+        self._known.pop(name, None)
+
+
+def _named(curves: _Curves, node: Node, editor: Editor) -> Node | str:
     """A function with a name of its own, wherever it starts, comes before one that needs constants."""
-    curves = [(source, _follow(steps, source)) for source, steps in _functions_of_one(node, editor)]
-    named = ((source, _known(values)) for source, values in curves)
-    fitted = ((source, _fitted(values)) for source, values in reversed(curves))
-    for source, found in chain(named, fitted):
+    drawn: list[tuple[str, Array]] = []
+    for source, steps in _functions_of_one(node, editor):
+        if any(map(_bends, steps)):
+            drawn.append((source, curves.of(steps, source)))
+            found = _known(drawn[-1][1])
+            if found is not None:
+                return _renamed(node, source, found, curves)
+    for source, values in reversed(drawn):
+        found = _fitted(values)
         if found is not None:
-            op, attributes = found
-            same = op == node.op and node.inputs == (source,)
-            return node if same else replace(node, op=op, inputs=(source,), attributes=attributes)
+            return _renamed(node, source, found, curves)
     return node
+
+
+def _bends(step: Node) -> bool:
+    """Whether more than a straight line can come of it: no activation is one."""
+    return step.op not in _STRAIGHT or len(step.inputs) > 1
+
+
+def _renamed(node: Node, source: str, found: tuple[str, dict[str, Any]], curves: _Curves) -> Node:
+    op, attributes = found
+    if op == node.op and node.inputs == (source,):
+        return node
+    curves.forget(node.name)
+    return replace(node, op=op, inputs=(source,), attributes=attributes)
 
 
 def _functions_of_one(node: Node, editor: Editor) -> Iterator[tuple[str, list[Node]]]:
@@ -86,19 +132,16 @@ def _functions_of_one(node: Node, editor: Editor) -> Iterator[tuple[str, list[No
         steps.append(inner)
 
 
-def _follow(steps: list[Node], source: str) -> Array:
-    values = {source: _POINTS}
-    for step in steps:
-        values[step.name] = _value(step, tuple(values[name] for name in step.inputs))
-    return values[steps[-1].name]
-
-
 def _known(values: Array) -> tuple[str, dict[str, Any]] | None:
-    return next(((op, dict(attributes)) for op, attributes, expected in _TABLE if _alike(values, expected)), None)
+    (found,) = np.nonzero(_alike(values, _TABLE))
+    if not len(found):
+        return None
+    op, attributes = _NAMED[found[0]]
+    return op, dict(attributes)
 
 
 def _fitted(values: Array) -> tuple[str, dict[str, Any]] | None:
-    return next((found for found in _fits(values) if _alike(values, _at_points(*found))), None)
+    return next((found for found in _fits(values) if bool(_alike(values, _at_points(*found)))), None)
 
 
 def _fits(values: Array) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -120,6 +163,9 @@ def _rounded(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-def _alike(a: Array, b: Array) -> bool:
-    """Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must not pass for max(x, 0)."""
-    return bool(np.allclose(a, b, rtol=_ROUNDING, atol=1e-6) and np.isclose(a[_ZERO], b[_ZERO], rtol=_ROUNDING, atol=0))
+def _alike(a: Array, b: Array) -> Array:
+    """Of each row of b. Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must not
+    pass for max(x, 0)."""
+    apart, size = np.abs(a - b), _ROUNDING * np.abs(b)
+    alike: Array = (apart <= size + 1e-6).all(-1) & (apart[..., _ZERO] <= size[..., _ZERO])
+    return alike

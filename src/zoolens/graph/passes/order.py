@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zoolens.graph.model import Graph, Node
 from zoolens.graph.equality import COMMUTATIVE, node_hashes
+from zoolens.graph.model import Graph, Node
 
 
 def settle_order(graph: Graph) -> Graph:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from zoolens.graph.equality import same_structure
 from zoolens.graph.passes.arrangements import reshaped, steps, turned, unchanged
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
-from zoolens.graph.equality import same_structure
 
 
 def spelled(one):

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from zoolens.errors import ModelError
+from zoolens.graph.equality import same_structure, structure_hash
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.blind import norm_blind
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
-from zoolens.graph.equality import same_structure, structure_hash
 
 
 def torch_style(sketch):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.torch.modules import (
+    LibraryFailed,
     Plan,
     built,
     plan_timm,
@@ -26,7 +27,7 @@ from zoolens.graph.importers.torch.modules import (
 from zoolens.graph.importers.torch.ops import LOWERINGS
 from zoolens.graph.importers.torch.recording import recording
 from zoolens.graph.importers.torch.trace import Trace, tensors_in
-from zoolens.graph.model import Graph
+from zoolens.graph.model import Graph, check_shape
 
 
 def graph_of_module(module: Any, example_inputs: Sequence[Any], name: str, *, weights: bool = False) -> Graph:
@@ -58,7 +59,7 @@ def _traced(
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{name} cannot be traced: {reason(error)}") from error
+        raise LibraryFailed(f"{name} cannot be traced: {reason(error)}") from error
     outputs = [trace.value(one) for one in tensors_in([result])]
     total = sum(one.numel() for one in module.parameters())
     return trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
@@ -74,7 +75,7 @@ def _load(library: str, distribution: str, plan_of: Callable[[Request], Plan], r
     if request.weights:
         return _loaded(plan, request, facts, "weights")
     for way in ("meta", "sketched"):
-        with suppress(ModelError):
+        with suppress(LibraryFailed):  # but what we refuse, such as its size, is refused: numbers would fill the memory
             return _loaded(plan, request, facts, way)
     return _loaded(plan, request, facts, "cpu")
 
@@ -84,6 +85,8 @@ def _loaded(plan: Plan, request: Request, facts: Mapping[str, Any], way: str) ->
 
     module = built(plan, request.subject, way)
     shapes = plan.inputs(module)
+    for key, shape in shapes.items():
+        check_shape(shape, key, request.subject)
     device = "meta" if way in ("meta", "sketched") else "cpu"
     fed = {
         key: torch.zeros(shape, dtype=torch.float32 if len(shape) == 4 else torch.int64, device=device)

@@ -136,6 +136,10 @@ def _transformers_inputs(module: Any, config: Any, request: Request) -> dict[str
     return {name: (1, getattr(config, "num_channels", 3), height, width)}
 
 
+class LibraryFailed(ModelError):
+    """The library could not build or run a network in one way; in another it may."""
+
+
 def built(plan: Plan, subject: str, way: str) -> Any:
     """The module in evaluation mode: seeded on the CPU ("weights"), or bare in one of three ways.
 
@@ -146,7 +150,7 @@ def built(plan: Plan, subject: str, way: str) -> Any:
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError(f"{subject} cannot be built: {reason(error)}") from error
+        raise LibraryFailed(f"{subject} cannot be built: {reason(error)}") from error
 
 
 def _on_meta(build: Callable[[], Any]) -> Any:

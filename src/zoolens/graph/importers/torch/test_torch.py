@@ -7,7 +7,8 @@ import pytest
 
 from zoolens.errors import ModelError, UnknownName
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS, graph_of_module
+from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS, _load, graph_of_module
+from zoolens.graph.importers.torch.modules import Plan
 from zoolens.graph.reference import run
 from zoolens.graph.vocabulary import OPS
 from zoolens.torchvision_shim import import_torchvision
@@ -202,6 +203,37 @@ def test_writing_through_a_view_that_cannot_be_followed_is_refused():
 
     with pytest.raises(ModelError, match="in place"):
         graph_of_module(Writing(), (torch.randn(1, 5),), "writing")
+
+
+class Enlarging(nn.Module):
+    def forward(self, x):
+        return functional.interpolate(x, size=(1 << 19, 1 << 19))
+
+
+def loaded(build, size=(8, 8)):
+    return _load("torch", "torch", lambda _: Plan(build, lambda _: {"x": (1, 3, *size)}), Request("large"))
+
+
+def test_what_is_too_large_is_not_tried_with_numbers():
+    devices = []
+
+    def build():
+        devices.append(torch.empty(0).device.type)
+        return Enlarging()
+
+    with pytest.raises(ModelError, match="no real layer has"):
+        loaded(build)
+    with pytest.raises(ModelError, match="'x' would have the shape"):
+        loaded(build, size=(1 << 20, 1 << 20))
+    assert devices == ["meta", "meta"]
+
+
+def test_a_network_that_needs_numbers_gets_them():
+    class Choosing(nn.Module):
+        def forward(self, x):
+            return x if x.sum().item() else functional.relu(x)
+
+    assert ops(loaded(Choosing))[-1] == "relu"
 
 
 def test_a_module_that_fails_is_one_sentence():
