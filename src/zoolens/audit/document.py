@@ -44,7 +44,7 @@ class ArchitectureRow:
     groups: int  # how many different networks go by this name
     spread_first: float | None
     spread_best: float | None
-    macs_ratio: float | None  # over all zoos, each network at its own image size, one counter
+    macs_ratio: float | None  # over all zoos, the first network of each at its own image size, one counter
     real_ratio: float | None  # the same over the zoos that the study looked at
     studied_ratio: float | None  # over these zoos, each with the counter the study used for it
     summary: str  # one sentence: who agrees with whom

@@ -34,6 +34,8 @@ def architecture_row(
 ) -> ArchitectureRow:
     chosen = {view: _by_ref(found.get(architecture.id)) for view, found in spreads.items()}
     rows = tuple(_network(network, grouped, chosen, claims) for network in networks)
+    firsts = list({row.zoo: row for row in reversed(rows) if row.macs is not None}.values())  # one voice for each zoo
+    studied = [row for row in firsts if row.zoo in STUDIED_ZOOS]
     first, best = (spreads[view].get(architecture.id) for view in ("first", "best"))
     return ArchitectureRow(
         architecture.id,
@@ -43,9 +45,9 @@ def architecture_row(
         len(grouped.groups),
         first.points if first else None,
         best.points if best else None,
-        _ratio(float(row.macs) for row in rows if row.macs is not None),
-        _ratio(float(row.macs) for row in rows if row.macs is not None and row.zoo in STUDIED_ZOOS),
-        _ratio(row.as_studied for row in rows if row.as_studied is not None and row.zoo in STUDIED_ZOOS),
+        _ratio(row.macs for row in firsts),
+        _ratio(row.macs for row in studied),
+        _ratio(row.as_studied for row in studied),
         sentence(grouped),
     )
 
@@ -65,6 +67,9 @@ def sentence(grouped: Grouped) -> str:
     parts = [f"{agreeing} agree" if len({one.zoo for one in grouped.groups[0]}) > 1 else f"reference {agreeing}"]
     for comparison, members in zip(grouped.between, grouped.groups[1:], strict=True):
         parts.append(f"{_zoos(members)}: {', '.join(comparison.causes[:3])}{_gap(comparison.base, comparison.other)}")
+    sizes = sorted({one.size for members in grouped.groups for one in members if one.size})
+    if len(sizes) > 1:
+        parts.append(f"image sizes from {sizes[0][0]} to {sizes[-1][0]}")
     return "; ".join(parts)
 
 
@@ -121,6 +126,6 @@ def _claimed(network: ZooNetwork, metric: str, claims: Mapping[tuple[str, str], 
     return next((claim.value for claim in found if claim is not None), None)
 
 
-def _ratio(values: Iterable[float]) -> float | None:
-    known = [value for value in values if value > 0]
+def _ratio(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value]
     return max(known) / min(known) if len(known) > 1 else None

@@ -71,7 +71,7 @@ def _ranks(audit: Audit, console: Console) -> None:
 
 def _ratios(audit: Audit, console: Console) -> None:
     rows = [
-        [row.name, f"{row.macs_ratio:.3f}×", f"{_number(row.studied_ratio, 3)}×", row.summary]
+        [row.name, _times(row.macs_ratio), _times(row.studied_ratio), row.summary]
         for row in _top(audit, lambda row: row.macs_ratio)
         if row.macs_ratio is not None and row.macs_ratio > 1
     ]
@@ -123,6 +123,10 @@ def _findings(audit: Audit, console: Console, limit: int | None) -> None:
     hidden = len(audit.findings) - len(audit.findings[:limit])
     if hidden:
         console.print(f"        [dim]… and {hidden} more: --all lists them, --html writes a page.[/]")
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}×"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
