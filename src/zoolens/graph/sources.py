@@ -36,7 +36,7 @@ _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
 _PARAMETERS_A_SECOND: Final = 25e6  # very roughly: large networks are deep ones
 _MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/
     "graph/importers/**/*.py", "graph/passes/*.py", "graph/reference*.py",
-    *(f"graph/{name}.py" for name in ("building", "cost", "model", "serialise", "shapes", "signature")),
+    *(f"graph/{name}.py" for name in ("building", "cost", "model", "equality", "serialise", "shapes")),
     *(f"graph/{name}.py" for name in ("vocabulary", "windows")),
     *(f"runtimes/{name}.py" for name in ("onnxfile", "onnxvalues", "protobuf", "tflitefile")),
 )  # fmt: skip
