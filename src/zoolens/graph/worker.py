@@ -36,8 +36,10 @@ _PARENT_CHECK_MS: Final = 2000
 Message = dict[str, Any]
 
 
-def main(answers: int, litter: str = "") -> None:
-    """Serve until standard input ends. `litter`: a folder to remove if nobody is left who would."""
+def main(settings: Mapping[str, Any], _began_ns: int = 0) -> None:
+    """Serve until standard input ends. `answers`: the descriptor to write to; `litter`: a folder to remove if nobody is
+    left who would."""
+    answers, litter = int(settings["answers"]), str(settings.get("litter", ""))
     reading = os.dup(sys.stdin.fileno())
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)  # a framework that asks a question gets no answer, and does not eat a request
@@ -114,4 +116,4 @@ def _end_with_parent(reading: int, parent: int, litter: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main({"answers": sys.argv[1]})

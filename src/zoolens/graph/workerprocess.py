@@ -7,22 +7,18 @@ one. Works where there are POSIX pipes and process groups (Linux, macOS).
 from __future__ import annotations
 
 import contextlib
-import importlib
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any, Final
 
-import zoolens
 from zoolens.errors import WorkerError
 from zoolens.runtimes.environments import Environment
+from zoolens.runtimes.launching import launch
 from zoolens.runtimes.wire import Channel
 
 _GRACE: Final = 5.0  # seconds for a dead worker to be collected
@@ -39,21 +35,6 @@ _CALM: Final = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "CUDA_VISIBLE_DEVICES": "-1",
 }
-
-# Makes zoolens importable without opening its neighbours in our site-packages to the other environment.
-_BOOTSTRAP: Final = """\
-import json, sys
-from importlib.util import spec_from_file_location
-settings = json.loads(sys.argv[1])
-class Lent:
-    def find_spec(self, name, path=None, target=None):
-        return spec_from_file_location(name, settings["lent"][name]) if name in settings["lent"] else None
-if settings["path"] is not None:
-    sys.path[:] = settings["path"]
-sys.meta_path.insert(0, Lent())
-from zoolens.graph.worker import main
-main(settings["answers"], settings["litter"])
-"""
 
 
 class Circumstance(WorkerError):
@@ -175,33 +156,17 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _spawn(
     module: str, environment: Environment | None, requests: int, answers: int, printed: IO[bytes], folder: str
 ) -> subprocess.Popen[bytes]:
-    settings: dict[str, Any] = {"answers": answers, "litter": folder, "lent": {}, "path": None}
-    variables = {**os.environ, **_CALM, "TMPDIR": folder}
-    if environment is None:
-        python, flags = sys.executable, ["-P", "-u"]
-        settings["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
-    else:
-        python, flags = str(environment.python), ["-I", "-u"]
-        settings["lent"] = _lent(module)
-        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
-            variables.pop(name, None)
-    return subprocess.Popen(
-        [python, *flags, "-c", _BOOTSTRAP, json.dumps(settings)],
+    return launch(
+        "zoolens.graph.worker",
+        {"answers": answers, "litter": folder},
+        environment,
+        module,
+        variables={**_CALM, "TMPDIR": folder},
         stdin=requests,
         stdout=printed,
         stderr=subprocess.STDOUT,
         pass_fds=(answers,),
-        env=variables,
-        start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
     )
-
-
-def _lent(module: str) -> dict[str, str]:
-    """Files of the top-level packages that the worker needs and its environment does not have."""
-    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
-    top = module.partition(".")[0]
-    origin = importlib.import_module(top).__file__
-    return lent | {top: str(Path(origin).absolute())} if origin else lent
 
 
 def _last_words(printed: IO[bytes] | None) -> str:

@@ -8,12 +8,9 @@ Works where there are POSIX pipes and process groups (Linux, macOS).
 from __future__ import annotations
 
 import contextlib
-import importlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -23,10 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import zoolens
 from zoolens import errors, plugins
 from zoolens.errors import ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
+from zoolens.runtimes.launching import launch
 from zoolens.runtimes.wire import Arena, Channel
 from zoolens.runtimes.worker import tensor_specs
 
@@ -36,23 +33,6 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT: Final = 600.0
 _TAIL_LINES = 40
 _GRACE = 5.0  # seconds for a worker to close in good order
-
-# Makes zoolens importable without opening its neighbours in our site-packages to the other environment.
-_BOOTSTRAP = """\
-import time
-began = time.monotonic_ns()
-import json, sys
-from importlib.util import spec_from_file_location
-settings = json.loads(sys.argv[1])
-class Lent:
-    def find_spec(self, name, path=None, target=None):
-        return spec_from_file_location(name, settings["lent"][name]) if name in settings["lent"] else None
-if settings["path"] is not None:
-    sys.path[:] = settings["path"]
-sys.meta_path.insert(0, Lent())
-from zoolens.runtimes.worker import main
-main(settings, began)
-"""
 
 
 def open_isolated(
@@ -249,34 +229,17 @@ class WorkerProcess:
 
 
 def _spawn(runtime: Runtime, environment: Environment | None, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    settings: dict[str, Any] = {"descriptors": passed, "parent": os.getpid(), "lent": {}, "path": None}
-    variables = dict(os.environ)
-    if environment is None:
-        python, flags = sys.executable, ["-P", "-u"]
-        settings["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
-    else:
-        python, flags = str(environment.python), ["-I", "-u"]
-        settings["lent"] = _lent(runtime)
-        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
-            variables.pop(name, None)
-    settings["spawned_ns"] = time.monotonic_ns()
-    return subprocess.Popen(
-        [python, *flags, "-c", _BOOTSTRAP, json.dumps(settings)],
+    settings = {"descriptors": passed, "parent": os.getpid(), "spawned_ns": time.monotonic_ns()}
+    return launch(
+        "zoolens.runtimes.worker",
+        settings,
+        environment,
+        type(runtime).__module__,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=passed,
-        env=variables,
-        start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
     )
-
-
-def _lent(runtime: Runtime) -> dict[str, str]:
-    """Files of the top-level packages that the worker needs and its environment does not have."""
-    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
-    top = type(runtime).__module__.partition(".")[0]
-    origin = importlib.import_module(top).__file__
-    return lent | {top: str(Path(origin).absolute())} if origin else lent
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, channel: Channel, *arenas: Arena) -> None:

@@ -92,7 +92,7 @@ def shortcuts(grouped: Grouped) -> Iterator[Finding]:
         Severity.INFO,
         base.architecture.id,
         tuple(network.ref for network, _ in known),
-        f"{base.architecture.name}: all {len({network.zoo for network, _ in known})} zoos have exactly "
+        f"{base.architecture.name}: {_all(len({network.zoo for network, _ in known}))} exactly "
         f"{convolutions.pop()} convolutions on shortcuts; what differs is {', '.join(causes)}",
         tuple(_counted(network, profile) for network, profile in known),
         "Look for the cause of a difference in what does differ, not in the shortcuts.",
@@ -114,6 +114,10 @@ def _severity(comparison: Comparison) -> Severity:
     changes = ((comparison.structural_macs, comparison.base.figure("macs")), (other - base, base))
     shares = (abs(change) / whole for change, whole in changes if whole)
     return Severity.HIGH if any(share >= MATTERS for share in shares) else Severity.MEDIUM
+
+
+def _all(zoos: int) -> str:
+    return {1: "all its networks have", 2: "both zoos have"}.get(zoos, f"all {zoos} zoos have")
 
 
 def _counted(network: ZooNetwork, profile: Profile) -> str:
