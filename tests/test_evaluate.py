@@ -32,6 +32,64 @@ def test_an_evaluation_leaves_every_kind_of_observation(home, fake_model, data):
     assert run.resolved["precision"] == "float32"
 
 
+def two_headed(folder, images, *, batch=None):
+    """An ONNX model with a classifier's output and an embedding, and its manifest."""
+    onnx = pytest.importorskip("onnx")
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    weights = np.random.default_rng(0).normal(size=(int(np.prod(images)), 4)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["image"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "w"], ["features"]),
+            helper.make_node("Relu", ["features"], ["embedding"]),
+        ],
+        "heads",
+        [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, [batch or "n", *images])],
+        [
+            helper.make_tensor_value_info("features", onnx.TensorProto.FLOAT, [batch or "n", 4]),
+            helper.make_tensor_value_info("embedding", onnx.TensorProto.FLOAT, [batch or "n", 4]),
+        ],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "heads.onnx")
+
+    def manifest(name, outputs):
+        path = folder / f"{name}.yaml"
+        shape = ", ".join(map(str, images))
+        path.write_text(
+            f"name: {name}\nelement_type: float32\n"
+            f"inputs: [{{shape: [null, {shape}], preprocess: [{{op: normalize, scale: 0.01}}]}}]\n"
+            f"outputs: {outputs}\nassets: [{{format: onnx, files: [{{location: heads.onnx}}]}}]\n"
+        )
+        return str(path)
+
+    return manifest
+
+
+def test_every_declared_output_is_kept_in_the_same_row(home, tmp_path):
+    labels, images = np.arange(70) % 4, np.random.default_rng(1).integers(0, 255, (70, 5, 5, 3)).astype(np.uint8)
+    np.savez(tmp_path / "data.npz", images=images, labels=labels)
+    manifest = two_headed(tmp_path, (3, 5, 5))
+    both = manifest("both", "[{name: features}, {name: embedding, task: embedding}]")
+    only = manifest("only", "[{name: embedding, task: embedding}]")
+    store = zoolens.open_store()
+    data = f"npz:{tmp_path / 'data.npz'}"
+    first, second = evaluate([both, only], data, runtimes=["onnxruntime"], store=store, batches=(), cold=False)
+    assert not first.errors
+    assert not second.errors
+    assert [one["task"] for one in first.run.resolved["outputs"]] == ["classification", "embedding"]
+    assert [one["width"] for one in first.run.resolved["outputs"]] == [4, 4]
+    table, alone = (store.table(one.run.id, "predictions") for one in (first, second))
+    assert "label_score" in table.column_names
+    assert "out1.label_score" not in table.column_names
+    assert table["out1.vector"].to_pylist() == alone["vector"].to_pylist()
+    assert table["out1.digest"].to_pylist() == alone["digest"].to_pylist()
+    assert "top1" in {one.metric for one in store.observations(first.run.id)}
+    assert not [one for one in store.observations(second.run.id) if one.metric == "top1"]  # no classes, no accuracy
+    assert zoolens.compare(second.run.id, second.run.id, store=store).answers is None
+
+
 def test_the_same_evaluation_again_measures_nothing(home, fake_model, data, monkeypatch):
     model = str(fake_model())
     (first,) = evaluate([model], data, **QUICK)

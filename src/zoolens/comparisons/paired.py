@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
-from zoolens.measure.predictions import KIND, Predictions, read_predictions
+from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, read_predictions
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 
@@ -86,7 +86,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Report:
-    """`answers` is None where neither run has predictions (`--no-accuracy`)."""
+    """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes."""
 
     a: Run
     b: Run
@@ -109,7 +109,7 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
             f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
-    without = [run for run in (a, b) if "predictions" not in store.stages(run.id)]
+    without = [run for run in (a, b) if "predictions" not in store.stages(run.id) or not _classifies(run)]
     answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
     return Report(
         a=a,
@@ -144,7 +144,17 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
     )
 
 
+def _classifies(run: Run) -> bool:
+    outputs = run.resolved.get("outputs")
+    return not outputs or outputs[0]["task"] == CLASSIFICATION
+
+
 def _predictions(store: Store, run: Run) -> Predictions:
+    if not _classifies(run):
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
+            hint="`zoolens equiv` compares vectors with vectors.",
+        )
     state = store.stages(run.id).get("predictions")
     if state is None or not state.done:
         raise ZoolensError(

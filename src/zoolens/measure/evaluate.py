@@ -21,6 +21,7 @@ from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
+from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
     Context,
@@ -265,7 +266,7 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage("predictions", lambda: predict_all(context))
-        if plan.accuracy and answers:
+        if plan.accuracy and answers and context.job.manifest.task == CLASSIFICATION:
             self._judge_predictions()
         if answers:  # a model that cannot answer has no speed worth knowing
             self._stage("size", lambda: measure_size(context))

@@ -189,7 +189,7 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
         details = {**details, "note": "fewer than 20 undisturbed samples: the clean figures are the raw ones"}
     for scope, times in ((f"batch={batch}", clean), (f"batch={batch},raw", samples.elapsed_ns)):
         ordered = np.sort(times) / 1e9
-        for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        for name, q in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
             value, low, high = quantile(ordered, q)
             yield Observation(
                 f"latency_{name}", value, scope=scope, unit="s", low=low, high=high, n=len(times), details=details

@@ -1,6 +1,7 @@
-"""What a model answered, input by input: the table from which every accuracy figure is derived.
+"""What a model answered, input by input: its signature, from which every accuracy figure is derived.
 
-Metrics never run a model: they read this table, so a new metric costs no inference.
+Metrics and comparisons never run a model: they read this table, so a new one costs no inference. A model with several
+outputs has the columns of each in the same row, so that a run that is killed never has half an answer.
 """
 
 from __future__ import annotations
@@ -18,23 +19,35 @@ from zoolens.errors import ModelError
 KIND: Final = "predictions"  # name of the bulk table in the store
 TOP: Final = 5
 
-SCHEMA: Final = pa.schema(
-    [
-        ("index", pa.int64()),
-        ("input", pa.string()),
-        ("label", pa.int32()),
-        ("top", pa.list_(pa.int32(), -1)),  # best classes, best first
-        ("score", pa.list_(pa.float32(), -1)),  # their probabilities
-        ("label_score", pa.float32()),  # probability of the true class
-        ("sum_squares", pa.float32()),  # of all probabilities: what the Brier score needs
-        ("digest", pa.uint64()),  # of the raw output bits: equal digests, equal answers
-    ]
-)
+CLASSIFICATION: Final = "classification"
+_SHARED: Final = {"index": pa.int64(), "input": pa.string(), "label": pa.int32()}
+_CLASSIFIED: Final = {
+    "top": pa.list_(pa.int32(), -1),  # best classes, best first
+    "score": pa.list_(pa.float32(), -1),  # their probabilities
+    "label_score": pa.float32(),  # probability of the true class; of the main output only
+    "sum_squares": pa.float32(),  # of all probabilities: what the Brier score needs
+}
+_VECTOR: Final = {"vector": pa.list_(pa.float32(), -1)}  # embeddings, regressions: the answer itself
+_DIGEST: Final = {"digest": pa.uint64()}  # of the raw output bits: equal digests, equal answers
+
+
+def prefix(output: int) -> str:
+    """Before the column names of an output: none for the main one, "out1." for the next."""
+    return f"out{output}." if output else ""
+
+
+def schema(tasks: Sequence[str] = (CLASSIFICATION,)) -> pa.Schema:
+    """One row an input: what it is, then the answers of every declared output."""
+    fields = dict(_SHARED)
+    for output, task in enumerate(tasks):
+        own = {**(_CLASSIFIED if task == CLASSIFICATION else _VECTOR), **_DIGEST}
+        fields |= {prefix(output) + name: kind for name, kind in own.items() if not output or name != "label_score"}
+    return pa.schema(list(fields.items()))
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The same as arrays. `top` and `score` are n × min(5, classes)."""
+    """A classifier's main output as arrays. `top` and `score` are n × min(5, classes)."""
 
     inputs: NDArray[Any]
     labels: NDArray[np.int32]
@@ -76,46 +89,38 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
     )
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What one output answered: `values` are probabilities or vectors, `raw` the bits they were read from."""
+
+    values: NDArray[np.float32]
+    raw: NDArray[Any]
+
+
 class PredictionBuffer:
     """Collects batches until they are written as one part."""
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, start: int = 0, tasks: Sequence[str] = (CLASSIFICATION,)) -> None:
         self._parts: list[dict[str, Any]] = []
         self._next = start  # index of the input that comes next
+        self._tasks = tuple(tasks)
+        self._schema = schema(tasks)
         self.rows = 0
 
-    def add(
-        self, ids: Sequence[str], labels: NDArray[Any], probabilities: NDArray[np.float32], raw: NDArray[Any]
-    ) -> None:
-        """The answers that follow. Rows that are not finite make the model's figures meaningless: refused."""
-        sums = probabilities.sum(axis=1)
-        if not np.isfinite(sums).all():
-            bad = np.flatnonzero(~np.isfinite(sums))
-            raise ModelError(
-                f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, "
-                f"first for input {ids[bad[0]]}.",
-                hint="Check the preprocessing in the manifest, and whether the file is intact.",
-            )
-        classes = probabilities.shape[1]
-        if labels.max(initial=0) >= classes:
-            raise ModelError(
-                f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
-                hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
-            )
-        rows = np.arange(len(labels))
-        top = best_classes(probabilities, min(TOP, classes))
-        self._parts.append(
-            {
-                "index": np.arange(self._next, self._next + len(labels)),
-                "input": list(ids),
-                "label": labels.astype(np.int32),
-                "top": top.astype(np.int32),
-                "score": probabilities[rows[:, None], top],
-                "label_score": probabilities[rows, labels],
-                "sum_squares": np.einsum("ij,ij->i", probabilities, probabilities),
-                "digest": bit_digest(raw),
-            }
-        )
+    def add(self, ids: Sequence[str], labels: NDArray[Any], answers: Sequence[Batch]) -> None:
+        """The answers that follow, one batch for each output."""
+        columns: dict[str, Any] = {
+            "index": np.arange(self._next, self._next + len(labels)),
+            "input": list(ids),
+            "label": labels.astype(np.int32),
+        }
+        for output, (task, answer) in enumerate(zip(self._tasks, answers, strict=True)):
+            _refuse_not_finite(ids, answer.values)
+            classes = task == CLASSIFICATION
+            own = _classified(answer.values, None if output else labels) if classes else {"vector": answer.values}
+            columns |= {prefix(output) + name: column for name, column in own.items()}
+            columns[prefix(output) + "digest"] = bit_digest(answer.raw)
+        self._parts.append(columns)
         self.rows += len(labels)
         self._next += len(labels)
 
@@ -123,19 +128,49 @@ class PredictionBuffer:
         """Everything collected since the last call, as a table."""
         parts, self._parts, self.rows = self._parts, [], 0
         columns: dict[str, Any] = {}
-        for name in SCHEMA.names:
+        for name in self._schema.names:
             pieces = [part[name] for part in parts]
             if name == "input":
                 columns[name] = pa.array([one for piece in pieces for one in piece], pa.string())
                 continue
+            kind = self._schema.field(name).type
             stacked = np.concatenate(pieces)
             if stacked.ndim == 2:
-                flat = pa.array(stacked.reshape(-1), SCHEMA.field(name).type.value_type)
+                flat = pa.array(stacked.reshape(-1), kind.value_type)
                 offsets = np.arange(0, stacked.size + 1, stacked.shape[1], dtype=np.int32)
                 columns[name] = pa.ListArray.from_arrays(pa.array(offsets), flat)
             else:
-                columns[name] = pa.array(stacked, SCHEMA.field(name).type)
-        return pa.table(columns, schema=SCHEMA)
+                columns[name] = pa.array(stacked, kind)
+        return pa.table(columns, schema=self._schema)
+
+
+def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
+    """Rows that are not finite make the model's figures meaningless."""
+    bad = np.flatnonzero(~np.isfinite(values.sum(axis=1)))
+    if len(bad):
+        raise ModelError(
+            f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, first for input {ids[bad[0]]}.",
+            hint="Check the preprocessing in the manifest, and whether the file is intact.",
+        )
+
+
+def _classified(probabilities: NDArray[np.float32], labels: NDArray[Any] | None) -> dict[str, Any]:
+    classes = probabilities.shape[1]
+    rows = np.arange(len(probabilities))
+    top = best_classes(probabilities, min(TOP, classes))
+    columns: dict[str, Any] = {
+        "top": top.astype(np.int32),
+        "score": probabilities[rows[:, None], top],
+        "sum_squares": np.einsum("ij,ij->i", probabilities, probabilities),
+    }
+    if labels is None:
+        return columns
+    if labels.max(initial=0) >= classes:
+        raise ModelError(
+            f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
+            hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
+        )
+    return {**columns, "label_score": probabilities[rows, labels]}
 
 
 def best_classes(probabilities: NDArray[np.float32], k: int) -> NDArray[np.int64]:

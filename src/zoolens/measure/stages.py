@@ -17,11 +17,12 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.loader import Batch, batches
+from zoolens.datasets.loader import Batch as Inputs
+from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
-from zoolens.measure.predictions import KIND, PredictionBuffer, Predictions, read_predictions
+from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
@@ -46,6 +47,7 @@ class Context:
     latency: LatencySettings = field(default_factory=LatencySettings)
     cold_repeats: int = 3
     decode_threads: int = 2
+    facts: dict[str, Any] = field(default_factory=dict)  # what only the answers told, once it is in the run's record
 
 
 # --- predictions
@@ -74,8 +76,8 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     """Predict all inputs from `start` on. False: another process wrote the same part before us."""
     subject, store = context.subject(), context.store
     size = subject.fixed_batch or ACCURACY_BATCH
-    waiting: list[tuple[Batch, Any]] = []
-    buffer, written = PredictionBuffer(start), time.monotonic()
+    waiting: list[_Answered] = []
+    buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
     for batch in batches(
         context.dataset,
         subject.prepare,
@@ -88,32 +90,44 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
         context.progress.advance(len(batch.labels))
         due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
         if due or len(waiting) * size >= JUDGED_TOGETHER:
-            _judge(subject, buffer, waiting)
+            _judge(context, buffer, waiting)
         if due:
             if not store.add_part(context.run.id, KIND, part, buffer.take()):
                 return False
             part, written = part + 1, time.monotonic()
-    _judge(subject, buffer, waiting)
+    _judge(context, buffer, waiting)
     return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
 
 
-def _judge(subject: Subject, buffer: PredictionBuffer, waiting: list[tuple[Batch, Any]]) -> None:
+_Answered = tuple[Inputs, tuple[Any, ...]]
+
+
+def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered]) -> None:
     """Raw answers become rows of the table, several batches at once: small models answer faster than numpy starts."""
-    if waiting:
-        raw = np.concatenate([answer for _, answer in waiting])
-        ids = [one for batch, _ in waiting for one in batch.ids]
-        labels = np.concatenate([batch.labels for batch, _ in waiting])
-        waiting.clear()
-        buffer.add(ids, labels, subject.scores(raw), raw)
+    if not waiting:
+        return
+    outputs = context.subject().outputs
+    raw = [np.concatenate([answers[place] for _, answers in waiting]) for place in range(len(outputs))]
+    answers = [Batch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
+    ids = [one for batch, _ in waiting for one in batch.ids]
+    labels = np.concatenate([batch.labels for batch, _ in waiting])
+    waiting.clear()
+    buffer.add(ids, labels, answers)
+    if "outputs" not in context.facts:
+        context.facts["outputs"] = [
+            {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
+            for output, answer in zip(outputs, answers, strict=True)
+        ]
+        context.store.set_resolved(context.run.id, context.facts)
 
 
-def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> Any:
+def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> tuple[Any, ...]:
     """The last batch of a model with a fixed batch size is filled up with its last input."""
     missing = (fixed or len(array)) - len(array)
     if missing <= 0:
         return subject.predict(array)
     filled = np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
-    return subject.predict(filled)[: len(array)]
+    return tuple(answer[: len(array)] for answer in subject.predict(filled))
 
 
 # --- metrics

@@ -1,4 +1,4 @@
-"""An opened model with the manifest applied to it: decoded inputs go in, class probabilities come out."""
+"""An opened model with the manifest applied to it: decoded inputs go in, class probabilities or vectors come out."""
 
 from __future__ import annotations
 
@@ -22,29 +22,39 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class Judged:
+    """One declared output. `read` turns its raw answers into probabilities (classification) or plain vectors."""
+
+    tensor: TensorSpec
+    task: str
+    read: Callable[[Array], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
 class Subject:
     job: Job
     session: Session
     input: TensorSpec
-    output: TensorSpec
+    outputs: tuple[Judged, ...]  # as the manifest declares them, the main one first
     prepare: Callable[[Sample], Array]
     prepare_many: Callable[[Array], Array | None] | None
-    scores: Callable[[Array], NDArray[np.float32]]
 
     @property
     def fixed_batch(self) -> int | None:
         """The batch size the file was exported with, if it was."""
         return self.input.shape[0] if self.input.shape else None
 
-    def predict(self, batch: Array) -> Array:
-        """Raw outputs of one batch."""
-        answer = self.session.predict({self.input.name: batch})[self.output.name]
-        if len(answer) != len(batch):
-            raise ModelError(
-                f"The model answered {len(answer)} rows for a batch of {len(batch)}.",
-                hint="It was exported for one batch size: use --batch with that size.",
-            )
-        return answer
+    def predict(self, batch: Array) -> tuple[Array, ...]:
+        """Raw answers of one batch, one array for each output."""
+        answered = self.session.predict({self.input.name: batch})
+        answers = tuple(answered[output.tensor.name] for output in self.outputs)
+        for answer in answers:
+            if len(answer) != len(batch):
+                raise ModelError(
+                    f"The model answered {len(answer)} rows for a batch of {len(batch)}.",
+                    hint="It was exported for one batch size: use --batch with that size.",
+                )
+        return answers
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with."""
@@ -59,16 +69,21 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
         raise ModelError(
             f"{job.entry.ref} has {len(session.inputs)} inputs ({names}), but datasets give one per example."
         )
-    output = manifest.outputs[0]
-    if output.task != "classification":
-        raise ModelError(f"{job.entry.ref} does {output.task}; only classification can be evaluated so far.")
-    tensor = _named(session.outputs, output.name, "output")
+    source = session.inputs[0]
+    prepare, prepare_many = _prepare(job, session, source)
+    outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
+    return Subject(job, session, source, outputs, prepare, prepare_many)
+
+
+def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
+    output = job.manifest.outputs[place]
+    tensor = _named(session.outputs, output.name, "output", place)
     if output.labels_file:
         labels = labels_of(output, job.entry.folder)
         output = output.model_copy(update={"labels": labels, "labels_file": None})
-    source = session.inputs[0]
-    prepare, prepare_many = _prepare(job, session, source)
-    return Subject(job, session, source, tensor, prepare, prepare_many, _scores(job, session, output, tensor, dataset))
+    if place == 0:
+        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset))
+    return Judged(tensor, output.task, build_scores(output, tensor))  # the data's classes are those of the main one
 
 
 def _prepare(
@@ -100,9 +115,11 @@ def _isolated(session: Session) -> IsolatedSession:
     return session
 
 
-def _named(specs: tuple[TensorSpec, ...], name: str | None, kind: str) -> TensorSpec:
+def _named(specs: tuple[TensorSpec, ...], name: str | None, kind: str, place: int) -> TensorSpec:
+    if name is None and place < len(specs):
+        return specs[place]
     if name is None:
-        return specs[0]
+        raise ManifestError(f"The manifest declares {place + 1} {kind}s, but the model has {len(specs)}.")
     for spec in specs:
         if spec.name == name:
             return spec

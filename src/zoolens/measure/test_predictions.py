@@ -8,7 +8,7 @@ from zoolens.errors import ModelError
 from zoolens.measure.metrics.calibration import calibration, expected_calibration_error
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
-from zoolens.measure.predictions import PredictionBuffer, best_classes, bit_digest, read_predictions
+from zoolens.measure.predictions import Batch, PredictionBuffer, best_classes, bit_digest, read_predictions
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
 
@@ -33,7 +33,7 @@ def test_digests_see_every_bit_and_only_bits():
 def made(probabilities, labels):
     buffer = PredictionBuffer()
     probabilities = np.asarray(probabilities, np.float32)
-    buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), probabilities, probabilities)
+    buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), [Batch(probabilities, probabilities)])
     return read_predictions(buffer.take(), ("cat", "dog", "eel"))
 
 

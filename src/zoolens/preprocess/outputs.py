@@ -17,18 +17,19 @@ Array = NDArray[Any]
 Scores = NDArray[np.float32]
 
 MAX_LABEL_BYTES: Final = 1 << 22
+MAX_WIDTH: Final = 1 << 16  # numbers kept for each input of an output that is no classification
 
 
 def build_scores(output: Output, tensor: TensorSpec, classes: int = 0) -> Callable[[Array], Scores]:
-    """Raw answers of one batch → float32 scores, batch × the dataset's classes.
+    """Raw answers of one batch → float32 scores, batch × the dataset's classes; plain vectors of any other task.
 
-    Logits become probabilities, unless the output is no classification. Declared probabilities are checked before
+    Logits become probabilities. Declared probabilities are checked before
     anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
     the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them is the
     caller's work.
     """
     if output.task != "classification":
-        return lambda raw: _flat(_dequantised(raw, tensor))
+        return lambda raw: _vectors(_dequantised(raw, tensor))
     steps = _with_softmax(output)
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
     arrange = _label_mapper(output.label_map, classes) if output.label_map else None
@@ -107,6 +108,17 @@ def _flat(values: Scores) -> Scores:
             hint="Name the output that has the class scores under outputs in the manifest.",
         )
     return values.reshape(len(values), -1)
+
+
+def _vectors(values: Scores) -> Scores:
+    """One row of numbers an input, whatever the shape."""
+    flat = values.reshape(len(values), -1)
+    if flat.shape[1] > MAX_WIDTH:
+        raise ModelError(
+            f"The output has {flat.shape[1]:,} numbers for each input; more than {MAX_WIDTH:,} are not kept.",
+            hint="Declare a smaller output in the manifest.",
+        )
+    return flat
 
 
 def _apply(step: OutputStep, values: Scores) -> Scores:
