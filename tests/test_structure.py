@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "paths", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
-    "preprocess", "graph", "measure", "comparisons", "audit", "cli", "testing",
+    "preprocess", "graph", "measure", "comparisons", "audit", "equivalence", "index", "queries", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.
@@ -41,9 +41,9 @@ FRAMEWORKS = {
     "h5py": ["runtimes/tensorflow*.py"],
     "jax": ["runtimes/jax.py"],
     "mxnet": ["runtimes/mxnet.py", "graph/importers/gluon/*.py"],
-    "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py"],
+    "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py", "graph/writing/*.py"],
     "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py", "manifests/hub.py"],
-    "pandas": ["store/*.py"],
+    "pandas": ["store/*.py", "queries/frame.py"],
     "psycopg": ["store/*.py"],
 }
 

@@ -15,6 +15,8 @@ METRICS: Final = "zoolens.metrics"
 GRAPH_LIBRARIES: Final = "zoolens.graph.libraries"
 GRAPH_FILES: Final = "zoolens.graph.files"
 COUNTERS: Final = "zoolens.counters"
+RESOURCES: Final = "zoolens.resources"
+FUNCTIONS: Final = "zoolens.functions"
 
 _KIND = {
     ZOOS: "zoo",
@@ -24,6 +26,8 @@ _KIND = {
     GRAPH_LIBRARIES: "library whose structure can be read",
     GRAPH_FILES: "format whose structure can be read",
     COUNTERS: "cost counter",
+    RESOURCES: "resource metric",
+    FUNCTIONS: "function for ORDER BY",
 }
 
 

@@ -78,7 +78,7 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
         return np.asarray(table[name].to_numpy())
 
     return Predictions(
-        inputs=column("input"),
+        inputs=np.array(table["input"].to_pylist(), dtype=object),  # strings by to_numpy would import pandas
         labels=column("label"),
         top=matrix("top"),
         score=matrix("score"),

@@ -20,6 +20,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
+from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
@@ -193,7 +194,9 @@ def _parameters(context: Context) -> Observation:
 def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     store, run, kind = context.store, context.run, f"latency-batch{batch}"
     if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
-        return list(latency_observations(LatencySamples.from_table(store.table(run.id, kind)), batch))
+        samples = LatencySamples.from_table(store.table(run.id, kind))
+        lost = unavailable("energy", "it was stopped after the latency and before the energy", f"batch={batch}", "J")
+        return [*latency_observations(samples, batch), lost]
     subject = context.subject()
     context.progress.begin(context.job.title, f"latency, batch {batch}", None)
     feeds = {subject.input.name: subject.inputs(context.dataset, batch)}
@@ -208,10 +211,11 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         context.latency,
         elsewhere=_as_the_worker_saw_it(session) if isinstance(session, IsolatedSession) else None,
     )
-    context.progress.end()
     if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
         samples = LatencySamples.from_table(store.table(run.id, kind))
-    return list(latency_observations(samples, batch))
+    energy = energy_observations(lambda: session.predict(feeds), batch)
+    context.progress.end()
+    return [*latency_observations(samples, batch), *energy]
 
 
 def _as_the_worker_saw_it(session: IsolatedSession) -> Callable[[], Elsewhere]:

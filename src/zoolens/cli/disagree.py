@@ -1,0 +1,97 @@
+"""`zoolens disagree A --with 5`: the inputs on which a model and its nearest equivalents disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.disagreements import Disagreements
+
+LONGEST = 24  # characters of a class name
+OUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("model", metavar="A")
+@click.option("--with", "neighbours", type=click.IntRange(1), default=5, show_default=True, help="Nearest equivalents.")
+@click.option("--data", "-d", help="Dataset, by its name in the store or as `zoolens eval --data` was told.")
+@click.option("--runtime", "-r", help="Only runs in this runtime.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Inputs to show.")
+@click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")
+@click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    model: str,
+    neighbours: int,
+    data: str | None,
+    runtime: str | None,
+    limit: int,
+    picture: Path | None,
+    csv_file: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Inputs on which model A and its nearest equivalents do not all agree, the most contested first.
+
+    The nearest are those that answer most like A on the same data, among all that were measured on it.
+    """
+    from zoolens.equivalence.disagreements import as_csv, as_data, disagree
+
+    if picture is not None and picture.suffix != ".html":
+        raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
+    found = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
+    if picture is not None:
+        from zoolens.equivalence.contactsheet import html
+
+        picture.write_text(html(found), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(as_csv(found), encoding="utf-8")
+    if as_json:
+        import json
+
+        click.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+    else:
+        print_disagreements(found)
+
+
+def print_disagreements(found: Disagreements) -> None:
+    from zoolens.equivalence.disagreements import readable
+
+    console = make_console()
+    run = found.run
+    console.print(f"[bold]{plain(found.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
+    for letter, one in zip(_letters(found), found.panel, strict=True):
+        share = "" if one.run is run else f"  agrees on {100 * one.agreement:.1f} %"
+        console.print(f"  [bold]{letter}[/] {plain(one.name)}  {one.run.id[:8]}{share}")
+    size = run.dataset.size
+    console.print(
+        f"\n{found.total:,} of {size:,} inputs of {plain(found.dataset)} ({100 * found.total / size:.1f} %) are not "
+        "answered alike by all" + (", the most contested first\n" if found.inputs else "\n")
+    )
+    columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", right=True)]
+    columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(found))]
+    rows = [
+        [
+            one.input,
+            _short(readable(found.class_name(one.label))),
+            f"{one.entropy:.2f}",
+            *(f"{_short(readable(found.class_name(vote.answer)))} {100 * vote.score:.0f} %" for vote in one.votes),
+        ]
+        for one in found.inputs
+    ]
+    if rows:
+        print_table(columns, rows)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def _letters(found: Disagreements) -> list[str]:
+    return ["A", *(str(i) for i in range(1, len(found.panel)))]

@@ -1,0 +1,232 @@
+"""`zoolens equiv A B`: how interchangeable two models are; for more than two, a matrix."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.text import stack_label
+from zoolens.errors import GateFailed, ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.behaviour import Accuracy, Behaviour
+    from zoolens.equivalence.matrix import Matrix
+    from zoolens.equivalence.pair import AroraBounds, Bounds, Equivalence, OnData
+
+OUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="A B…")
+@click.option("--data", "-d", help="Dataset: the name of one in the store, or data to measure on now.")
+@click.option("--runtime", "-r", help="Only runs in this runtime; for a matrix a pattern, '*' for all.")
+@click.option("--confidence", type=click.FloatRange(50, 99.999), default=95, show_default=True, help="Percent.")
+@click.option(
+    "--bound",
+    type=click.Choice(["paired", "off", "arora"]),
+    default="paired",
+    show_default=True,
+    help="'arora': the margin bound of Arora et al. 2018 as well, flagged where it is vacuous.",
+)
+@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'agreement < 95%'. Repeatable.")
+@click.option("--picture", type=OUT_FILE, help="Write the matrix as .svg or .html.")
+@click.option("--csv", "csv_file", type=OUT_FILE, help="Write the matrix as CSV.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    models: tuple[str, ...],
+    data: str | None,
+    runtime: str | None,
+    confidence: float,
+    bound: str,
+    conditions: tuple[str, ...],
+    picture: Path | None,
+    csv_file: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """How interchangeable models A and B are, from what they answered to the same inputs.
+
+    A model is named zoo:name, by a name that only one measured model has, by a path, or by a run's id. Without --data
+    every dataset that both were measured on counts. More than two models, or a pattern such as 'demo:*': a matrix.
+    """
+    wants_matrix = len(models) != 2 or any(set(name) & set("*?") for name in models) or picture or csv_file
+    if wants_matrix and (conditions or bound == "arora"):
+        raise click.UsageError("--fail-on and --bound are about two models, not about a matrix.")
+    if wants_matrix:
+        _matrix(models, data, runtime, picture, csv_file, store, as_json=as_json)
+    else:
+        _pair(models, data, runtime, confidence / 100, bound, conditions, store, as_json=as_json)
+
+
+# --- two models
+
+
+def _pair(
+    models: tuple[str, ...],
+    data: str | None,
+    runtime: str | None,
+    confidence: float,
+    bound: str,
+    conditions: tuple[str, ...],
+    store: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from zoolens.cli.bars import Bars
+    from zoolens.equivalence.gate import parse_gate
+    from zoolens.equivalence.pair import as_data, equiv
+
+    gates = [parse_gate(text) for text in conditions]
+    with Bars() as bars:
+        report = equiv(
+            *models, data=data, runtime=runtime, store=store, confidence=confidence, bound=bound, progress=bars
+        )
+    if as_json:
+        import json
+
+        click.echo(json.dumps(as_data(report), indent=2, ensure_ascii=False))
+    else:
+        print_report(report)
+    if report.reasons:
+        raise ZoolensError(f"{report.a} (A) and {report.b} (B) cannot be compared: {'; '.join(report.reasons)}.")
+    broken = [text for holds, text in (gate.verdict(report) for gate in gates) if holds]
+    if broken:
+        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+
+
+def print_report(report: Equivalence) -> None:
+    console = make_console()
+    for one in report.on:
+        _print_data(console, one, report.tolerance)
+    if len(report.comparable) > 1 and report.guarantee is not None:
+        console.print(
+            f"\n[bold]On every one of {len(report.comparable)} datasets[/] the same answer at least "
+            f"{_at_least(report.guarantee.lower)} of the time ({_percent(report.confidence, 0)} confidence; least on "
+            f"{plain(report.guarantee.worst.name)})."
+        )
+    if report.arora is not None:
+        _print_arora(console, report.arora)
+
+
+def _print_data(console: Any, one: OnData, tolerance: float) -> None:
+    for side, run in (("A", one.a), ("B", one.b)):
+        console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack_label(run))}")
+    console.print(f"  {one.n:,} inputs of {plain(one.dataset)}\n")
+    for output in one.outputs:
+        _print_output(console, output, one.bounds if output is one.worst else None, tolerance, len(one.outputs) > 1)
+    if one.outputs and one.outputs[0].accuracy is not None:
+        _print_accuracy(console, one.outputs[0].accuracy, one.bounds)
+    for note in one.fit.notes:
+        console.print(f"[dim]note: {plain(note)}[/]")
+
+
+def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolerance: float, named: bool) -> None:
+    title = f"{plain(output.output)} ({plain(output.task)}): " if named else ""
+    bound = ""
+    if bounds is not None:
+        bound = (
+            f", at least [bold]{_at_least(bounds.agreement)}[/] on inputs drawn like these "
+            f"({_percent(bounds.confidence, 0)} confidence, Clopper–Pearson)"
+        )
+    what = "same answer" if output.top5_overlap is not None else f"within {100 * tolerance:g} % (l2)"
+    console.print(f"{title}{what}: [bold]{_percent(output.agreement)}[/]{bound}")
+    low, high = output.l2
+    facts = [f"bit-equal outputs {_percent(output.identical)}"]
+    if output.top5_overlap is not None:
+        facts.append(f"common classes among the five best {_percent(output.top5_overlap)}")
+        span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
+        facts.append(f"mean l2 distance of probabilities {span}")
+    else:
+        facts.append(f"mean l2 distance {low:.3g} ({_percent(output.relative_l2 or 0, 3)} of A's length)")
+    if output.cosine is not None:
+        facts.append(f"mean cosine {output.cosine:.5f}")
+    console.print("  " + ", ".join(facts))
+
+
+def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> None:
+    a, b, difference = _percent(accuracy.a), _percent(accuracy.b), f"{100 * accuracy.difference:+.2f} points"
+    if bounds is not None and bounds.accuracy_a and bounds.accuracy_b and bounds.difference:
+        a, b = (f"{text} {_interval(one)}" for text, one in ((a, bounds.accuracy_a), (b, bounds.accuracy_b)))
+        low, high = bounds.difference
+        difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
+    console.print(
+        f"accuracy: A {a}, B {b}\n  B − A [bold]{difference}[/] "
+        f"(only A right: {accuracy.only_a:,}, only B right: {accuracy.only_b:,}; paired, anytime-valid)"
+    )
+
+
+def _print_arora(console: Any, found: AroraBounds) -> None:
+    console.print("\n[bold]Margin bound[/] (generalisation of each model by itself, not their agreement)")
+    for side, one in (("A", found.a), ("B", found.b)):
+        console.print(f"  {side}: {plain(one if isinstance(one, str) else one.sentence)}")
+
+
+def _percent(value: float, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} %"
+
+
+def _at_least(bound: float) -> str:
+    """A lower bound is rounded down: what is promised must hold."""
+    return f"{math.floor(1000 * bound) / 10:.1f} %"
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return f"\\[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+
+
+# --- many models
+
+
+def _matrix(
+    models: tuple[str, ...],
+    data: str | None,
+    runtime: str | None,
+    picture: Path | None,
+    csv_file: Path | None,
+    store: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from zoolens.equivalence.matrix import agreement_matrix, as_csv, as_data
+
+    if picture is not None and picture.suffix not in (".svg", ".html"):
+        raise click.UsageError(f"A picture is written as .svg or .html, not as {picture.name!r}.")
+    matrix = agreement_matrix(models, data, store, runtime=runtime)
+    if picture is not None:
+        from zoolens.equivalence import picture as drawing
+
+        picture.write_text(drawing.svg(matrix) if picture.suffix == ".svg" else drawing.html(matrix), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(as_csv(matrix), encoding="utf-8")
+    if as_json:
+        import json
+
+        click.echo(json.dumps(as_data(matrix), indent=2, ensure_ascii=False))
+    else:
+        print_matrix(matrix)
+
+
+def print_matrix(matrix: Matrix) -> None:
+    """Rows in the order of families; columns are numbered, so that they stay narrow."""
+    console = make_console()
+    console.print(f"Same answer, % of {matrix.n:,} inputs of {plain(matrix.dataset)}; families together\n")
+    numbers = [str(i + 1) for i in range(len(matrix.names))]
+    columns = [Column("", right=True, keep=1000), Column("model", keep=1000), Column("accuracy", right=True, keep=999)]
+    columns += [Column(number, right=True, keep=len(numbers) - i) for i, number in enumerate(numbers)]
+    rows = [
+        [
+            numbers[i],
+            name,
+            "–" if matrix.accuracy[i] != matrix.accuracy[i] else _percent(matrix.accuracy[i]),
+            *("–" if value != value else f"{100 * value:.1f}" for value in matrix.agreement[i]),
+        ]
+        for i, name in enumerate(matrix.names)
+    ]
+    print_table(columns, rows)
+    for note in matrix.notes:
+        console.print(f"[dim]note: {plain(note)}[/]")

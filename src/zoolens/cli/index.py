@@ -1,0 +1,223 @@
+"""`zoolens index`: the index that queries search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.index.building import Index
+
+_data = click.option("--data", "-d", default=None, help="Probe dataset, by name; default: the one with most models.")
+_task = click.option(
+    "--task",
+    type=click.Choice(["classification", "embedding", "regression", "other"]),
+    default="classification",
+    show_default=True,
+    help="Which index: there is one for each task.",
+)
+_store = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+
+
+@click.group(name="index")
+def command() -> None:
+    """Keep the index that queries search.
+
+    Queries bring it up to date by themselves. Everything in it comes from the store: deleting it loses nothing.
+    """
+
+
+@command.command()
+@_data
+@_task
+@click.option("--structures/--no-structures", default=True, help="Read the structure of models that have none yet.")
+@_store
+def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
+    """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
+    from zoolens.cli.bars import Bars
+    from zoolens.index.building import build_index
+
+    with Bars() as bars:
+        index = build_index(store, data=data, task=task, refresh=structures, progress=bars)
+    _print_summary(index)
+
+
+@command.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.option("--data", "-d", default=None, help="Dataset, as for `zoolens eval`; default: the probes of the index.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
+@click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
+@click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
+@_store
+def add(
+    models: tuple[str, ...],
+    data: str | None,
+    limit: int | None,
+    seed: int | None,
+    runtimes: tuple[str, ...],
+    store: str | None,
+) -> None:
+    """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
+    from zoolens.cli.bars import Bars
+    from zoolens.index.maintaining import add_models
+    from zoolens.store.store import open_store
+
+    if data is None and (limit is not None or seed is not None):
+        raise click.UsageError("--limit and --seed belong to --data.")
+    with Bars() as bars, open_store(store) as opened:
+        added = add_models(opened, models, data=data, limit=limit, seed=seed, runtimes=runtimes, progress=bars)
+    for outcome in added.outcomes:
+        state = outcome.errors[0] if outcome.errors else f"skipped, {outcome.skipped}" if outcome.skipped else "indexed"
+        click.echo(f"{outcome.title}: {state}")
+    _print_summary(added.index)
+    failed = [outcome for outcome in added.outcomes if outcome.errors]
+    if failed:
+        raise ZoolensError(f"{len(failed)} of {len(added.outcomes)} could not be added; see above.")
+
+
+@command.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@_data
+@_store
+def remove(models: tuple[str, ...], data: str | None, store: str | None) -> None:
+    """Take MODEL… out of the index. What was measured stays in the store; `zoolens index add` brings it back."""
+    from zoolens.index.maintaining import remove_models
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        for ref in remove_models(opened, models, data=data):
+            click.echo(f"Removed {ref}.")
+
+
+@command.command()
+@_data
+@_task
+@_store
+@_json
+def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
+    """Say what the index holds: models, probes, bytes, and what lacks a signature."""
+    from zoolens.index.building import build_index
+
+    index = build_index(store, data=data, task=task)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(_as_data(index), indent=2))
+        return
+    _print_summary(index)
+    _print_unsigned(index)
+
+
+@command.command()
+@click.argument("models", nargs=-1, metavar="[MODEL…]")
+@click.option("--runtime", "-r", default="onnxruntime", show_default=True, help="A runtime that runs ONNX.")
+@_store
+def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
+    """Estimate the latency of MODEL… (patterns; default: all structures in the store) from their operators.
+
+    Every kind of operator is timed once and kept. Queries use the estimates where nothing was measured, mark them,
+    and correct them by the models that were measured as a whole in the same runtime.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.tables import Column, print_table
+    from zoolens.cli.text import figure
+    from zoolens.index.estimates import COVERED, estimate_operators
+    from zoolens.store.store import open_store
+
+    with Bars() as bars, open_store(store) as opened:
+        found = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
+    columns = [Column("model", keep=3), Column("sum", right=True, keep=2), Column("critical path", right=True)]
+    usable = [one for one in found if one.raw.covered >= COVERED]
+    rows = [[one.ref, figure(one.raw.seconds, "s"), figure(one.raw.critical_path, "s")] for one in usable]
+    print_table(columns, rows)
+    if len(usable) < len(found):
+        click.echo(f"{len(found) - len(usable):,} models have operators that could not be timed: no estimate.")
+
+
+@command.command()
+@_data
+@_task
+@_store
+def rebuild(data: str | None, task: str, store: str | None) -> None:
+    """Delete the index file and make it anew from the store."""
+    from zoolens.cli.bars import Bars
+    from zoolens.index.maintaining import rebuild as make_anew
+    from zoolens.store.store import open_store
+
+    with Bars() as bars, open_store(store) as opened:
+        index = make_anew(opened, data=data, task=task, progress=bars)
+    _print_summary(index)
+
+
+@command.command()
+@_data
+@_task
+@_store
+def verify(data: str | None, task: str, store: str | None) -> None:
+    """Hold every signature of the index against the store; exit 1 where one differs."""
+    from zoolens.index.maintaining import verify as hold_against
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        found = hold_against(opened, data=data, task=task)
+    if found.differing:
+        raise ZoolensError(
+            f"{len(found.differing):,} of {found.signatures:,} signatures differ from the store: "
+            f"{', '.join(found.differing[:5])}.",
+            hint="Make the index anew with `zoolens index rebuild`.",
+        )
+    click.echo(f"All {found.signatures:,} signatures in {found.path} are those of the store.")
+
+
+def _as_data(index: Index) -> dict[str, Any]:
+    semantic = index.semantic
+    return {
+        "rows": len(index),
+        "models": len({row.model for row in index.rows}),
+        "signatures": sum(row.signature for row in index.rows),
+        "probes": semantic.probes if semantic else 0,
+        "dataset": {"name": index.dataset.name, "fingerprint": index.dataset.fingerprint},
+        "metrics": list(index.columns.names),
+        "file": str(semantic.path) if semantic else None,
+        "file_bytes": semantic.file_bytes if semantic else 0,
+        "memory_bytes": index.nbytes,
+        "memory_budget_bytes": index.memory,
+        "sketched": bool(semantic and semantic.sketched),
+        "unsigned": [{"ref": row.ref, "runtime": row.runtime} for row in index.rows if not row.signature],
+        "notes": list(index.notes),
+    }
+
+
+def _print_summary(index: Index) -> None:
+    from zoolens.cli.text import figure
+
+    about = _as_data(index)
+    click.echo(
+        f"{about['models']:,} models in {about['rows']:,} rows, {about['signatures']:,} of them with a signature "
+        f"over {about['probes']:,} inputs of {index.dataset.name}."
+    )
+    if about["file"]:
+        how = "sketches only, signatures in the file" if about["sketched"] else "whole signatures"
+        click.echo(f"File: {about['file']} ({figure(about['file_bytes'], 'B')}).")
+        click.echo(f"Memory: {figure(index.nbytes, 'B')} of {figure(index.memory, 'B')} ({how}).")
+    for note in index.notes:
+        click.echo(f"Note: {note}")
+
+
+def _print_unsigned(index: Index) -> None:
+    from collections import Counter
+
+    from zoolens.cli.tables import Column, print_table
+
+    unsigned = [row for row in index.rows if not row.signature]
+    if not unsigned:
+        return
+    click.echo(f"\nWithout a signature over these probes ({len(unsigned):,}):")
+    known = Counter((row.ref, row.runtime or "never run") for row in unsigned)
+    print_table([Column("model", keep=2), Column("runtime", keep=1)], [list(one) for one in list(known)[:20]])
+    if len(known) > 20:
+        click.echo(f"… and {len(known) - 20:,} more; --json lists them all.")

@@ -1,0 +1,219 @@
+"""`zoolens query "SELECT …"`: the models that fit, or the nearest misses and exit 1."""
+
+from __future__ import annotations
+
+import sys
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zoolens.index.rows import Figure
+    from zoolens.queries.answers import Answer
+    from zoolens.queries.matches import Match
+    from zoolens.queries.syntax import Query
+
+
+class NothingFits(ZoolensError):
+    """No model satisfies the query."""
+
+
+@click.command()
+@click.argument("text", metavar="[QUERY]", required=False)
+@click.option("--file", "file", type=click.File("r", encoding="utf-8"), help="Read the query from a file; - is stdin.")
+@click.option("--ref", help="The reference: CORR.")
+@click.option("--within", metavar="SHARE", help="Least agreement with the reference, such as 95%.")
+@click.option("--on", "bounds", multiple=True, metavar="BOUND", help="A bound, such as 'memory <= 20%'. Repeatable.")
+@click.option("--where", metavar="CONDITION", help="Such as \"zoo = 'torchvision'\".")
+@click.option("--order-by", metavar="EXPRESSION", help="Such as 'latency_p95'.")
+@click.option("--limit", type=click.IntRange(1), help="How many models at most.  [default: 10]")
+@click.option("--task", help="Take the task's most accurate model as the reference.")
+@click.option("--exec", "settings", multiple=True, metavar="KEY=VALUE", help="Such as runtime=onnxruntime. Repeatable.")
+@click.option("--confidence", metavar="SHARE", help="Ask for --within with this confidence, such as 95%.")
+@click.option("--data", metavar="NAME", help="Probe dataset.  [default: the one with most models]")
+@click.option("--bound", metavar="off|NAME", help="No lower bounds, or those from another dataset.")
+@click.option("--segments", is_flag=True, help="Synthesised twins are candidates too.")
+@click.option("--nearest", is_flag=True, help="Where nothing fits, answer with the nearest misses.")
+@click.option("--explain", is_flag=True, help="Print the plan.")
+@click.option("--analyze", is_flag=True, help="Print the plan, what it took, and why near misses were rejected.")
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the models as CSV.")
+def command(text: str | None, **options: Any) -> None:
+    """Find the models most interchangeable with another within a budget.
+
+    QUERY is in the language of docs/query-language.md, or - to read it from stdin; options say the same, and add to it:
+
+    \b
+    zoolens query "SELECT MODELS CORR resnet50 WITHIN 95% ON memory <= 20%"
+    zoolens query --ref resnet50 --within 95% --on "memory <= 20%"
+
+    Exits with 1 where nothing fits, and prints the nearest misses.
+    """
+    from zoolens.queries.asking import query
+
+    answer = query(
+        _asked(_text(text, options["file"]), options["bounds"]),
+        ref=options["ref"],
+        within=options["within"],
+        task=options["task"],
+        where=options["where"],
+        order_by=options["order_by"],
+        limit=options["limit"],
+        confidence=options["confidence"],
+        exec=_settings(options["settings"]),
+        data=options["data"],
+        bound=options["bound"],
+        segments=options["segments"],
+        nearest=options["nearest"],
+        explain="analyze" if options["analyze"] else "plan" if options["explain"] else "",
+        store=options["store"],
+    )
+    if options["as_json"]:
+        _print_json(answer)
+    elif options["as_csv"]:
+        _print_csv(answer)
+    elif answer.plan.query.explain:
+        click.echo(answer.explanation)
+        return
+    else:
+        print_answer(answer)
+    if not answer:
+        raise NothingFits("No model fits.", hint=_advice(answer))
+
+
+def _text(text: str | None, file: IO[str] | None) -> str | None:
+    if text is not None and file is not None:
+        raise click.UsageError("The query is given twice: as an argument and by --file.")
+    source = sys.stdin if text == "-" else file
+    return text if source is None else source.read()
+
+
+def _asked(text: str | None, bounds: tuple[str, ...]) -> str | Query | None:
+    """Text alone stays text, so that errors can point into it."""
+    from dataclasses import replace
+
+    from zoolens.queries.parsing import parse
+    from zoolens.queries.syntax import Query
+
+    if not bounds:
+        return text
+    added = tuple(bound for one in bounds for bound in parse(f"ON {one}").on)
+    asked = Query() if text is None else parse(text)
+    return replace(asked, on=asked.on + added)
+
+
+def _settings(settings: tuple[str, ...]) -> dict[str, str] | None:
+    found = {}
+    for one in settings:
+        key, equals, value = one.partition("=")
+        if not (key.strip() and equals and value.strip()):
+            raise click.UsageError(f"--exec takes KEY=VALUE, not {one!r}.")
+        found[key.strip()] = value.strip()
+    return found or None
+
+
+def _advice(answer: Answer) -> str:
+    if answer.misses:
+        return "The nearest misses are above; --nearest (ELSE NEAREST) takes them as the answer."
+    return f"The index on {answer.dataset} has no other candidate: evaluate more models with `zoolens eval`."
+
+
+def _print_json(answer: Answer) -> None:
+    import json
+
+    click.echo(json.dumps(answer.as_data(), indent=2, ensure_ascii=False, default=str))
+
+
+def _print_csv(answer: Answer) -> None:
+    import csv
+
+    records = [match.record() for match in answer.matches]
+    names = list(dict.fromkeys(name for record in records for name in record))
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    if records:
+        writer.writeheader()
+        writer.writerows(records)
+
+
+# --- the table
+
+
+def print_answer(answer: Answer) -> None:
+    console = make_console()
+    matches = answer.matches or answer.misses
+    shown = [*([answer.reference] if answer.reference else []), *matches]
+    if shown:
+        print_table(*_table(answer, shown))
+    for line in _notes(answer):
+        console.print(plain(line), soft_wrap=True)
+
+
+def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[str]]]:
+    metrics = list(dict.fromkeys(name for match in shown for name in match.figures))
+    compared = answer.reference is not None
+    columns = [Column("model", keep=10), Column("runtime", keep=9)]
+    columns += [Column("equal answers", right=True, keep=8)] if compared else []
+    columns += [Column(name, right=True, keep=6) for name in metrics]
+    columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]
+    rows = []
+    for match in shown:
+        cells = [match.ref.partition("@")[0], match.runtime or "–"]
+        cells += [_equivalence(answer, match)] if compared else []
+        cells += [_figure(match, name) for name in metrics]
+        cells += [] if answer.exact else ["; ".join(one.sentence for one in match.rejections)]
+        rows.append(cells)
+    return columns, rows
+
+
+def _equivalence(answer: Answer, match: Match) -> str:
+    from zoolens.cli.text import figure
+
+    if match is answer.reference:
+        return "reference"
+    lower = "" if match.equivalence_lower is None else f" [≥ {figure(match.equivalence_lower, 'fraction')}]"
+    return figure(match.equivalence, "fraction") + lower
+
+
+def _figure(match: Match, name: str) -> str:
+    from zoolens.cli.text import count, figure
+
+    found = match.figures.get(name)
+    if found is None:
+        return "–"
+    many = found.unit == "" and abs(found.value) >= 1000
+    text = count(found.value) if many else figure(found.value, found.unit)
+    ratio = f" ×{match.ratios[name]:.2f}" if match.ratios.get(name, 1.0) != 1.0 else ""
+    return f"{text}{ratio}{_mark(found)}"
+
+
+def _mark(figure: Figure) -> str:
+    """Nothing beside what was measured; a word beside claims and estimates."""
+    from zoolens.store.records import Provenance
+
+    if figure.provenance is Provenance.MEASURED:
+        return ""
+    error = f" ±{100 * figure.error:.0f} %" if figure.error is not None else ""
+    return f" ({figure.provenance}{error})"
+
+
+def _notes(answer: Answer) -> Iterator[str]:
+    if answer.exact and answer.fitting > len(answer.matches):
+        yield f"{len(answer.matches):,} of {answer.fitting:,} models that fit."
+    if not answer.exact and answer.matches:
+        yield "Nothing fits; these come nearest."
+    if answer.reference is not None:
+        yield f"Answers are compared on {answer.n:,} inputs of {answer.dataset}."
+    guarantee = answer.guarantee
+    if guarantee is not None and guarantee.agreement is not None:
+        number = guarantee.comparisons
+        together = f" for all {number:,} comparisons together" if number > 1 else ""
+        yield (
+            f"The lower bounds in brackets hold with {100 * guarantee.confidence:g} % confidence{together}, for inputs "
+            f"drawn like the {guarantee.agreement.n:,} of {guarantee.agreement.dataset}."
+        )

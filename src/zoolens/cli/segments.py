@@ -1,0 +1,202 @@
+"""`zoolens segments A B`: the parts that two networks share, and twins made by exchanging them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.twins.making import Twin
+    from zoolens.graph.model import Graph
+    from zoolens.graph.segments import Common
+
+SHOWN = 20  # segments, unless --all
+
+
+def _share(_: click.Context, __: click.Parameter, value: str) -> float:
+    """1 % and 0.01 are the same share."""
+    try:
+        found = float(value.strip().rstrip("%")) / (100 if "%" in value else 1)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a share such as 1% or 0.01") from error
+    if not 0 <= found < 1:
+        raise click.BadParameter(f"{value} is not between 0% and 100%")
+    return found
+
+
+@click.command("segments")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option(
+    "--least", type=click.IntRange(1), default=2, show_default=True, help="Nodes of the shortest segment listed."
+)
+@click.option("--all", "show_all", is_flag=True, help="List every segment.")
+@click.option("--splice", is_flag=True, help="Put B's segments into A, run the twin on --data, and measure it.")
+@click.option("--data", "-d", default=None, help="Dataset to measure twins on: 'demo', a path, or kind:path?key=value.")
+@click.option(
+    "--within", default="1%", callback=_share, show_default=True, help="Share of inputs a twin may answer differently."
+)
+@click.option("--runtime", "-r", default=None, help="Runtime to measure A and its twins in.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for twins; default: your data folder.",
+)
+@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
+    """List the segments that networks A and B have in common: parts with one value going in and one coming out.
+
+    With --splice, B's segments stand in for A's: the twin is exported as ONNX, run on the data, and its answers are
+    held against A's. Segments are dropped until it answers alike within --within. Exits with 1 if no twin does.
+    """
+    if not chosen["splice"]:
+        _list(a, b, chosen)
+        return
+    if chosen["data"] is None:
+        raise ZoolensError("Twins are measured on data, and none is named.", hint="Add --data, such as --data demo.")
+    twins = _twins(a, b, chosen)
+    if chosen["as_json"]:
+        from zoolens.equivalence.twins.making import as_data
+
+        click.echo(json.dumps([as_data(twin) for twin in twins], indent=2, ensure_ascii=False))
+    else:
+        _print_twins(twins)
+    ctx.exit(0 if any(twin.within for twin in twins) else 1)
+
+
+# --- segments
+
+
+def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
+    from zoolens.graph.matching import common_segments
+
+    graphs = _graphs(a, b, chosen["store"])
+    commons = common_segments(*graphs, least=chosen["least"])
+    rows = [_figures(number, one, *graphs) for number, one in enumerate(commons, 1)]
+    if chosen["as_json"]:
+        click.echo(json.dumps({"a": a, "b": b, "segments": rows}, indent=2, ensure_ascii=False))
+        return
+    if not rows:
+        raise ZoolensError(f"{a} and {b} have no segment of {chosen['least']} nodes in common.")
+    _print_segments(rows if chosen["show_all"] else rows[:SHOWN], len(rows))
+
+
+def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
+    """With weights where both have them, and norms folded into layers: only then can weights be compared."""
+    from zoolens.errors import ModelError
+    from zoolens.graph.structure import graph_of
+    from zoolens.graph.weighted import folded, weighted_graph
+
+    try:
+        return folded(weighted_graph(a)), folded(weighted_graph(b))
+    except ModelError:
+        return graph_of(a, store=store), graph_of(b, store=store)
+
+
+def _figures(number: int, common: Common, a: Graph, b: Graph) -> dict[str, Any]:
+    from zoolens.graph.cost import cost
+
+    layers, total = {layer.name: layer for layer in cost(a).layers}, cost(a).macs
+    macs = sum(layers[name].macs for name in common.a.nodes)
+    return {
+        "number": number,
+        "kind": common.kind,
+        "distance": common.distance,
+        "nodes": len(common.a),
+        "donor_nodes": len(common.b),
+        "a": [common.a.entry, common.a.exit],
+        "b": [common.b.entry, common.b.exit],
+        "parameters": sum(layers[name].parameters for name in common.a.nodes),
+        "macs": macs,
+        "macs_share": macs / total if total else 0.0,
+    }
+
+
+def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
+    from zoolens.cli.text import count
+
+    columns = [
+        Column("#", right=True, keep=5), Column("kind", keep=9), Column("distance", right=True, keep=6),
+        Column("nodes", right=True, keep=8), Column("parameters", right=True, keep=4),
+        Column("MACs of A", right=True, keep=7), Column("in A", keep=3), Column("in B", keep=2),
+    ]  # fmt: skip
+    cells = [
+        (
+            str(row["number"]),
+            row["kind"],
+            _distance(row["distance"]),
+            _both(row["nodes"], row["donor_nodes"]),
+            count(row["parameters"]),
+            f"{100 * row['macs_share']:.1f} %",
+            " → ".join(row["a"]),
+            " → ".join(row["b"]),
+        )
+        for row in rows
+    ]
+    print_table(columns, cells)
+    if total > len(rows):
+        make_console().print(f"[dim]… and {total - len(rows):,} more; see all with --all.[/]")
+
+
+def _distance(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2g}"
+
+
+def _both(ours: int, theirs: int) -> str:
+    return str(ours) if ours == theirs else f"{ours} | {theirs}"
+
+
+# --- twins
+
+
+def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
+    from zoolens.cli.bars import Bars
+    from zoolens.equivalence.twins.making import make_twins
+
+    with Bars() as bars:
+        return make_twins(
+            a, b, data=chosen["data"], epsilon=chosen["within"], runtime=chosen["runtime"], store=chosen["store"],
+            folder=chosen["output"], progress=bars,
+        )  # fmt: skip
+
+
+def _print_twins(twins: Sequence[Twin]) -> None:
+    console = make_console()
+    first = twins[0]
+    console.print(f"[bold]{plain(first.reference)}[/] with parts of [bold]{plain(first.donor)}[/]")
+    console.print(f"  {first.on.n:,} inputs of {plain(first.on.dataset)}, {first.on.b.stack.runtime}\n")
+    columns = [
+        Column("pieces", right=True, keep=9), Column("dropped", right=True, keep=4),
+        Column("MACs of A replaced", right=True, keep=3),
+        Column("agreement (measured)", right=True, keep=8), Column("at least, 95 %", right=True, keep=6),
+        Column("top-1, twin − A", right=True, keep=7), Column("", keep=5),
+    ]  # fmt: skip
+    print_table(columns, [_twin_cells(twin) for twin in twins])
+    last = twins[-1]
+    if last.within:
+        console.print(f"\nWithin {100 * last.epsilon:g} %: {plain(last.manifest)}")
+    else:
+        console.print(f"\nNo twin answers like its reference within {100 * last.epsilon:g} %.")
+
+
+def _twin_cells(twin: Twin) -> tuple[str, ...]:
+    bounds, change = twin.on.bounds, twin.accuracy_difference
+    return (
+        str(len(twin.pieces)),
+        str(twin.dropped),
+        f"{100 * twin.replaced:.1f} %",
+        f"{100 * twin.agreement:.2f} %",
+        "–" if bounds is None else f"{100 * bounds.agreement:.2f} %",
+        "–" if change is None else f"{100 * change:+.2f} pt",
+        "within" if twin.within else "dropped a piece and tried again" if len(twin.pieces) > 1 else "",
+    )

@@ -1,0 +1,175 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.query import NothingFits, command
+from zoolens.equivalence.sequences import paired_upper
+from zoolens.errors import ZoolensError
+from zoolens.measure.predictions import KIND, best_classes, bit_digest
+from zoolens.queries.asking import query
+from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Provenance, StackRecord, fingerprint
+from zoolens.store.store import open_store
+
+CLASSES = 4
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path, monkeypatch):
+    """A store with three models on 300 inputs of "shapes", and on 100 of "drawings"."""
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    path = tmp_path / "store.sqlite"
+    monkeypatch.setenv("ZOOLENS_STORE", str(path))
+    with open_store(path) as store:
+        for data, n in (("shapes", 300), ("drawings", 100)):
+            for name, wrong, memory in (("big", 0, 100e6), ("half", 12, 50e6), ("tiny[1]", 90, 5e6)):
+                measure(store, data, n, name, wrong, memory)
+    return path
+
+
+def answers_of(n, wrong):
+    truth = np.arange(n) % CLASSES
+    answers = truth.copy()
+    answers[:wrong] = (truth[:wrong] + 1) % CLASSES
+    return truth, answers
+
+
+def table_of(truth, probabilities):
+    top = best_classes(probabilities, CLASSES)
+    lists = {"top": top, "score": np.take_along_axis(probabilities, top, axis=1)}
+    kinds = {"top": pa.int32(), "score": pa.float32()}
+    return pa.table({
+        "index": np.arange(len(truth)),
+        "input": [str(i) for i in range(len(truth))],
+        "label": truth.astype(np.int32),
+        **{name: pa.array(rows.tolist(), pa.list_(kinds[name])) for name, rows in lists.items()},
+        "label_score": probabilities[np.arange(len(truth)), truth],
+        "sum_squares": (probabilities**2).sum(axis=1),
+        "digest": bit_digest(probabilities),
+    })  # fmt: skip
+
+
+def measure(store, data, n, name, wrong, memory):
+    truth, answers = answers_of(n, wrong)
+    probabilities = np.full((n, CLASSES), 0.1, np.float32)
+    probabilities[np.arange(n), answers] = 0.7
+    manifest = {"name": name, "inputs": [{"shape": [None, 2]}], "outputs": [{"task": "classification"}]}
+    run = store.begin_run(
+        ModelRecord(fingerprint(name), f"toys:{name}@1.0.0", "onnx", manifest),
+        DatasetRecord(fingerprint(data), data, n),
+        StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
+    )
+    store.add_part(run.id, KIND, 0, table_of(truth, probabilities))
+    store.finish_stage(run.id, "predictions")
+    figures = [
+        Observation("top1", float((answers == truth).mean()), unit="fraction"),
+        Observation("peak_memory", memory, scope="process", unit="B"),
+        Observation("latency_p50", 0.002, scope="batch=1", unit="s", provenance=Provenance.ESTIMATED),
+    ]
+    store.finish_stage(run.id, "measured", figures)
+
+
+def invoke(*arguments, **how):
+    result = CliRunner().invoke(command, arguments, **how)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout
+
+
+def test_the_table(path):
+    told = invoke("SELECT MODELS CORR big WITHIN 90% ON memory <= 60% AND latency < 10 ms")
+    header, reference, best, *notes = told.splitlines()
+    assert header.split() == ["model", "runtime", "equal", "answers", "memory", "latency", "accuracy"]
+    assert reference.split()[:3] == ["toys:big", "fake", "reference"]
+    for text in ("toys:half", "96.0 %", "[≥ ", "50 MB ×0.50", "2 ms (estimated)", "96.0 %"):
+        assert text in best
+    assert "300 inputs of shapes" in notes[0]
+    assert "95 % confidence" in notes[1]
+
+
+def test_options_say_the_same(path):
+    text = invoke("SELECT MODELS CORR big WITHIN 50% ON memory <= 60% LIMIT 1")
+    options = ("--ref", "big", "--within", "50%", "--on", "memory <= 60%", "--limit", "1")
+    assert invoke(*options) == text
+    assert invoke("CORR big LIMIT 1", "--within", "50%", "--on", "memory <= 60%") == text
+    assert invoke("-", input="CORR big WITHIN 50%\nON memory <= 60% LIMIT 1") == text
+    assert "toys:tiny[1]" in invoke(*options, "--order-by", "memory")
+    assert "toys:half" in invoke("--ref", "big", "--exec", "runtime=fake", "--where", "name = half")
+
+
+def test_a_query_in_a_file(path, tmp_path):
+    file = tmp_path / "question.txt"
+    file.write_text("CORR big LIMIT 1")
+    assert "toys:half" in invoke("--file", str(file))
+
+
+def test_nothing_fits(path):
+    result = CliRunner().invoke(command, ["CORR big WITHIN 90% ON memory <= 10 MB"])
+    assert isinstance(result.exception, NothingFits)
+    assert result.exception.exit_code == 1
+    assert "equivalence is 70 %, 20 points below 90 %" in result.stdout
+    assert "memory is 50 MB, 400 % above 10 MB" in result.stdout
+    assert "these come nearest" in invoke("CORR big WITHIN 90% ON memory <= 10 MB ELSE NEAREST")
+
+
+def test_json_and_csv(path):
+    data = json.loads(invoke("CORR big ON memory <= 60%", "--json"))
+    assert [one["model"] for one in data["matches"]] == ["toys:half@1.0.0", "toys:tiny[1]@1.0.0"]
+    assert data["matches"][0]["figures"]["memory"]["ratio"] == 0.5
+    records = list(csv.DictReader(io.StringIO(invoke("CORR big ON memory <= 60%", "--csv"))))
+    assert [record["model"] for record in records] == ["toys:half@1.0.0", "toys:tiny[1]@1.0.0"]
+
+
+def test_explain(path):
+    assert "search:" in invoke("CORR big", "--explain")
+    assert "near misses" in invoke("CORR big", "--analyze")
+    assert "reference: toys:big@1.0.0 in fake" in invoke("EXPLAIN CORR big")
+
+
+def test_errors_point_into_the_text(path):
+    with pytest.raises(ZoolensError, match=r"CORR bih(.|\n)*\^\^\^"):
+        invoke("CORR bih")
+
+
+def test_mistaken_options(path):
+    assert "KEY=VALUE" in CliRunner().invoke(command, ["--ref", "big", "--exec", "runtime"]).stderr
+
+
+# --- what takes the store: whole signatures, and other data
+
+
+def test_bounds_on_the_loss_of_accuracy(path):
+    answer = query("CORR big ON accuracy_drop_upper <= 20%", store=path)
+    truth, answers = answers_of(300, 12)
+    alpha = 0.05 / 2  # two candidates, one kind of bound
+    upper = paired_upper(1.0 - (answers == truth), alpha)
+    assert [match.ref for match in answer.matches] == ["toys:half@1.0.0"]
+    assert answer.best["accuracy_drop_upper"] == pytest.approx(upper)
+    assert 0.04 < upper < 0.2
+
+
+def test_distance_of_classifiers_is_the_most_it_can_be(path):
+    answer = query("CORR big ORDER BY l2", store=path)
+    half, tiny = (match["l2"] for match in answer.matches)
+    assert 0 < half < tiny
+    assert half == pytest.approx(0.04 * 0.6 * 2**0.5, rel=1e-4)  # all four classes are kept: nothing is unknown
+
+
+def test_bound_from_other_data(path):
+    answer = query("CORR big WITHIN 80% DATA shapes CONFIDENCE 95% BOUND drawings", store=path)
+    assert not answer  # of 100 drawings, half answers 12 otherwise: that does not show 80 %
+    assert answer.misses[0].rejections[0].predicate.startswith("equivalence on drawings >= ")
+    assert query("CORR big WITHIN 70% DATA shapes CONFIDENCE 95% BOUND drawings", store=path).best.equivalence == 0.96
+
+
+def test_the_reference_chooses_the_data_where_none_is_named(path):
+    with open_store(path) as store:
+        measure(store, "letters", 50, "writer", 3, 1e6)
+        measure(store, "letters", 50, "reader", 5, 1e6)
+    answer = query("CORR writer", store=path)
+    assert answer.dataset == "letters"
+    assert answer.best.ref == "toys:reader@1.0.0"

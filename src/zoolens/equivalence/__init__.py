@@ -1,0 +1,1 @@
+"""How interchangeable two models are, on which inputs, and how surely."""

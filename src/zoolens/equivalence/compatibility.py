@@ -1,0 +1,279 @@
+"""Whether two runs can be compared at all: what goes in, what comes out, and which class is which.
+
+How a model wants its inputs (size, layout, colours, normalisation) is its own affair: its manifest sees to that, and
+differences are notes. Another modality, task or set of classes is a reason to refuse.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from zoolens.errors import ManifestError
+from zoolens.manifests.schema import Input, Manifest, Output
+from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.preprocess.outputs import labels_of
+from zoolens.store.records import Run
+
+Translation = NDArray[np.int32]  # class of a run -> class of the other side's, or of the data's, order
+NAMES_SHOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Head:
+    """One output as a run has it. `names`: what its classes are called, in the order of its answers, where the
+    manifest says so."""
+
+    task: str
+    width: int | None = None
+    names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a run takes and gives. `data_names`: the dataset's classes. `unread`: what could not be found out."""
+
+    run: Run
+    inputs: tuple[Input, ...]
+    heads: tuple[Head, ...]
+    data_names: tuple[str, ...] | None
+    unread: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> Head:
+        return self.heads[0]
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """`reasons`: why the two cannot be compared; none: they can. `translation_a` and `translation_b` bring the classes
+    of each side into one order; None: they are in it already. `outputs`: how many outputs both have alike."""
+
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    translation_a: Translation | None = None
+    translation_b: Translation | None = None
+    outputs: int = 1
+
+    def __bool__(self) -> bool:
+        return not self.reasons
+
+
+def compatible(a: Run, b: Run) -> Compatibility:
+    return compare_interfaces(interface_of(a), interface_of(b))
+
+
+# --- what one run takes and gives
+
+
+def interface_of(run: Run) -> Interface:
+    manifest, unread = _manifest(run)
+    classes = run.dataset.details.get("classes")
+    data_names = tuple(map(str, classes)) if classes else None
+    inputs = manifest.inputs if manifest else ()
+    declared = manifest.outputs if manifest else ()
+    measured: Sequence[Any] = run.resolved.get("outputs") or [{}] * max(1, len(declared))
+    heads = []
+    for number, about in enumerate(measured):
+        output = declared[number] if number < len(declared) else None
+        names, problem = _names(output, run)
+        unread += problem
+        heads.append(_head(about, output, names, data_names))
+    return Interface(run, inputs, tuple(heads), data_names, unread)
+
+
+def _manifest(run: Run) -> tuple[Manifest | None, tuple[str, ...]]:
+    for found in (run.origin.get("manifest"), run.model.manifest):
+        try:
+            return Manifest.model_validate(found), ()
+        except ValidationError:
+            continue
+    return None, (f"{run.ref} has no readable manifest: its inputs are not compared.",)
+
+
+def _names(output: Output | None, run: Run) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Class names in the order of the stored answers. A label_map has brought those into the data's order."""
+    if output is None or output.label_map:
+        return None, ()
+    folder = run.origin.get("folder")
+    try:
+        return labels_of(output, Path(folder) if folder else None), ()
+    except ManifestError as error:
+        return None, (f"{run.ref}: {error.message}",)
+
+
+def _head(about: Any, output: Output | None, names: tuple[str, ...] | None, data: tuple[str, ...] | None) -> Head:
+    task = str(about.get("task") or (output.task if output else CLASSIFICATION))
+    width = about.get("width")
+    if width is None and names is not None:
+        width = len(names)
+    if width is None and output is not None and output.label_map and data is not None:
+        width = max(len(data), 1 + max(output.label_map.values()))
+    return Head(task, None if width is None else int(width), names)
+
+
+# --- two runs
+
+
+def compare_interfaces(a: Interface, b: Interface) -> Compatibility:
+    reasons = [*_input_reasons(a, b), *_output_reasons(a, b)]
+    notes = [*a.unread, *b.unread, *_input_notes(a, b), *_output_notes(a, b)]
+    if reasons:
+        return Compatibility(tuple(reasons), tuple(notes))
+    if a.main.task != CLASSIFICATION:
+        return Compatibility(notes=tuple(notes), outputs=_outputs_alike(a, b))
+    order = _class_order(a, b)
+    return Compatibility(
+        order.reasons, (*notes, *order.notes), order.translation_a, order.translation_b, _outputs_alike(a, b)
+    )
+
+
+def _input_reasons(a: Interface, b: Interface) -> Iterator[str]:
+    if a.run.dataset.fingerprint != b.run.dataset.fingerprint:
+        yield (
+            f"A was run on {a.run.dataset.name} ({a.run.dataset.size:,} inputs) and B on {b.run.dataset.name} "
+            f"({b.run.dataset.size:,} inputs)"
+        )
+    if a.inputs and b.inputs:
+        if len(a.inputs) != len(b.inputs):
+            yield f"A takes {len(a.inputs)} inputs and B {len(b.inputs)}"
+        elif a.inputs[0].modality != b.inputs[0].modality:
+            yield f"A takes an {a.inputs[0].modality} and B an {b.inputs[0].modality}"
+
+
+def _output_reasons(a: Interface, b: Interface) -> Iterator[str]:
+    if a.main.task != b.main.task:
+        yield f"A does {a.main.task} and B does {b.main.task}"
+    elif a.main.width is not None and b.main.width is not None and a.main.width != b.main.width:
+        what = "classes" if a.main.task == CLASSIFICATION else "numbers an answer"
+        yield f"A has {a.main.width:,} {what} and B has {b.main.width:,}"
+
+
+def _input_notes(a: Interface, b: Interface) -> Iterator[str]:
+    if not (a.inputs and b.inputs):
+        return
+    ours, theirs = a.inputs[0], b.inputs[0]
+    if _sample(ours) != _sample(theirs):
+        yield f"input shape: A {_shape(ours)}, B {_shape(theirs)}"
+    for what, one, two in (
+        ("input layout", ours.layout, theirs.layout),
+        ("input type", ours.dtype, theirs.dtype),
+        ("colour order", ours.color, theirs.color),
+        ("image decoder", ours.decoder, theirs.decoder),
+    ):
+        if one != two:
+            yield f"{what}: A {one}, B {two}"
+    if ours.preprocess != theirs.preprocess:
+        yield f"preprocessing: A {_steps(ours)}; B {_steps(theirs)}"
+
+
+def _output_notes(a: Interface, b: Interface) -> Iterator[str]:
+    alike, most = _outputs_alike(a, b), max(len(a.heads), len(b.heads))
+    if alike < most and a.main.task == b.main.task:
+        which = "first output is" if alike == 1 else f"first {alike} outputs are"
+        yield f"A has {len(a.heads)} outputs and B {len(b.heads)}: only the {which} compared"
+
+
+def _outputs_alike(a: Interface, b: Interface) -> int:
+    """How many outputs, from the first on, do the same thing at the same width.
+
+    Classes are brought into one order for the main output only: further ones must have them in the same.
+    """
+    alike = 1
+    for one, two in zip(a.heads[1:], b.heads[1:], strict=False):
+        same_classes = one.names is None or two.names is None or [*map(_plain, one.names)] == [*map(_plain, two.names)]
+        if one.task != two.task or (one.width and two.width and one.width != two.width) or not same_classes:
+            break
+        alike += 1
+    return alike
+
+
+def _sample(one: Input) -> tuple[int | None, ...]:
+    """The shape without its batch axis, channels last: layouts have a note of their own."""
+    shape = one.shape[1:]
+    return (*shape[1:], shape[0]) if one.layout == "NCHW" and len(shape) == 3 else shape
+
+
+def _shape(one: Input) -> str:
+    return "×".join("?" if extent is None else str(extent) for extent in one.shape[1:])
+
+
+def _steps(one: Input) -> str:
+    def written(step: Any) -> str:
+        given = step.model_dump(exclude_defaults=True, exclude={"op"})
+        return f"{step.op}({', '.join(f'{name}={_value(value)}' for name, value in given.items())})"
+
+    return ", ".join(map(written, one.preprocess)) or "none"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "/".join(map(_value, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# --- which class is which
+
+
+def _class_order(a: Interface, b: Interface) -> Compatibility:
+    """Both sides' classes by name, into the data's order where the names are the data's, else into A's."""
+    ours, theirs = a.main.names, b.main.names
+    if ours is not None and theirs is not None and (problem := _mismatch(ours, theirs)):
+        return Compatibility((problem,))
+    known = ours or theirs
+    if known is None:
+        return Compatibility(notes=("A and B name no classes: theirs are taken in the data's order",))
+    by_data = a.data_names is not None and _mismatch(known, a.data_names) is None
+    target, whose = (a.data_names, "the data") if by_data else (known, "A")
+    notes: list[str] = []
+    translations: list[Translation | None] = []
+    for side, names in (("A", ours), ("B", theirs)):
+        translations.append(_translation(names, target or ()) if names is not None else None)
+        if names is None:
+            notes.append(f"{side} names no classes: its own are taken in the data's order")
+        elif translations[-1] is not None:
+            notes.append(f"{side}'s classes are in another order than {whose}'s: matched by name")
+    return Compatibility(notes=tuple(notes), translation_a=translations[0], translation_b=translations[1])
+
+
+def _mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """Why two lists of names are not the same classes; None: they are, perhaps in another order."""
+    one, two = Counter(map(_plain, ours)), Counter(map(_plain, theirs))
+    if [*map(_plain, ours)] == [*map(_plain, theirs)]:
+        return None
+    only_a = [name for name in ours if _plain(name) not in two]
+    only_b = [name for name in theirs if _plain(name) not in one]
+    if only_a or only_b:
+        return (
+            f"they name different classes: only A has {_some(only_a)}, only B has {_some(only_b)} "
+            "(a label_map in the manifest would translate)"
+        )
+    twice = [name for name in one if max(one[name], two[name]) > 1]
+    if twice:
+        return f"the name {_some(twice)} stands for several classes, so that they cannot be matched by name"
+    return None
+
+
+def _translation(source: Sequence[str], target: Sequence[str]) -> Translation | None:
+    """Place of each source name among the target's; None: the same order."""
+    places = {_plain(name): place for place, name in enumerate(target)}
+    found = np.array([places[_plain(name)] for name in source], np.int32)
+    return None if [*map(_plain, source)] == [*map(_plain, target)] else found
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.casefold().replace("_", " ").split())
+
+
+def _some(names: Sequence[str]) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more

@@ -1,0 +1,261 @@
+"""How interchangeable two models are.
+
+report = zoolens.equiv("demo:lenet-torch", "demo:lenet-wide")
+report.agreement, report.guaranteed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+
+from zoolens.equivalence.behaviour import TOLERANCE, Accuracy, Behaviour, behaviour, worst
+from zoolens.equivalence.bounds import binomial_lower, binomial_upper
+from zoolens.equivalence.compatibility import Compatibility, compatible
+from zoolens.equivalence.finding import measured_pairs
+from zoolens.equivalence.groups import WorstGroup, worst_group
+from zoolens.equivalence.sequences import paired_interval
+from zoolens.equivalence.signatures import signature_of
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.measure.intervals import CONFIDENCE, Interval
+from zoolens.measure.progress import Progress
+from zoolens.store.records import Run
+from zoolens.store.store import Store, borrowed_store
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.arora import AroraBound
+
+Bound = Literal["paired", "off", "arora"]
+BOUNDS: Final = get_args(Bound)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Each holds by itself with `confidence`, for the distribution that the inputs of this dataset were drawn from."""
+
+    confidence: float
+    agreement: float  # at least; Clopper–Pearson, of the output on which the two agree least
+    accuracy_a: Interval | None = None  # Clopper–Pearson
+    accuracy_b: Interval | None = None
+    difference: Interval | None = None  # of accuracy, B − A; paired and anytime-valid
+
+
+@dataclass(frozen=True)
+class OnData:
+    """The two on one dataset. No outputs: they cannot be compared there, for the reasons in `fit`."""
+
+    a: Run
+    b: Run
+    fit: Compatibility
+    outputs: tuple[Behaviour, ...] = ()
+    bounds: Bounds | None = None
+
+    @property
+    def dataset(self) -> str:
+        return self.a.dataset.name
+
+    @property
+    def n(self) -> int:
+        return self.a.dataset.size
+
+    @property
+    def worst(self) -> Behaviour:
+        return worst(self.outputs)
+
+
+@dataclass(frozen=True)
+class AroraBounds:
+    """The compression bound of each model, or why there is none."""
+
+    a: AroraBound | str
+    b: AroraBound | str
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """`guarantee` is about every dataset at once: with `confidence`, the two agree at least so often on each."""
+
+    a: str
+    b: str
+    confidence: float
+    tolerance: float
+    on: tuple[OnData, ...]
+    guarantee: WorstGroup | None = None
+    arora: AroraBounds | None = None
+
+    @property
+    def comparable(self) -> tuple[OnData, ...]:
+        return tuple(one for one in self.on if one.outputs)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the two cannot be compared on any data; empty: they can."""
+        return () if self.comparable else tuple(dict.fromkeys(why for one in self.on for why in one.fit.reasons))
+
+    @property
+    def worst(self) -> OnData:
+        """The dataset on which the two agree least."""
+        if not self.comparable:
+            raise ZoolensError(f"{self.a} and {self.b} cannot be compared: {'; '.join(self.reasons)}.")
+        return min(self.comparable, key=lambda one: one.worst.agreement)
+
+    @property
+    def agreement(self) -> float:
+        return self.worst.worst.agreement
+
+    @property
+    def guaranteed(self) -> float | None:
+        return None if self.guarantee is None else self.guarantee.lower
+
+
+def equiv(
+    a: str | Path,
+    b: str | Path,
+    *,
+    data: str | Path | None = None,
+    runtime: str | None = None,
+    store: Store | str | Path | None = None,
+    confidence: float = CONFIDENCE,
+    bound: str = "paired",
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> Equivalence:
+    """Compare two models (references, names, paths) or two runs (ids) by what they answered to the same inputs.
+
+    Without `data` every dataset that both were run on counts. What was not measured on `data` is measured now, in one
+    forward pass. `bound`: "off" for none, "arora" for the margin bound beside the others.
+    """
+    if bound not in BOUNDS:
+        raise UnknownName("bound", bound, BOUNDS)
+    if not 0 < confidence < 1:
+        raise ZoolensError(f"A confidence of {confidence:g} makes no sense.", hint="Give a number such as 0.95.")
+    where = None if data is None else str(data)
+    with borrowed_store(store) as opened:
+        pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
+        alpha = None if bound == "off" else 1 - confidence
+        on = tuple(_on_data(opened, one, two, alpha, tolerance) for one, two in pairs)
+        return Equivalence(
+            a=_name(pairs[0][0], pairs[0][1]),
+            b=_name(pairs[0][1], pairs[0][0]),
+            confidence=confidence,
+            tolerance=tolerance,
+            on=on,
+            guarantee=None if alpha is None else _guarantee(on, alpha),
+            arora=_arora(on) if bound == "arora" else None,
+        )
+
+
+def _name(run: Run, other: Run) -> str:
+    """The model's name; with its runtime where that is what sets the two apart."""
+    return f"{run.ref} in {run.stack.runtime}" if run.ref == other.ref else run.ref
+
+
+# --- the comparison
+
+
+def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float) -> OnData:
+    fit = compatible(a, b)
+    if not fit:
+        return OnData(a, b, fit)
+    outputs = behaviour(signature_of(store, a), signature_of(store, b), fit, tolerance=tolerance)
+    return OnData(a, b, fit, outputs, None if alpha is None else _bounds(outputs, alpha))
+
+
+def _bounds(outputs: Sequence[Behaviour], alpha: float) -> Bounds:
+    least = worst(outputs)
+    lower = binomial_lower(least.agreeing, least.n, alpha)
+    accuracy = outputs[0].accuracy
+    if accuracy is None:
+        return Bounds(1 - alpha, lower)
+    return Bounds(
+        confidence=1 - alpha,
+        agreement=lower,
+        accuracy_a=clopper_pearson(accuracy.right_a, accuracy.n, alpha),
+        accuracy_b=clopper_pearson(accuracy.right_b, accuracy.n, alpha),
+        difference=paired_interval(_differences(accuracy), alpha),
+    )
+
+
+def clopper_pearson(successes: int, n: int, alpha: float) -> Interval:
+    """The exact two-sided interval of a share."""
+    return Interval(binomial_lower(successes, n, alpha / 2), binomial_upper(successes, n, alpha / 2))
+
+
+def _differences(accuracy: Accuracy) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """−1 where only A is right, 1 where only B is. The bound shuffles them, so that counts are enough."""
+    differences = np.zeros(accuracy.n, np.int8)
+    differences[: accuracy.only_a] = -1
+    differences[accuracy.only_a : accuracy.only_a + accuracy.only_b] = 1
+    return differences
+
+
+def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
+    groups = {}
+    for one in on:
+        if one.outputs:
+            name = one.dataset if one.dataset not in groups else f"{one.dataset} ({one.a.key.dataset[:8]})"
+            groups[name] = (one.worst.agreeing, one.worst.n)
+    return worst_group(groups, alpha) if groups else None
+
+
+def _arora(on: Sequence[OnData]) -> AroraBounds:
+    from zoolens.equivalence.margins import arora_of
+
+    return AroraBounds(arora_of(on[0].a), arora_of(on[0].b))
+
+
+# --- as plain values
+
+
+def as_data(report: Equivalence) -> dict[str, Any]:
+    """The report as plain JSON-able values."""
+    return {
+        "a": report.a,
+        "b": report.b,
+        "confidence": report.confidence,
+        "comparable": bool(report.comparable),
+        "reasons": list(report.reasons),
+        "agreement": report.agreement if report.comparable else None,
+        "guaranteed_agreement": report.guaranteed,
+        "tolerance": report.tolerance,
+        "datasets": [_data_of(one) for one in report.on],
+        "arora": None if report.arora is None else {side: _arora_data(getattr(report.arora, side)) for side in "ab"},
+    }
+
+
+def _data_of(one: OnData) -> dict[str, Any]:
+    runs = {
+        side: {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "precision": run.precision}
+        for side, run in (("a", one.a), ("b", one.b))
+    }
+    return {
+        **runs,
+        "dataset": one.dataset,
+        "fingerprint": one.a.key.dataset,
+        "n": one.n,
+        "reasons": list(one.fit.reasons),
+        "notes": list(one.fit.notes),
+        "outputs": [_finite({**asdict(output), "agreement": output.agreement}) for output in one.outputs],
+        "bounds": None if one.bounds is None else asdict(one.bounds),
+    }
+
+
+def _arora_data(found: AroraBound | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"refused": found}
+    told = {"bound": found.bound, "vacuous": found.vacuous, "covered": found.covered, "sentence": found.sentence}
+    return _finite({**told, **asdict(found)})  # type: ignore[no-any-return]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: null."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

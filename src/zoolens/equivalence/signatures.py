@@ -1,0 +1,170 @@
+"""Prediction signatures: what a run answered, input by input, read back as arrays.
+
+Any pair of runs on the same inputs can be compared from these with no further inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zoolens.datasets.opening import absolute_spec
+from zoolens.errors import DatasetError, StoreError, ZoolensError
+from zoolens.measure.predictions import CLASSIFICATION, KIND, prefix
+from zoolens.store.records import Run
+from zoolens.store.store import Store
+
+STAGE: Final = "predictions"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One output of a model for every input. Classification has `top` and what follows it, other tasks `vectors`.
+
+    `width` is the number of classes or the length of a vector, after postprocessing; None: not known.
+    """
+
+    output: str
+    task: str
+    top: NDArray[np.int32] | None  # n × k, best first
+    score: NDArray[np.float32] | None  # n × k
+    label_score: NDArray[np.float32] | None
+    sum_squares: NDArray[np.float32] | None
+    digest: NDArray[np.uint64]
+    vectors: NDArray[np.float32] | None
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class Signature:
+    run: Run
+    inputs: NDArray[Any]
+    labels: NDArray[np.int32]
+    outputs: tuple[Answers, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def main(self) -> Answers:
+        return self.outputs[0]
+
+    @property
+    def answers(self) -> NDArray[np.int32]:
+        """The class that the main output answers to each input."""
+        if self.main.top is None:
+            raise ZoolensError(
+                f"{self.run.ref} does {self.main.task}: it answers no class.", hint="Compare its vectors instead."
+            )
+        return self.main.top[:, 0]
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        return np.asarray(self.answers == self.labels)
+
+
+def signature_of(store: Store, run: Run) -> Signature:
+    """What a run answered; refused where it has not answered every input."""
+    state = store.stages(run.id).get(STAGE)
+    if state is None or not state.done:
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
+            hint="Run the same `zoolens eval` again to finish it.",
+        )
+    table = store.table(run.id, KIND)
+    declared = run.resolved.get("outputs") or [{}]
+    outputs = tuple(_answers(table, number, declared, run) for number in range(_outputs(table)))
+    return Signature(run, np.array(table["input"].to_pylist(), object), _numbers(table["label"]), outputs)
+
+
+def probe_runs(store: Store, *, data: str | None = None, task: str | None = None) -> list[Run]:
+    """Measured runs with finished predictions, newest first: the last attempt of each model on each data in each stack.
+
+    `data`: a pattern on the dataset's name, or the data as `zoolens eval --data` was told. In the second case runs on a
+    part of it (`--limit`) count only where none is on the whole.
+    """
+    found = store.runs(dataset=data) if data is not None else store.runs()
+    if data is not None and not found:
+        found = _told(store, data)
+    last: dict[tuple[str, str, str], Run] = {}
+    for run in found:
+        if run.stages.get(STAGE) == "done" and (task is None or task_of(run) == task):
+            key = (run.key.model, run.key.dataset, run.key.stack)
+            if key not in last or last[key].key.attempt < run.key.attempt:
+                last[key] = run
+    return list(last.values())
+
+
+def task_of(run: Run) -> str:
+    """What the main output does."""
+    outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs") or [{}]
+    return str(outputs[0].get("task") or CLASSIFICATION)
+
+
+def _told(store: Store, data: str) -> list[Run]:
+    """Runs whose user named the data so."""
+    try:
+        spec = absolute_spec(data)
+    except DatasetError:
+        return []
+    found = [run for run in store.runs() if run.origin.get("data") == spec]
+    return [run for run in found if run.origin.get("limit") is None] or found
+
+
+def _outputs(table: pa.Table) -> int:
+    number = 1
+    while f"{prefix(number)}digest" in table.column_names:
+        number += 1
+    return number
+
+
+def _answers(table: pa.Table, number: int, declared: list[Mapping[str, Any]], run: Run) -> Answers:
+    about = declared[number] if number < len(declared) else {}
+    columns = dict(_columns(table, prefix(number), run))
+    vectors = columns.get("vector")
+    width = about.get("width")
+    return Answers(
+        output=str(about.get("name") or f"output {number + 1}"),
+        task=str(about.get("task") or (CLASSIFICATION if vectors is None else "other")),
+        top=columns.get("top"),
+        score=columns.get("score"),
+        label_score=columns.get("label_score"),
+        sum_squares=columns.get("sum_squares"),
+        digest=columns["digest"],
+        vectors=vectors,
+        width=vectors.shape[1] if vectors is not None else None if width is None else int(width),
+    )
+
+
+def _columns(table: pa.Table, before: str, run: Run) -> Iterator[tuple[str, NDArray[Any]]]:
+    for name in ("top", "score", "vector"):
+        if f"{before}{name}" in table.column_names:
+            yield name, _matrix(table[f"{before}{name}"], run)
+    for name in ("label_score", "sum_squares", "digest"):
+        if f"{before}{name}" in table.column_names:
+            yield name, _numbers(table[f"{before}{name}"])
+
+
+def _matrix(column: pa.ChunkedArray, run: Run) -> NDArray[Any]:
+    lists = column.combine_chunks()
+    values = np.from_dlpack(lists.values)
+    if len(lists) and (len(values) % len(lists) or lists.null_count or _ragged(lists)):
+        raise StoreError(
+            f"The predictions of run {run.id[:8]} have rows of different lengths.",
+            hint="Measure it again with `zoolens eval --fresh`.",
+        )
+    return values.reshape(len(lists), -1)
+
+
+def _ragged(lists: pa.ListArray) -> bool:
+    return bool(np.ptp(np.diff(np.from_dlpack(lists.offsets))))
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Without `to_numpy`, which imports pandas where there is one: half a second."""
+    return np.from_dlpack(column.combine_chunks())

@@ -1,0 +1,174 @@
+"""Make twins of a model: splice parts of a donor into it, run it, and keep what answers alike often enough.
+
+twins = zoolens.make_twins("demo:lenet-wide", "demo:lenet-wide-int8", data="demo", epsilon=0.01)
+
+The quality of a twin is measured: it is run on the data like any model, and its answers are held against those of the
+reference. The order matters: parts of B in A make another network than parts of A in B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+from zoolens.equivalence.bounds import corrected
+from zoolens.equivalence.pair import OnData, equiv
+from zoolens.equivalence.twins.pieces import Piece, pieces_of
+from zoolens.equivalence.twins.provenance import segment_data, twins_folder, write_twin
+from zoolens.equivalence.twins.search import attempts
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.cost import cost
+from zoolens.graph.matching import common_segments
+from zoolens.graph.model import Graph
+from zoolens.graph.sources import find_entries
+from zoolens.graph.splicing import splice_all
+from zoolens.graph.weighted import folded, weighted_graph
+from zoolens.measure.intervals import CONFIDENCE
+from zoolens.measure.progress import Progress, Silent
+from zoolens.runtimes.draft import find_model
+from zoolens.store.store import Store, borrowed_store
+from zoolens.zoos.base import Entry
+
+EPSILON: Final = 0.01
+_ROUNDING: Final = 1e-12  # 5 of 2,000 are 0.25 %
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One twin that was tried. `on` holds the measured answers of the reference (a) and of the twin (b).
+
+    Bounds in `on` hold for all attempts at once. `within`: it agrees with its reference on at least 1 − epsilon of
+    the inputs of this data, as measured.
+    """
+
+    reference: str
+    donor: str
+    manifest: Path
+    pieces: tuple[Piece, ...]
+    dropped: int  # pieces that were given up on the way
+    replaced: float  # share of the reference's multiply-accumulates that the donor's parts stand in for
+    on: OnData
+    epsilon: float
+    splice_seconds: float
+    run_seconds: float  # to run it on the data and judge it; next to nothing where that was done before
+
+    @property
+    def agreement(self) -> float:
+        return self.on.worst.agreement
+
+    @property
+    def within(self) -> bool:
+        return 1 - self.agreement <= self.epsilon + _ROUNDING
+
+    @property
+    def accuracy_difference(self) -> float | None:
+        """Twin − reference."""
+        accuracy = self.on.outputs[0].accuracy
+        return None if accuracy is None else accuracy.difference
+
+
+def make_twins(
+    a: str | Path,
+    b: str | Path,
+    *,
+    data: str | Path,
+    epsilon: float = EPSILON,
+    runtime: str | None = None,
+    store: Store | str | Path | None = None,
+    folder: Path | str | None = None,
+    progress: Progress | None = None,
+) -> list[Twin]:
+    """Twins of `a` with parts of `b`, in the order in which they were tried; the last is within epsilon, if any is.
+
+    Files go to `folder` (default: "twins" in zoolens' data folder), measurements into the store. What was made and
+    measured before is found again.
+    """
+    if not 0 <= epsilon < 1:
+        raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
+    reference, donor = find_model(str(a)), _one(b)
+    graphs = folded(weighted_graph(reference)), folded(weighted_graph(donor))
+    pieces = pieces_of(*graphs, common_segments(*graphs, least=1))
+    if not pieces:
+        raise ModelError(f"{reference.ref} and {donor.ref} have no segment in common.", hint="Compare them with diff.")
+    with borrowed_store(store) as opened:
+        maker = _Maker(str(a), reference, donor, graphs, Path(folder or twins_folder()), len(pieces), epsilon)
+        watcher = progress or Silent()
+
+        def measure(kept: Sequence[Piece]) -> Twin:
+            return maker.measured(kept, data=str(data), runtime=runtime, store=opened, progress=watcher)
+
+        return list(attempts(pieces, measure, lambda twin: twin.within))
+
+
+def _one(model: str | Path) -> Entry:
+    found = find_entries([model])
+    if len(found) != 1:
+        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
+    return found[0]
+
+
+@dataclass(frozen=True)
+class _Maker:
+    name: str  # of the reference, as the user gave it
+    reference: Entry
+    donor: Entry
+    graphs: tuple[Graph, Graph]
+    folder: Path
+    candidates: int  # twins that may be tried: each could be the one that is kept
+    epsilon: float
+
+    def measured(
+        self, kept: Sequence[Piece], *, data: str, runtime: str | None, store: Store, progress: Progress
+    ) -> Twin:
+        began = perf_counter()
+        spliced = splice_all(*self.graphs, [(piece.common.a, piece.common.b) for piece in kept])
+        splice_seconds = perf_counter() - began
+        written = write_twin(spliced, self.reference, self.donor, kept, self.folder)
+        began = perf_counter()
+        confidence = 1 - corrected(1 - CONFIDENCE, self.candidates)
+        report = equiv(
+            self.name, str(written.manifest), data=data, runtime=runtime, store=store,
+            confidence=confidence, progress=progress,
+        )  # fmt: skip
+        return Twin(
+            reference=self.reference.full_ref,
+            donor=self.donor.full_ref,
+            manifest=written.manifest,
+            pieces=tuple(kept),
+            dropped=self.candidates - len(kept),
+            replaced=sum(piece.macs for piece in kept) / max(1, cost(self.graphs[0]).macs),
+            on=report.worst,
+            epsilon=self.epsilon,
+            splice_seconds=splice_seconds,
+            run_seconds=perf_counter() - began,
+        )
+
+
+def as_data(twin: Twin) -> dict[str, Any]:
+    """The twin as plain JSON-able values."""
+    accuracy, bounds = twin.on.outputs[0].accuracy, twin.on.bounds
+    return {
+        "reference": twin.reference,
+        "donor": twin.donor,
+        "manifest": str(twin.manifest),
+        "run": twin.on.b.id,
+        "dataset": twin.on.dataset,
+        "n": twin.on.n,
+        "segments": [segment_data(piece) for piece in twin.pieces],
+        "dropped": twin.dropped,
+        "macs_replaced": twin.replaced,
+        "agreement": twin.agreement,
+        "agreement_at_least": None if bounds is None else bounds.agreement,
+        "confidence": CONFIDENCE,
+        "accuracy_reference": None if accuracy is None else accuracy.a,
+        "accuracy": None if accuracy is None else accuracy.b,
+        "accuracy_difference": twin.accuracy_difference,
+        "accuracy_difference_interval": None if bounds is None else bounds.difference,
+        "epsilon": twin.epsilon,
+        "within": twin.within,
+        "splice_seconds": twin.splice_seconds,
+        "run_seconds": twin.run_seconds,
+    }

@@ -1,0 +1,63 @@
+"""The attributes of a row: what WHERE and EXEC ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zoolens.index.rows import Attribute
+from zoolens.store.records import ASIDE, Run
+
+
+def split_ref(ref: str) -> tuple[str, str, str]:
+    """zoo, name and version of "zoo:name@version"; what is absent is ""."""
+    zoo, colon, rest = ref.partition(":")
+    name, _, version = (rest if colon else ref).partition("@")
+    return zoo if colon else "", name, version
+
+
+def manifest_of(run: Run) -> Mapping[str, Any]:
+    """The manifest as this run's user had it."""
+    found: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
+    return found
+
+
+def run_attributes(run: Run) -> dict[str, Attribute]:
+    """Of a run: what its manifest says of the model, and what the model ran in."""
+    manifest = manifest_of(run)
+    known = {**dict(_described(manifest)), **dict(_identified(run.ref)), "format": run.model.format}
+    if ASIDE not in run.stack.runtime:
+        known |= dict(_ran_in(run))
+    return {name: value for name, value in known.items() if value not in (None, "")}
+
+
+def _identified(ref: str) -> Iterator[tuple[str, Attribute]]:
+    zoo, name, version = split_ref(ref)
+    yield from (("ref", ref), ("zoo", zoo), ("name", name), ("version", version))
+
+
+def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
+    for name, value in (manifest.get("attributes") or {}).items():
+        if isinstance(value, str | int | float | bool):
+            yield str(name), value
+    outputs = manifest.get("outputs")  # absent where only claims are kept
+    yield "task", (outputs[0].get("task") or "classification") if outputs else ""
+    yield "element_type", manifest.get("element_type") or ("float32" if outputs else "")
+    yield "license", manifest.get("license") or ""
+    yield "description", manifest.get("description") or ""
+    yield "framework", (manifest.get("framework") or {}).get("name") or ""
+
+
+def _ran_in(run: Run) -> Iterator[tuple[str, Attribute]]:
+    identity, options = run.stack.identity, run.stack.identity.get("options") or {}
+    yield "runtime", run.stack.runtime
+    yield "runtime_version", run.stack.version or ""
+    yield "device", options.get("device") or "cpu"
+    yield "precision", run.precision or ""
+    yield "mode", options.get("mode") or ""
+    threads = run.resolved.get("threads") or options.get("threads")
+    if threads:
+        yield "threads", float(threads)
+    yield "cpu", (identity.get("machine") or {}).get("cpu") or ""
+    yield "dataset", run.dataset.name
+    yield "measured", run.created.isoformat(timespec="seconds")

@@ -1,0 +1,97 @@
+"""A small code for each value of a metric: which bucket of its sorted values it lies in.
+
+Comparing codes is many times faster than comparing numbers that lie all over memory. Only the two buckets that a range
+cuts through need a look at the values themselves, so what is found by codes is exact.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+BYTE_ROWS: Final = 1 << 17  # up to here one byte a row is fine enough; beyond, a bucket would hold too many rows
+
+Floats = NDArray[np.floating[Any]]
+Codes = NDArray[np.unsignedinteger[Any]]
+
+
+def code_type(rows: int) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if rows <= BYTE_ROWS else np.uint16
+
+
+class Span(NamedTuple):
+    """Codes `first` … `last` hold all rows of a range, and of those only the `unsure` codes hold others as well.
+    `rows`: how many rows the codes hold; `expected`: how many the range is likely to, with half of a cut bucket."""
+
+    first: int
+    last: int
+    unsure: tuple[int, ...]
+    rows: int
+    expected: float
+
+
+NOTHING: Final = Span(1, 0, (), 0, 0.0)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Bucket i holds the values from lows[i] to highs[i], which are those at starts[i] … starts[i + 1] - 1 of all the
+    sorted ones. No value lies in two buckets, and one that many rows share has a bucket of its own."""
+
+    lows: array[float]
+    highs: array[float]
+    starts: array[int]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(some.itemsize * len(some) for some in (self.lows, self.highs, self.starts))
+
+    def span(self, low: float, high: float, *, open_low: bool, open_high: bool) -> Span:
+        if low != low or high != high:  # NaN: nothing compares with it
+            return NOTHING
+        first = bisect_right(self.highs, low) if open_low else bisect_left(self.highs, low)
+        last = (bisect_left(self.lows, high) if open_high else bisect_right(self.lows, high)) - 1
+        if last < first:
+            return NOTHING
+        starts, lowest, highest = self.starts, self.lows[first], self.highs[last]
+        unsure: tuple[int, ...] = ()
+        if lowest < low or (open_low and lowest == low):
+            unsure = (first,)
+        if (highest > high or (open_high and highest == high)) and last not in unsure:
+            unsure = (*unsure, last)
+        rows = starts[last + 1] - starts[first]
+        cut = sum([starts[code + 1] - starts[code] for code in unsure])
+        return Span(first, last, unsure, rows, rows - cut / 2)
+
+
+def buckets_of(ascending: Floats, most: int) -> Buckets:
+    """At most `most` buckets of about equal size over sorted values without NaN."""
+    starts = _starts(ascending, most)
+    ends = np.append(starts[1:], len(ascending))[: len(starts)]
+    lows, highs = ascending[starts].astype(np.float64), ascending[ends - 1].astype(np.float64)
+    return Buckets(array("d", lows), array("d", highs), array("q", [*starts.tolist(), len(ascending)]))
+
+
+def _starts(ascending: Floats, most: int) -> NDArray[np.int64]:
+    count = len(ascending)
+    points = np.unique(np.arange(most, dtype=np.int64) * count // most) if count else np.empty(0, np.int64)
+    runs = np.searchsorted(ascending, ascending[points], "left")
+    # A run of equal values over two points or more ends its bucket as well: it gives up at least one point for that.
+    heavy = np.append(runs[1:] == runs[:-1], False)[: len(runs)]
+    ends = np.searchsorted(ascending, ascending[points[heavy]], "right")
+    return np.unique(np.concatenate([runs, ends[ends < count]])).astype(np.int64)
+
+
+def codes_of(order: NDArray[np.integer[Any]], buckets: Buckets, rows: int) -> Codes:
+    """The code of each row; `order` names the rows of the sorted values. The highest code is that of NaN, so that
+    "code <= last" leaves it out."""
+    kind = code_type(rows)
+    codes: Codes = np.full(rows, np.iinfo(kind).max, kind)
+    sizes = np.diff(np.asarray(buckets.starts))
+    codes[order] = np.repeat(np.arange(len(sizes), dtype=kind), sizes)
+    return codes

@@ -1,0 +1,141 @@
+"""What a network would take in a runtime that never ran it: the sum of its operators' times from the latency table.
+
+Runtimes here execute one operator after the other (each with all threads), so the sum is the estimate and the
+critical path, the slowest chain of dependent operators, is what an executor of parallel branches could reach. How
+far to trust it is measured, not assumed: networks that were also run as a whole give a correction and an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from statistics import median
+from typing import Final
+
+from zoolens.errors import UnknownName
+from zoolens.graph.model import Graph
+from zoolens.graph.operators import longest_path, operators
+from zoolens.graph.serialise import unpack
+from zoolens.graph.structure import KIND
+from zoolens.index.rows import Figure, Row
+from zoolens.index.structures import known_structures
+from zoolens.measure.operators import LatencyTable, latency_table
+from zoolens.measure.progress import Progress
+from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.store import Store
+
+METRIC: Final = "operator_time"  # the raw sum, with the table's runtime and version as scope
+LATENCY: Final = "latency_p50@batch=1"
+QUANTISED: Final = frozenset({"quantize", "dequantize"})  # operators are timed in float32
+LEAST: Final = 3  # networks measured as a whole that an error can be told from
+COVERED: Final = 0.95  # share of a network's operators that must be in the table
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Straight from the table. `covered`: share of the operators that could be timed."""
+
+    seconds: float
+    critical_path: float
+    covered: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`factor` turns raw sums into latencies; `error`: relative, one standard deviation, each network predicted from
+    the others. None where too few networks were measured as a whole."""
+
+    factor: float
+    error: float | None
+    networks: int
+
+
+@dataclass(frozen=True)
+class Estimated:
+    ref: str
+    raw: Raw
+
+
+def raw_estimate(graph: Graph, table: LatencyTable) -> Raw:
+    found = [(one.nodes[0].name, table.seconds.get(one.key)) for one in operators(graph)]
+    timed = {name: seconds for name, seconds in found if seconds is not None}
+    covered = len(timed) / len(found) if found else 1.0
+    return Raw(table.call + math.fsum(timed.values()), table.call + longest_path(graph, timed), covered)
+
+
+def calibrate(pairs: Sequence[tuple[float, float]]) -> Calibration:
+    """From (raw, measured) seconds of networks that have both."""
+    ratios = [math.log(measured / raw) for raw, measured in pairs if raw > 0 and measured > 0]
+    if not ratios:
+        return Calibration(1.0, None, 0)
+    factor = math.exp(median(ratios))
+    if len(ratios) < LEAST:
+        return Calibration(factor, None, len(ratios))
+    misses = [own - median(ratios[:place] + ratios[place + 1 :]) for place, own in enumerate(ratios)]
+    spread = math.sqrt(math.fsum(miss * miss for miss in misses) / len(misses))
+    return Calibration(factor, math.expm1(spread), len(ratios))
+
+
+def estimate_operators(
+    store: Store, patterns: Sequence[str] = ("*",), *, runtime: str = "onnxruntime", progress: Progress | None = None
+) -> list[Estimated]:
+    """Raw estimates of the structures in the store that the patterns name, kept as observations of provenance
+    ESTIMATED. Operators that the store has no time for are timed now; killed and called again, it goes on."""
+    named = [run for run in known_structures(store).runs if _named(run, patterns)]
+    if not named:
+        raise UnknownName("structure", ", ".join(patterns), hint="`zoolens index build` reads structures.")
+    graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for run in named}
+    usable = {key: graph for key, graph in graphs.items() if not any(node.op in QUANTISED for node in graph)}
+    table = latency_table(usable.values(), store, runtime=runtime, progress=progress)
+    return [_kept(store, run, raw_estimate(usable[run.id], table), table) for run in named if run.id in usable]
+
+
+def _named(run: Run, patterns: Sequence[str]) -> bool:
+    ref = run.model.ref.lower()
+    return any(fnmatchcase(ref, f"{pattern.lower()}{end}") for pattern in patterns for end in ("", "@*", "/*"))
+
+
+def _kept(store: Store, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
+    if raw.covered >= COVERED:
+        details = {"critical_path": raw.critical_path, "covered": raw.covered}
+        observation = Observation(
+            METRIC, raw.seconds, scope=table.stack, unit="s", provenance=Provenance.ESTIMATED, details=details
+        )
+        store.finish_stage(run.id, f"operators:{table.stack}", [observation])
+    return Estimated(run.model.ref, raw)
+
+
+def latency_estimates(rows: Sequence[Row]) -> dict[str, dict[str, Figure]]:
+    """A latency for every row that has the sum of its operators' times and was never timed as a whole."""
+    best: dict[str, dict[str, Figure]] = {}
+    judged = [(calibrate(_both(rows, name)), name) for name in _sums(rows)]
+    for calibration, name in sorted(judged, key=lambda one: (one[0].error is None, one[0].error or 0.0, one[1])):
+        for row in rows:
+            if name in row.figures and LATENCY not in row.figures:
+                best.setdefault(row.key, {LATENCY: _figure(row.figures[name].value, name, calibration)})
+    return best
+
+
+def _sums(rows: Sequence[Row]) -> list[str]:
+    return sorted({name for row in rows for name in row.figures if name.startswith(f"{METRIC}@")})
+
+
+def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+    """Raw sum and measured latency of the rows that have both in the runtime of this table."""
+    runtime = name.partition("@")[2].partition(" ")[0]
+    return [
+        (row.figures[name].value, row.figures[LATENCY].value)
+        for row in rows
+        if row.runtime == runtime and name in row.figures and LATENCY in row.figures
+    ]
+
+
+def _figure(raw: float, name: str, calibration: Calibration) -> Figure:
+    value, error = raw * calibration.factor, calibration.error
+    source = f"operator times of {name.partition('@')[2]}, corrected by {calibration.networks} measured networks"
+    if error is None:
+        return Figure(value, "s", Provenance.ESTIMATED, source=source)
+    spread = 1 + 2 * error
+    return Figure(value, "s", Provenance.ESTIMATED, value / spread, value * spread, error, source)

@@ -1,0 +1,129 @@
+"""Rows from the store: what was observed of every model, in every stack, and nothing besides.
+
+A model in a stack is one row, whichever data it was measured on: its latency of one run, its size of another. Figures
+about data (accuracy) are taken from the run on the probes; those of other data are named after it: "top1@cifar10".
+Models that were never run are rows where their structure or their zoo's claims are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from zoolens.errors import ZoolensError
+from zoolens.index.attributes import manifest_of, run_attributes, split_ref
+from zoolens.index.figures import Fact, Named, claimed_figures, figure_name, merged, stored_facts
+from zoolens.index.rows import Figure, Row
+from zoolens.index.structures import Structures, known_structures
+from zoolens.measure.latency import LatencySamples, latency_observations
+from zoolens.store.records import CLAIM_RUNTIME, Run
+from zoolens.store.store import Store
+
+# All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
+Estimator = Callable[[Sequence[Row]], Mapping[str, Mapping[str, Figure]]]
+Facts = Mapping[str, Sequence[Fact]]
+
+_OURS = ("export_time",)  # about our reading of a structure, not about the model
+
+
+def rows_from(store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[Estimator] = ()) -> list[Row]:
+    """Every row that the store knows; those of `probes`, runs on one dataset, have a signature."""
+    facts, structures = stored_facts(store), known_structures(store)
+    measured = _measured(store, facts, structures, list(probes))
+    claimed = _claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured})
+    rows = [*measured, *claimed]
+    rows += _structural(facts, structures, rows)
+    for estimate in estimators:
+        guesses = estimate(rows)
+        rows = [replace(row, figures=merged(row.figures.items(), guesses.get(row.key, {}).items())) for row in rows]
+    return sorted(rows, key=lambda row: (row.ref, row.runtime or "", row.key))
+
+
+# --- what was run
+
+
+def _measured(store: Store, facts: Facts, structures: Structures, probes: list[Run]) -> list[Row]:
+    chosen = {(run.key.model, run.key.stack): run for run in probes}
+    groups: dict[tuple[str, str], list[Run]] = {key: [run] for key, run in chosen.items()}
+    for run in store.runs():  # newest first: of two figures of one name the newer counts
+        runs = groups.setdefault((run.key.model, run.key.stack), [])
+        if run not in runs and facts.get(run.id):
+            runs.append(run)
+    return [_row(store, facts, structures, runs, probe=chosen.get(key)) for key, runs in groups.items() if runs]
+
+
+def _row(store: Store, facts: Facts, structures: Structures, runs: Sequence[Run], *, probe: Run | None) -> Row:
+    named = probe or runs[0]
+    manifest = manifest_of(named)
+    observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
+    figures = merged(
+        *observed, _structure_figures(facts, structures.of(named.ref, manifest)), claimed_figures(manifest, ran=True)
+    )
+    return Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None)
+
+
+def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> Iterator[Named]:
+    own = facts.get(run.id, ())
+    for fact in own:
+        if not fact.about_data or about_data:
+            yield fact.name, fact.figure
+        if fact.about_data and "@" not in fact.name:
+            yield figure_name(fact.name, run.dataset.name), fact.figure
+    yield from _missing_p95(store, run, {fact.name for fact in own})
+
+
+def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
+    """Runs of before `latency_p95` have the samples it is made from."""
+    for name in names:
+        metric, _, scope = name.partition("@batch=")
+        if metric == "latency_p50" and scope.isdecimal() and f"latency_p95@batch={scope}" not in names:
+            try:
+                samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{scope}"))
+            except ZoolensError:
+                continue  # the file is damaged or was not brought along
+            for one in latency_observations(samples, int(scope)):
+                if one.metric == "latency_p95" and one.value is not None and not one.scope.endswith(",raw"):
+                    figure = Figure(one.value, one.unit, one.provenance, one.low, one.high, source=run.id)
+                    yield figure_name(one.metric, one.scope), figure
+
+
+# --- what was not
+
+
+def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[str]) -> Iterator[Row]:
+    """Models of which only their zoo's claims are known, and perhaps the structure; the newest claims count."""
+    seen = set(measured)
+    for run in store.runs(runtime=CLAIM_RUNTIME):
+        ref, _, _ = run.model.ref.partition("@")
+        if ref in seen:
+            continue
+        seen.add(ref)
+        manifest = run.model.manifest
+        structure = structures.of(run.model.ref, manifest)
+        figures = merged(_structure_figures(facts, structure), claimed_figures(manifest, ran=False))
+        yield Row(run.id, run.model.fingerprint, run.model.ref, run_attributes(run), figures)
+
+
+def _structural(facts: Facts, structures: Structures, rows: Iterable[Row]) -> Iterator[Row]:
+    """Structures that belong to no other row; of several image sizes the one that was read last."""
+    used = {figure.source for row in rows for figure in row.figures.values()}
+    named = {row.ref.partition("@")[0] for row in rows}
+    for run in structures.runs:
+        ref, _, _ = run.model.ref.partition("@")
+        if run.id not in used and ref not in named:
+            named.add(ref)
+            figures = merged(_structure_figures(facts, run))
+            yield Row(run.id, run.model.fingerprint, run.model.ref, _structural_attributes(run), figures)
+
+
+def _structural_attributes(run: Run) -> dict[str, str | float | bool]:
+    zoo, name, version = split_ref(run.model.ref)
+    known = {"ref": run.model.ref, "zoo": zoo, "name": name, "version": version, "format": run.model.format}
+    known["input"] = run.dataset.name.removeprefix("structure").removeprefix(" at ")
+    return {name: value for name, value in known.items() if value}
+
+
+def _structure_figures(facts: Facts, structure: Run | None) -> Iterator[Named]:
+    for fact in facts.get(structure.id, ()) if structure is not None else ():
+        if fact.name not in _OURS:
+            yield fact.name, fact.figure

@@ -1,0 +1,98 @@
+"""The figures of a row: what the store observed, under the name a query calls it, and which of several counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, select
+
+from zoolens.index.rows import Figure
+from zoolens.store.records import Provenance
+from zoolens.store.retry import patience, with_patience
+from zoolens.store.schema import observations
+from zoolens.store.store import Store
+
+ABOUT_DATA: Final = "metric:"  # stages whose figures hold for the inputs of their run only
+_RANK: Final = {Provenance.MEASURED: 0, Provenance.ESTIMATED: 1, Provenance.CLAIMED: 2, Provenance.UNAVAILABLE: 3}
+_CLAIMED_AS: Final = {"params": "parameters"}  # where zoos use another name than the store
+_MULTIPLY_ADDS: Final = "multiply-adds"
+
+Named = tuple[str, Figure]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One stored observation. `about_data`: it holds for the inputs of its run, not for the model as such."""
+
+    name: str
+    figure: Figure
+    about_data: bool
+
+
+def figure_name(metric: str, scope: str = "") -> str:
+    return f"{metric}@{scope}" if scope else metric
+
+
+def stored_facts(store: Store) -> dict[str, list[Fact]]:
+    """Every figure that the store has, by run. Recalls of single classes and disturbed latencies are left out."""
+    column = observations.c
+    query = (
+        select(
+            column.run_id, column.stage, column.metric, column.scope, column.value,
+            column.low, column.high, column.unit, column.provenance,
+        )
+        .where(column.value.is_not(None), ~column.scope.startswith("class="), ~column.scope.endswith(",raw"))
+        .order_by(column.seq)
+    )  # fmt: skip
+
+    def read() -> dict[str, list[Fact]]:
+        with store.engine.connect() as connection:
+            return _by_run(connection, query)
+
+    return with_patience(read, store.name, patience())
+
+
+def _by_run(connection: Connection, query: Any) -> dict[str, list[Fact]]:
+    found: dict[str, list[Fact]] = {}
+    for row in connection.execute(query):
+        figure = Figure(row.value, row.unit, Provenance(row.provenance), row.low, row.high, source=row.run_id)
+        fact = Fact(figure_name(row.metric, row.scope), figure, row.stage.startswith(ABOUT_DATA))
+        found.setdefault(row.run_id, []).append(fact)
+    return found
+
+
+def claimed_figures(manifest: Mapping[str, Any], *, ran: bool) -> Iterator[Named]:
+    """What a manifest claims. A claim about data is metric@dataset; of a model that never `ran`, where nothing could
+    be mistaken for it, also the metric itself."""
+    for claim in manifest.get("claims") or ():
+        for name, value in _claimed(claim):
+            unit = "" if claim.get("unit") == _MULTIPLY_ADDS else claim.get("unit") or ""
+            dataset = claim.get("dataset") or ""
+            source = f"{claim['source']}, on {dataset}" if dataset else str(claim["source"])
+            figure = Figure(value, unit, Provenance.CLAIMED, source=source)
+            if not (dataset and ran):
+                yield name, figure
+            if dataset:
+                yield figure_name(name, dataset), figure
+
+
+def _claimed(claim: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    metric, value = str(claim["metric"]), float(claim["value"])
+    if metric == "flops" and claim.get("unit") == _MULTIPLY_ADDS:  # our FLOPs count a multiply-add twice
+        yield "macs", value
+        yield "flops", 2 * value
+    else:
+        yield _CLAIMED_AS.get(metric, metric), value
+
+
+def merged(*sources: Iterable[Named]) -> dict[str, Figure]:
+    """One figure a name: measured before estimated before claimed; of equals the first."""
+    chosen: dict[str, Figure] = {}
+    for source in sources:
+        for name, figure in source:
+            known = chosen.get(name)
+            if known is None or _RANK[figure.provenance] < _RANK[known.provenance]:
+                chosen[name] = figure
+    return chosen

@@ -1,0 +1,65 @@
+"""Bringing an index file up to what the store has: read what is missing, take out what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from zoolens.equivalence.signatures import Signature
+from zoolens.errors import ZoolensError
+from zoolens.index.journal import Damaged
+from zoolens.index.semantic import SemanticIndex
+from zoolens.measure.progress import Progress
+from zoolens.store.records import Run
+
+Open = Callable[[Path | None], SemanticIndex]
+Read = Callable[[Run], Signature]
+
+
+def fill(
+    open_: Open, path: Path, runs: Sequence[Run], read: Read, watcher: Progress
+) -> tuple[SemanticIndex, list[str]]:
+    """The index of exactly these runs, and what kept any of them out.
+
+    A file that turns out damaged is made anew, once; where none can be written, the index is made for this time only.
+    """
+    try:
+        return _filled(open_(path), runs, read, watcher)
+    except Damaged as error:
+        watcher.say(f"The index file {path} is damaged ({error.reason}); it is made anew from the store.")
+        path.unlink(missing_ok=True)
+        return _filled(open_(path), runs, read, watcher)
+    except OSError as error:
+        watcher.say(f"The index cannot be kept in {path} ({error.strerror or error}); it is made for this time only.")
+        return _filled(open_(None), runs, read, watcher)
+
+
+def _filled(
+    index: SemanticIndex, runs: Sequence[Run], read: Read, watcher: Progress
+) -> tuple[SemanticIndex, list[str]]:
+    wanted = {run.id for run in runs}
+    for key in [key for key in index.keys if key not in wanted]:
+        index.remove(key)
+    missing = [run for run in runs if run.id not in index]
+    notes: list[str] = []
+    if missing:
+        watcher.begin("index", "signatures", len(missing))
+    for run in missing:
+        try:
+            insert(index, run.id, read(run))
+        except Damaged:
+            raise
+        except ZoolensError as error:
+            notes.append(f"{run.ref} in {run.stack.runtime} has no signature: {error}")
+        watcher.advance(1)
+    if missing:
+        watcher.end()
+    return index, notes
+
+
+def insert(index: SemanticIndex, key: str, signature: Signature) -> None:
+    """What the main output answered, and where that is a class, whether it is right."""
+    if signature.main.vectors is not None:
+        index.insert(key, signature.main.vectors)
+    else:
+        index.insert(key, signature.answers, signature.correct)

@@ -1,0 +1,130 @@
+"""The rows of an index in the order of one score, searched by ranges over their figures. Exact, and repeatable: ties
+go by row number.
+
+ranking = Ranking(columns, agreement)
+ranking.top([Range("peak_memory", high=50e6)], limit=5, floor=0.95)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, prod
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.index.columns import Columns, Range
+from zoolens.index.filters import Filter, RankedCodes, ranked_codes
+from zoolens.index.ordering import ordering_of
+from zoolens.index.searching import Rows, Search
+
+Strategy = Literal["nothing", "prefix", "scan", "gather"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a query would be answered. "prefix": the best rows as they stand; "scan": in score order until enough are
+    found; "gather": all rows of the most selective range, the best of them picked; "nothing": a range is empty.
+
+    `touched`: rows expected to be looked at; `shares`: of all rows, the share that each range is expected to hold.
+    """
+
+    strategy: Strategy
+    touched: int
+    shares: Mapping[str, float]
+
+
+class Ranking:
+    """Obligation of the caller: `columns` and `score` describe the same rows. Safe to share between threads."""
+
+    def __init__(self, columns: Columns, score: NDArray[np.float64], descending: bool = True) -> None:
+        if columns.names and len(score) != columns.rows:
+            raise ValueError(f"{len(score)} scores for {columns.rows} rows")
+        self._columns = columns
+        self._scored = len(score)
+        self._ordering = ordering_of(score, descending=descending)
+        self._codes: dict[str, RankedCodes] = {}
+
+    def __len__(self) -> int:
+        """Rows that have a score."""
+        return len(self._ordering.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of this order and of the codes that searches have asked for so far, without the columns."""
+        ranks = vars(self).get("_positions")
+        codes = sum(ranked.nbytes for ranked in self._codes.values())
+        return self._ordering.nbytes + codes + (0 if ranks is None else int(ranks.nbytes))
+
+    def top(
+        self,
+        ranges: Sequence[Range],
+        limit: int,
+        *,
+        floor: float = -inf,
+        admit: NDArray[np.bool_] | None = None,
+    ) -> Rows:
+        """The best rows that satisfy every range, are admitted, and have a score of at least `floor`; best first."""
+        return self.prepare(ranges, limit, floor=floor, admit=admit)()
+
+    def count(self, ranges: Sequence[Range], *, floor: float = -inf, admit: NDArray[np.bool_] | None = None) -> int:
+        return self.prepare(ranges, 1, floor=floor, admit=admit).count()
+
+    def prepare(
+        self,
+        ranges: Sequence[Range],
+        limit: int,
+        *,
+        floor: float = -inf,
+        admit: NDArray[np.bool_] | None = None,
+    ) -> Search:
+        """A search to be run again and again: call it."""
+        filters = [self._filter(one) for one in ranges]
+        filters.sort(key=attrgetter("share"))
+        begin, end = (0, len(self)) if floor == -inf else self._ordering.window(floor)
+        if filters and not filters[0].span.rows:
+            end = begin
+        order, share = self._ordering.rows, prod([one.share for one in filters])
+        admitted = None if admit is None else admit[order]
+        if admitted is not None:
+            share *= np.count_nonzero(admitted) / (len(admitted) or 1)
+        filters = [one for one in filters if not one.passes_all]
+        return Search(order, filters, limit, (begin, end), share, admitted, self._ranks)
+
+    def plan(
+        self,
+        ranges: Sequence[Range],
+        limit: int,
+        *,
+        floor: float = -inf,
+        admit: NDArray[np.bool_] | None = None,
+    ) -> Plan:
+        search = self.prepare(ranges, limit, floor=floor, admit=admit)
+        shares = {one.column: self._filter(one).share for one in ranges}
+        if search.limit <= 0 or search.end <= search.begin:
+            return Plan("nothing", 0, shares)
+        if search.unconditional:
+            return Plan("prefix", min(limit, search.end - search.begin), shares)
+        if search.gathers(search.touched):
+            return Plan("gather", round(search.filters[0].span.expected), shares)
+        return Plan("scan", search.touched, shares)
+
+    def _filter(self, range_: Range) -> Filter:
+        column = self._columns[range_.column]
+        ranked = self._codes.get(range_.column)
+        if ranked is None:
+            ranked = self._codes.setdefault(range_.column, ranked_codes(column, self._ordering.rows))
+        return Filter(range_, column, ranked)
+
+    def _ranks(self) -> NDArray[np.int32]:
+        return self._positions
+
+    @cached_property
+    def _positions(self) -> NDArray[np.int32]:
+        ranks = np.full(self._scored, -1, np.int32)
+        ranks[self._ordering.rows] = np.arange(len(self), dtype=np.int32)
+        return ranks

@@ -1,0 +1,42 @@
+"""Metrics of your own: a plug-in of the group `zoolens.resources` is a function from a row to a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from zoolens import plugins
+from zoolens.errors import ZoolensError
+from zoolens.index.figures import merged
+from zoolens.index.rows import Figure, Row
+
+Resource = Callable[[Row], Figure | float | None]
+
+
+def installed_resources() -> dict[str, Resource]:
+    return {name: plugins.load(plugins.RESOURCES, name) for name in plugins.names(plugins.RESOURCES)}
+
+
+def with_resources(rows: Iterable[Row], resources: dict[str, Resource] | None = None) -> list[Row]:
+    """The rows with the figures that plug-ins give them. A name that the store has already stays the store's."""
+    functions = installed_resources() if resources is None else resources
+    return [_with(row, functions) for row in rows] if functions else list(rows)
+
+
+def _with(row: Row, functions: dict[str, Resource]) -> Row:
+    given = ((name, _figure(name, function, row)) for name, function in functions.items())
+    more = [(name, figure) for name, figure in given if figure is not None]
+    return replace(row, figures=merged(row.figures.items(), more))
+
+
+def _figure(name: str, function: Resource, row: Row) -> Figure | None:
+    try:
+        found = function(row)
+        return found if found is None or isinstance(found, Figure) else Figure(float(found), source=name)
+    except ZoolensError:
+        raise
+    except Exception as error:
+        raise ZoolensError(
+            f"The resource metric plug-in {name!r} failed for {row.ref}: {type(error).__name__}: {error}.",
+            hint="Correct it, or remove the package that brings it.",
+        ) from error

@@ -1,0 +1,105 @@
+"""Which structure in the store is a model's: by library and architecture, else by the name of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from zoolens.graph.sources import RUNTIME, Size, manifest_size
+from zoolens.graph.structure import STAGE, Progress, structure_of
+from zoolens.index.attributes import manifest_of, split_ref
+from zoolens.manifests.schema import Input, Manifest
+from zoolens.store.records import Run, fingerprint
+from zoolens.store.schema import DONE
+from zoolens.store.store import Store
+from zoolens.zoos.base import Entry, Weights
+
+Key = tuple[str, Size | None]  # of the model's content, or its name; image size
+
+
+@dataclass(frozen=True)
+class Structures:
+    """The newest finished structure run of everything that was read."""
+
+    by_content: Mapping[Key, Run]
+    by_ref: Mapping[Key, Run]
+
+    @property
+    def runs(self) -> Iterable[Run]:
+        return self.by_content.values()
+
+    def of(self, ref: str, manifest: Mapping[str, Any]) -> Run | None:
+        size = _size(manifest)
+        for content in _architectures(manifest):
+            if found := self.by_content.get((content, size)):
+                return found
+        found = self.by_ref.get((ref, size))
+        return found if found is not None and _same_files(found, manifest) else None
+
+
+def known_structures(store: Store) -> Structures:
+    by_content: dict[Key, Run] = {}
+    by_ref: dict[Key, Run] = {}
+    for run in store.runs(runtime=f"{RUNTIME}*"):  # newest first
+        if run.stages.get(STAGE) == DONE:
+            size = run.dataset.details.get("size")
+            sides = (int(size[0]), int(size[1])) if size else None
+            by_content.setdefault((run.model.fingerprint, sides), run)
+            by_ref.setdefault((run.model.ref, sides), run)
+    return Structures(by_content, by_ref)
+
+
+def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> None:
+    """Read the structure of every model that was measured and has none yet; one that cannot be read has none."""
+    known = known_structures(store)
+    missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run)) is None}
+    entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
+    if entries:
+        structure_of(entries, store=store, progress=progress)
+
+
+def _entry(run: Run) -> Entry | None:
+    from pathlib import Path
+
+    try:
+        manifest = Manifest.model_validate(manifest_of(run))
+    except ValidationError:  # of another version of zoolens
+        return None
+    folder = run.origin.get("folder")
+    return Entry(split_ref(run.ref)[0], manifest, Weights.PRESENT, Path(folder) if folder else None)
+
+
+def _size(manifest: Mapping[str, Any]) -> Size | None:
+    try:
+        first = Input.model_validate((manifest.get("inputs") or [{}])[0])
+    except ValidationError:
+        return None
+    return manifest_size(Manifest.model_construct(inputs=(first,)))
+
+
+def _architectures(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Fingerprints of the architectures that a manifest names, as `graph.sources` makes them."""
+    known = manifest.get("attributes") or {}
+    yield _architecture(known.get("library"), known.get("architecture"), known.get("arguments"))
+    for asset in manifest.get("assets") or ():
+        built = asset.get("architecture") or {}
+        yield _architecture(built.get("library"), built.get("name"), built.get("arguments"))
+
+
+def _architecture(library: object, name: object, arguments: Any) -> str:
+    return fingerprint({"library": library, "architecture": name, "arguments": dict(arguments or {})})
+
+
+def _same_files(structure: Run, manifest: Mapping[str, Any]) -> bool:
+    """Whether nothing contradicts it: a manifest may declare the digest of the file that the structure is of."""
+    read = structure.model.manifest
+    for asset in manifest.get("assets") or ():
+        if asset.get("format") == read.get("format"):
+            for file in asset.get("files") or ():
+                digest = (read.get("files") or {}).get(file.get("role") or "model")
+                if digest and file.get("sha256") and not str(digest).startswith(file["sha256"]):
+                    return False
+    return True

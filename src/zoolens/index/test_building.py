@@ -1,0 +1,266 @@
+"""The index of a store: up to date, incremental, and right whatever happened to its file."""
+
+import numpy as np
+import pytest
+
+from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.index import building, maintaining
+from zoolens.index.building import Index, build_index
+from zoolens.index.conftest import LABELS, PROBES, add_run, answers
+from zoolens.index.journal import Damaged
+from zoolens.index.rows import Figure, Row
+from zoolens.measure.predictions import KIND
+
+
+class Watcher:
+    """Counts the signatures that were read, and keeps what was said."""
+
+    def __init__(self):
+        self.read, self.said = 0, []
+
+    def begin(self, title, stage, total): ...
+
+    def advance(self, steps):
+        self.read += steps
+
+    def end(self): ...
+
+    def say(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    building._recent.clear()
+
+
+def brute(index, row):
+    seeds = [int(one.attributes["name"].removeprefix("net")) for one in index.rows]
+    return [np.mean(answers(seed) == answers(seeds[row])) for seed in seeds]
+
+
+def fill(store, seeds, **options):
+    return [add_run(store, f"net{seed}", seed=seed, **options) for seed in seeds]
+
+
+def test_agreement_ranking_and_signature(store):
+    runs = fill(store, range(5))
+    index = build_index(store)
+    assert [row.signature for row in index.rows] == [True] * 5
+    assert (index.dataset.name, index.semantic.probes) == ("digits", PROBES)
+    row = index.find("net3")
+    np.testing.assert_array_equal(index.agreement(row), brute(index, row))
+    best = index.ranking(row).top([], 5)
+    np.testing.assert_array_equal(best, np.lexsort((np.arange(5), -index.agreement(row))))
+    np.testing.assert_array_equal(index.signature(row).answers, answers(3))
+    assert index.columns.value("top1", row) == np.mean(answers(3) == LABELS)
+    assert {row.key for row in index.rows} == {run.id for run in runs}
+    assert "5 with a signature over 60 inputs of digits" in repr(index)
+
+
+def test_only_what_is_new_is_read_and_an_unchanged_store_is_not_looked_at_again(store):
+    fill(store, range(3))
+    first = Watcher()
+    index = build_index(store, progress=first)
+    assert first.read == 3
+    assert build_index(store) is index
+    fill(store, [3])
+    second = Watcher()
+    index = build_index(store, progress=second)
+    assert second.read == 1
+    np.testing.assert_array_equal(index.agreement(0), brute(index, 0))
+
+
+def test_a_new_attempt_takes_the_place_of_the_old_one(store):
+    old, _ = fill(store, range(2))
+    build_index(store)
+    again = store.begin_run(old.model, old.dataset, old.stack, attempt=1)
+    store.add_part(again.id, KIND, 0, store.table(old.id, KIND))
+    store.finish_stage(again.id, "predictions")
+    index = build_index(store)
+    assert sorted(index.semantic.keys) == sorted(row.key for row in index.rows)
+    assert old.id not in index.semantic
+
+
+def test_the_data_with_most_models_is_probed_unless_another_is_named(store):
+    fill(store, range(2), dataset="letters")
+    fill(store, range(2, 5))
+    assert build_index(store).dataset.name == "digits"
+    index = build_index(store, data="let*")
+    assert index.dataset.name == "letters"
+    assert [row.signature for row in index.rows] == [True, True, False, False, False]
+    assert np.isnan(index.agreement(0)).tolist() == [False, False, True, True, True]
+    with pytest.raises(ZoolensError, match=r"net3@1\.0\.0 was not measured on letters"):
+        index.agreement(3)
+    with pytest.raises(UnknownName, match="Known: digits, letters"):
+        build_index(store, data="faces")
+
+
+def test_an_empty_store_has_an_index_without_rows(store):
+    index = build_index(store)
+    assert (len(index), index.semantic, index.dataset.name) == (0, None, "no data")
+    with pytest.raises(UnknownName, match="Nothing is indexed"):
+        index.find("net")
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "delete", "other"])
+def test_a_harmed_file_is_repaired_from_the_store(store, harm):
+    fill(store, range(4))
+    path = build_index(store).semantic.path
+    content = bytearray(path.read_bytes())
+    if harm == "flip":
+        content[-20] ^= 4
+    path.write_bytes(bytes(content[:-30] if harm == "cut" else b"nonsense" if harm == "other" else content))
+    if harm == "delete":
+        path.unlink()
+    building._recent.clear()
+    watcher = Watcher()
+    index = build_index(store, progress=watcher)
+    assert watcher.read == (1 if harm == "cut" else 4)
+    assert len(watcher.said) == (harm in ("flip", "other"))
+    for row in range(4):
+        np.testing.assert_array_equal(index.agreement(row), brute(index, row))
+
+
+def test_damage_that_shows_while_filling_is_repaired_too(store, monkeypatch):
+    fill(store, range(4))
+    path = build_index(store).semantic.path
+    fill(store, [4])
+    opened = building.open_semantic
+
+    def harmed(*arguments, **options):
+        index = opened(*arguments, **options)
+        if len(index) == 4:
+            with path.open("ab") as file:
+                file.write(b"\x07" * 40)
+        return index
+
+    monkeypatch.setattr(building, "open_semantic", harmed)
+    watcher = Watcher()
+    index = build_index(store, progress=watcher)
+    assert "damaged" in watcher.said[0]
+    np.testing.assert_array_equal(index.agreement(2), brute(index, 2))
+
+
+def test_without_a_place_for_the_file_the_index_works_all_the_same(store, tmp_path, monkeypatch):
+    fill(store, range(3))
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr("zoolens.index.placing.cache_dir", lambda: tmp_path / "file")
+    watcher = Watcher()
+    index = build_index(store, progress=watcher)
+    assert "this time only" in watcher.said[0]
+    np.testing.assert_array_equal(index.agreement(1), brute(index, 1))
+
+
+def test_predictions_that_cannot_be_read_leave_a_row_without_signature_and_a_note(store):
+    broken, _ = fill(store, range(2))
+    store.parts(broken.id, KIND)[0].path.write_bytes(b"")
+    index = build_index(store)
+    assert [row.signature for row in index.rows] == [False, True]
+    assert index.rows[0].figures["top1"]
+    assert len(index.notes) == 1
+    assert "net0" in index.notes[0]
+
+
+def test_tasks_have_indexes_of_their_own(store):
+    fill(store, range(2))
+    about = [{"name": "v", "task": "embedding", "width": 3}]
+    for name, factor in (("a", 1.0), ("b", 1.25)):
+        columns = vector_columns(np.full((PROBES, 3), factor))
+        write_run(store, name, columns, LABELS, about=about, outputs=[{"task": "embedding"}])
+    index = build_index(store, task="embedding")
+    assert [row.attributes["name"] for row in index.rows] == ["a", "b"]
+    assert index.agreement(0).tolist() == [1, pytest.approx(0.8)]
+    assert len(build_index(store)) == 2
+
+
+CLASSES = [f"class {number}" for number in range(10)]
+
+
+def named(store, name, given, labels):
+    outputs = [{"labels": labels}] if labels else [{}]
+    return write_run(store, name, one_hot(given), LABELS, classes=CLASSES, outputs=outputs)
+
+
+def test_classes_are_matched_by_name_and_other_classes_are_not_comparable(store):
+    given = answers(1)
+    named(store, "plain", given, None)
+    named(store, "same", given, CLASSES)
+    named(store, "turned", (given + 3) % 10, CLASSES[-3:] + CLASSES[:-3])
+    named(store, "foreign", given, [f"thing {number}" for number in range(10)])
+    index = build_index(store)
+    rows = {row.attributes["name"]: number for number, row in enumerate(index.rows)}
+    agreement = index.agreement(rows["same"])
+    assert agreement[rows["turned"]] == agreement[rows["plain"]] == 1
+    np.testing.assert_array_equal(index.signature(rows["turned"]).answers, given)
+    foreign = index.agreement(rows["foreign"])
+    assert np.isnan(foreign[rows["same"]])
+    assert np.isnan(agreement[rows["foreign"]])
+    assert foreign[rows["plain"]] == foreign[rows["foreign"]] == 1
+
+
+def test_rankings_are_kept_within_the_budget():
+    rows = [Row(f"k{n}", f"m{n}", f"zoo:m{n}@1", {}, {"flops": Figure(float(n))}, signature=True) for n in range(200)]
+    from zoolens.index.semantic import open_semantic
+
+    semantic = open_semantic(None, dataset="d", probes=20, memory=5_000)
+    for n in range(200):
+        semantic.insert(f"k{n}", answers(n, probes=20))
+    index = Index(rows, semantic=semantic, memory=10_000)
+    for row in range(20):
+        assert len(index.ranking(row).top([], 3)) == 3
+    kept = index.ranking(19)
+    assert index.ranking(19) is kept
+    assert index.nbytes <= 10_000
+    assert 1 <= len(index._rankings) < 20
+
+
+# --- adding, removing, verifying
+
+
+def test_removed_models_stay_away_until_they_are_added_again(store, tmp_path):
+    fill(store, range(3))
+    assert maintaining.remove_models(store, ["net1"]) == ["zoo:net1@1.0.0"]
+    index = build_index(store)
+    assert [row.attributes["name"] for row in index.rows] == ["net0", "net2"]
+    assert len(index.semantic) == 2
+    index.semantic.path.unlink()
+    building._recent.clear()
+    assert len(build_index(store)) == 2  # a decision is not lost with the cache
+    assert len(store.runs()) == 3
+
+
+def test_adding_runs_a_model_once_on_the_probes_of_the_index(store):
+    maintaining.add_models(store, ["demo:mlp-small"], data="demo", limit=50, runtimes=["onnxruntime"])
+    added = maintaining.add_models(store, ["demo:lenet-torch"], runtimes=["onnxruntime"])
+    assert added.outcomes[0].measured[0] == "predictions"
+    assert len(added.index.semantic) == 2
+    assert added.index.dataset.size == 50
+    assert not any(name.startswith(("latency", "cold_start")) for name in added.index.columns.names)
+    maintaining.remove_models(store, ["mlp-small"])
+    back = maintaining.add_models(store, ["demo:mlp-small"], runtimes=["onnxruntime"])
+    assert back.outcomes[0].measured == ()
+    assert len(back.index.semantic) == 2
+
+
+def test_adding_to_nothing_asks_for_data(store):
+    with pytest.raises(ZoolensError, match="no probe data yet"):
+        maintaining.add_models(store, ["demo:mlp-small"])
+
+
+def test_verify_tells_a_damaged_file_and_a_wrong_signature(store):
+    fill(store, range(3))
+    assert maintaining.verify(store).signatures == 3
+    index = build_index(store)
+    index.semantic.insert(index.rows[1].key, np.zeros(PROBES, int))
+    building._recent.clear()
+    assert maintaining.verify(store).differing == ("zoo:net1@1.0.0",)
+    assert len(maintaining.rebuild(store).semantic) == 3
+    assert maintaining.verify(store).differing == ()
+    path = index.semantic.path
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(Damaged, match="index rebuild"):
+        maintaining.verify(store)

@@ -1,0 +1,70 @@
+import pytest
+
+import zoolens
+from zoolens.errors import ZoolensError
+from zoolens.graph.operators import operators
+from zoolens.graph.test_cost import small
+from zoolens.index.building import build_index
+from zoolens.index.estimates import calibrate, estimate_operators, latency_estimates, raw_estimate
+from zoolens.index.rows import Figure, Row
+from zoolens.measure.operators import LatencyTable
+from zoolens.store.records import Provenance
+
+
+def table(seconds=1e-3, *, without=0):
+    keys = [one.key for one in operators(small())]
+    return LatencyTable(
+        "onnxruntime", 1e-5, dict.fromkeys(keys[without:], seconds), dict.fromkeys(keys[:without], "no")
+    )
+
+
+def test_the_sum_and_the_slowest_chain():
+    found = raw_estimate(small(), table())
+    assert found.seconds == pytest.approx(5e-3 + 1e-5)
+    assert found.critical_path == pytest.approx(5e-3 + 1e-5)  # both branches of the sum pass the first layer
+    assert found.covered == 1.0
+    assert raw_estimate(small(), table(without=1)).covered == 0.8
+
+
+def test_measured_networks_correct_the_others_and_tell_the_error():
+    found = calibrate([(1.0, 2.0), (1.0, 2.2), (2.0, 3.6), (1.0, 2.0)])
+    assert found.factor == pytest.approx(2.0, rel=0.01)
+    assert 0.05 < found.error < 0.2
+    assert calibrate([(1.0, 2.0)]).error is None
+
+
+def row(key, *, raw=1e-3, latency=None, runtime="onnxruntime"):
+    figures = {"operator_time@onnxruntime 1.0": Figure(raw, "s", Provenance.ESTIMATED)}
+    if latency is not None:
+        figures["latency_p50@batch=1"] = Figure(latency, "s")
+    return Row(key, key, f"zoo:{key}@1.0.0", {"runtime": runtime} if runtime else {}, figures)
+
+
+def test_an_estimate_is_marked_as_one_and_measured_networks_get_none():
+    rows = [row("a", latency=2e-3), row("b", latency=2.2e-3), row("c", latency=2e-3), row("d", runtime=None)]
+    found = latency_estimates(rows)
+    assert list(found) == ["d"]
+    figure = found["d"]["latency_p50@batch=1"]
+    assert figure.provenance is Provenance.ESTIMATED
+    assert figure.value == pytest.approx(2e-3)
+    assert 0 < figure.error < 0.2
+    assert figure.low < figure.value < figure.high
+
+
+def test_latencies_of_another_runtime_correct_nothing():
+    rows = [row("a", latency=9.0, runtime="litert"), row("d", runtime=None)]
+    figure = latency_estimates(rows)["d"]["latency_p50@batch=1"]
+    assert (figure.value, figure.error) == (1e-3, None)
+
+
+def test_a_structure_gets_an_estimate_that_a_query_finds(tmp_path):
+    pytest.importorskip("onnxruntime")
+    with zoolens.open_store(tmp_path / "store.sqlite") as store:
+        zoolens.graph_of("demo:mlp-small", store=store)
+        (found,) = estimate_operators(store, ["demo:mlp-small"])
+        assert found.raw.covered == 1.0
+        estimate_operators(store, ["demo:*"])  # nothing is stored twice
+        (only,) = build_index(store).rows
+        assert only.figures["latency_p50@batch=1"].provenance is Provenance.ESTIMATED
+        with pytest.raises(ZoolensError, match="no structure named"):
+            estimate_operators(store, ["nobody:*"])

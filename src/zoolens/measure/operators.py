@@ -1,0 +1,119 @@
+"""The latency table: how long single operators take in a runtime on this machine, measured once and kept in the store.
+
+It is what the latency of a network that nobody has run, or that has no weights here, is estimated from. An operator
+is a model of one layer; its run hangs on a stack "operator:RUNTIME", which the store lists only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.operators import Operator, operators
+from zoolens.graph.writing import write_onnx
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.measure.lock import resolve_stack
+from zoolens.measure.progress import Progress, Silent
+from zoolens.runtimes.base import ModelFiles, Options, Runtime
+from zoolens.store.records import ASIDE, DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
+from zoolens.store.store import Store
+
+PREFIX: Final = f"operator{ASIDE}"
+STAGE: Final = "latency"
+DATASET: Final = DatasetRecord(fingerprint(["single operators"]), "single operators", 0)
+SETTINGS: Final = LatencySettings(precision=0.05, min_samples=30, max_samples=500, max_seconds=0.3, warmup_seconds=0.01)
+NOTHING: Final = Operator((Node("nothing", "identity", ("x",), (1, 1)),), (Node("x", "input", (), (1, 1)),))
+
+
+@dataclass(frozen=True)
+class LatencyTable:
+    """Seconds by operator key, less the time of a call that computes nothing; `call` is that time."""
+
+    stack: str  # runtime and version
+    call: float
+    seconds: Mapping[str, float]
+    failed: Mapping[str, str]  # key -> why it could not be measured
+
+
+def latency_table(
+    graphs: Iterable[Graph], store: Store, *, runtime: str = "onnxruntime", progress: Progress | None = None
+) -> LatencyTable:
+    """The table for every operator of these graphs. What the store has is not measured again."""
+    library = _runtime(runtime)
+    stack = _stack(library)
+    wanted = {one.key: one for graph in graphs for one in operators(graph)}
+    known = _known(store, stack)
+    missing = [one for key, one in {NOTHING.key: NOTHING, **wanted}.items() if key not in known]
+    watcher = progress or Silent()
+    watcher.begin(f"operators in {runtime}", "latency", len(missing))
+    try:
+        for one in missing:
+            known[one.key] = _measured(store, library, stack, one)
+            watcher.advance(1)
+    finally:
+        watcher.end()
+    call = known[NOTHING.key]
+    if isinstance(call, str):
+        raise ModelError(f"No operator can be timed in {runtime}: {call}")
+    found = {key: known[key] for key in wanted}
+    seconds = {key: max(value - call, 0.0) for key, value in found.items() if isinstance(value, float)}
+    return LatencyTable(
+        f"{runtime} {stack.version}", call, seconds, {k: v for k, v in found.items() if isinstance(v, str)}
+    )
+
+
+def _runtime(name: str) -> Runtime:
+    runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+    if "onnx" not in runtime.formats:
+        raise UnsupportedAbility(name, "time_operators", "they are written as ONNX, which it does not run.")
+    return runtime
+
+
+def _stack(runtime: Runtime) -> StackRecord:
+    stack = resolve_stack(runtime, Options(), None)
+    return StackRecord(fingerprint([PREFIX, stack.fingerprint]), f"{PREFIX}{runtime.name}", stack.identity, stack.lock)
+
+
+def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
+    runs = [run for run in store.runs(runtime=stack.runtime) if run.key.stack == stack.fingerprint and run.stages]
+    measured = store.observations_by_run([run.id for run in runs], metrics=["latency_p50"])
+    known: dict[str, float | str] = {}
+    for run in runs:
+        value = next((one.value for one in measured.get(run.id, ()) if one.scope == "batch=1"), None)
+        known[str(run.model.manifest["key"])] = value if value is not None else run.stages[STAGE]
+    return known
+
+
+def _measured(store: Store, runtime: Runtime, stack: StackRecord, operator: Operator) -> float | str:
+    """Seconds, or why it cannot be said; both are kept."""
+    content = {"key": operator.key, "operator": operator.describe()}
+    model = ModelRecord(fingerprint(["operator", operator.key]), f"{PREFIX}{operator.key[:12]}", "onnx", content)
+    run_id = RunKey(model.fingerprint, DATASET.fingerprint, stack.fingerprint).id
+    store.begin_run(model, DATASET, stack)
+    try:
+        observations = list(latency_observations(_sampled(runtime, operator), 1))
+    except ZoolensError as error:
+        store.fail_stage(run_id, STAGE, str(error))
+        return str(error)
+    store.finish_stage(run_id, STAGE, observations)
+    return next(float(one.value or 0.0) for one in observations if one.metric == "latency_p50")
+
+
+def _sampled(runtime: Runtime, operator: Operator) -> LatencySamples:
+    generator = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory(prefix="zoolens-operator-") as folder:
+        path = write_onnx(operator.as_graph(), Path(folder) / "operator.onnx")
+        with runtime.open(ModelFiles("onnx", {"model": path})) as session:
+            feeds = {
+                spec.name: generator.standard_normal([extent or 1 for extent in spec.shape]).astype(spec.dtype)
+                for spec in session.inputs
+            }
+            return measure_latency(lambda: session.predict(feeds), SETTINGS)

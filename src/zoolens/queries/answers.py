@@ -1,0 +1,136 @@
+"""What a query returns: the models that fit, the figures that were asked for, and why the others do not fit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.queries.explaining import Timings, explain, explain_analyze
+from zoolens.queries.frame import frame_of
+from zoolens.queries.guarantees import Guarantee
+from zoolens.queries.matches import Match, match_of
+from zoolens.queries.misses import COUNT, near_misses, wider_guarantee
+from zoolens.queries.plan import Plan
+from zoolens.queries.printing import to_text
+from zoolens.queries.wording import amount
+
+
+class Answer:
+    """True where something was found. Everything but the rows themselves is made when it is looked at."""
+
+    def __init__(self, plan: Plan, rows: NDArray[np.int64], timings: Timings | None = None) -> None:
+        self.plan = plan
+        self._rows = rows
+        self._timings = timings or {}
+
+    def __bool__(self) -> bool:
+        return len(self._rows) > 0 or bool(self.matches)
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    @cached_property
+    def matches(self) -> tuple[Match, ...]:
+        """Best first, one for each model. Where nothing fits: none, or with ELSE NEAREST the nearest misses."""
+        if not len(self._rows) and self.plan.query.nearest:
+            return self.misses[: self.plan.limit]
+        return tuple(match_of(self.plan, int(row), self.guarantee) for row in self._rows)
+
+    @property
+    def best(self) -> Match | None:
+        return self.matches[0] if self else None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the matches fit; False where they are the nearest misses, or none."""
+        return len(self._rows) > 0
+
+    @cached_property
+    def misses(self) -> tuple[Match, ...]:
+        """The models that come nearest without fitting, with every predicate that rejects them."""
+        return near_misses(self.plan, max(COUNT, self.plan.limit) if self.plan.query.nearest else COUNT)
+
+    @cached_property
+    def fitting(self) -> int:
+        """How many models fit, whatever the limit."""
+        return len(np.unique(self.plan.view.models[self.plan.fitting]))
+
+    @cached_property
+    def reference(self) -> Match | None:
+        found = self.plan.reference
+        return None if found is None else match_of(self.plan, found.row)
+
+    @property
+    def dataset(self) -> str:
+        """The probe data."""
+        return self.plan.view.dataset
+
+    @property
+    def n(self) -> int:
+        """Probe inputs."""
+        return self.plan.view.probes
+
+    @property
+    def confidence(self) -> float | None:
+        """Of every lower bound here, for all candidates together; None: BOUND OFF."""
+        return self.guarantee.confidence if self.guarantee else None
+
+    @cached_property
+    def guarantee(self) -> Guarantee | None:
+        """What the lower bounds of the matches, or of the near misses where nothing fits, are made from."""
+        return self.plan.guarantee if self.exact else wider_guarantee(self.plan)
+
+    @property
+    def query(self) -> str:
+        """The query as text."""
+        return to_text(self.plan.query)
+
+    @cached_property
+    def explanation(self) -> str:
+        """What EXPLAIN says; with EXPLAIN ANALYZE also what it took, and the near misses."""
+        if self.plan.query.explain == "analyze":
+            return explain_analyze(self.plan, len(self._rows), self.misses, self._timings)
+        return explain(self.plan)
+
+    def as_data(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        guarantee = self.guarantee
+        return {
+            "query": self.query,
+            "dataset": self.dataset,
+            "inputs": self.n,
+            "confidence": self.confidence,
+            "comparisons": guarantee.comparisons if guarantee else None,
+            "bound_from": guarantee.agreement.dataset if guarantee and guarantee.agreement else None,
+            "candidates": self.plan.candidates,
+            "fitting": self.fitting,
+            "reference": self.reference.as_data() if self.reference else None,
+            "matches": [one.as_data() for one in self.matches],
+            "misses": [one.as_data() for one in self.misses],
+        }
+
+    def frame(self) -> Any:
+        """A pandas DataFrame, one row for each match."""
+        return frame_of(self.matches)
+
+    def __repr__(self) -> str:
+        if self.plan.query.explain:
+            return self.explanation
+        head = f"{len(self.matches)} of {self.fitting} models that fit" if self.exact else "Nothing fits"
+        told = [f"  {_line(one)}" for one in self.matches]
+        if not self.exact:
+            nearest = self.matches or self.misses
+            told = [f"  {_line(one)}: {'; '.join(why.sentence for why in one.rejections)}" for one in nearest]
+            head += "; the nearest misses are" if told else ", and there is no candidate"
+        return "\n".join([head, *told])
+
+
+def _line(match: Match) -> str:
+    told = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
+    if match.equivalence is None:
+        return told
+    lower = "" if match.equivalence_lower is None else f" [≥ {amount(match.equivalence_lower, 'fraction')}]"
+    return f"{told}, {amount(match.equivalence, 'fraction')} equal answers{lower}"

@@ -1,0 +1,117 @@
+"""Asking: from text or from keywords to an answer.
+
+zoolens.query("SELECT MODELS CORR resnet50 WITHIN 95% ON memory <= 20% AND latency_p95 < 10 ms")
+zoolens.query(ref="resnet50", within=0.95, memory="20%", latency_p95="< 10 ms")
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, Literal
+
+from zoolens.errors import ZoolensError
+from zoolens.index.building import Index, build_index
+from zoolens.queries.answers import Answer
+from zoolens.queries.keywords import with_keywords
+from zoolens.queries.misnamed import Misnamed, pointed
+from zoolens.queries.parsing import parse
+from zoolens.queries.planning import OFF, ON, make_plan
+from zoolens.queries.reference import task_category
+from zoolens.queries.running import Prepared
+from zoolens.queries.syntax import Condition, Order, Query
+from zoolens.queries.view import View
+from zoolens.store.store import Store
+
+Functions = Mapping[str, Callable[..., Any]]
+Target = Store | Index | str | Path | None
+
+
+def query(text: str | Query | None = None, **asked: Any) -> Answer:
+    """The models most interchangeable with a reference within a budget. Takes what `prepare` takes, and runs it."""
+    return prepare(text, **asked).run()
+
+
+def prepare(
+    text: str | Query | None = None,
+    *,
+    ref: str | None = None,
+    within: float | str | None = None,
+    task: str | None = None,
+    where: str | Condition | None = None,
+    order_by: str | Sequence[Order] | None = None,
+    limit: int | None = None,
+    confidence: float | str | None = None,
+    exec: Mapping[str, Any] | None = None,  # noqa: A002 - the clause is called so
+    data: str | None = None,
+    bound: str | None = None,
+    segments: bool = False,
+    nearest: bool = False,
+    explain: Literal["", "plan", "analyze"] = "",
+    functions: Functions | None = None,
+    store: Target = None,
+    **metrics: Any,
+) -> Prepared:
+    """A query in text, in keywords, or both, made ready to run.
+
+    A keyword that is none of the above is a metric and its bound: memory="20%" (of the reference's), flops="2G",
+    latency_p95="< 10 ms", accuracy=0.7. `where` and `order_by` are in the language; `functions` are those that
+    `order_by` calls. `store` may also be an index that is built already.
+    """
+    begun = perf_counter()
+    given = {
+        "reference": ref, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
+        "confidence": confidence, "exec": exec, "data": data, "bound": bound, "segments": segments or None,
+        "nearest": nearest or None, "explain": explain or None,
+    }  # fmt: skip
+    asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
+    parsed = perf_counter()
+    view, elsewhere = _views(asked, store)
+    indexed = perf_counter()
+    try:
+        plan = make_plan(asked, view, functions=functions, elsewhere=elsewhere)
+        _ = plan.search  # settled now, so that running it is quick
+    except Misnamed as error:
+        raise pointed(error, text if isinstance(text, str) else None) from error
+    return Prepared(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
+
+
+def _views(asked: Query, store: Target) -> tuple[View, View | None]:
+    """The index to search, and the one that BOUND takes its bound from."""
+    task = task_category(asked.task)
+    other = None if asked.bound in (ON, OFF) else asked.bound
+    if isinstance(store, Index):
+        if other is not None:
+            raise ZoolensError(
+                f"BOUND {other!r} needs the store, and an index was given.", hint="Give the store instead."
+            )
+        return _view(store), None
+    index = _index(asked, store, task)
+    return _view(index), None if other is None else _view(build_index(store, data=other, task=task))
+
+
+def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
+    """Over the data that DATA names; else over what most models were measured on, unless the reference was not."""
+    index = build_index(store, data=asked.data, task=task)
+    if asked.data is not None or asked.reference is None:
+        return index
+    try:
+        reference = index.rows[index.find(asked.reference, dict(asked.exec))]
+    except ZoolensError:
+        return index  # the planner tells it, and where in the query it stands
+    elsewhere = reference.attributes.get("dataset")
+    return index if reference.signature or elsewhere is None else build_index(store, data=str(elsewhere), task=task)
+
+
+_recent: Final[deque[View]] = deque(maxlen=4)  # what was worked out about an index serves its next query
+
+
+def _view(index: Index) -> View:
+    for view in tuple(_recent):
+        if view.index is index:
+            return view
+    view = View(index)
+    _recent.append(view)
+    return view

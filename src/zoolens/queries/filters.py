@@ -1,0 +1,120 @@
+"""WHERE: which rows a condition on attributes holds for.
+
+What is unknown neither holds nor fails (`zoo = 'x'` and `NOT zoo = 'x'` both pass over a row without a zoo), as in
+SQL; `IS KNOWN` asks for it. Text is compared without regard to case, and numbers inside it as numbers: version 1.10
+comes after 1.9.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.index.rows import Attribute
+from zoolens.queries.attributes import Attributes
+from zoolens.queries.syntax import AllOf, AnyOf, Condition, Known, Match, Not, OneOf
+
+_WILD: Final = {"*": ".*", "%": ".*", "?": ".", "_": "."}
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+class Truth(NamedTuple):
+    """Where a condition holds, and where it fails; neither: unknown."""
+
+    holds: NDArray[np.bool_]
+    fails: NDArray[np.bool_]
+
+
+def rows_where(condition: Condition, attributes: Attributes) -> NDArray[np.bool_]:
+    return _truth(condition, attributes).holds
+
+
+def attributes_of(condition: Condition) -> Iterator[str]:
+    """Every attribute a condition reads."""
+    match condition:
+        case Match(attribute) | OneOf(attribute) | Known(attribute):
+            yield attribute
+        case Not(term):
+            yield from attributes_of(term)
+        case AllOf(terms) | AnyOf(terms):
+            for term in terms:
+                yield from attributes_of(term)
+
+
+def _truth(condition: Condition, attributes: Attributes) -> Truth:
+    match condition:
+        case Match(attribute, comparison, value):
+            return _by_value(attributes, attribute, lambda found: compare(found, comparison, value))
+        case OneOf(attribute, values):
+            return _by_value(attributes, attribute, lambda found: any(compare(found, "=", one) for one in values))
+        case Known(attribute):
+            known = attributes.column(attribute).codes >= 0
+            return Truth(known, ~known)
+        case Not(term):
+            holds, fails = _truth(term, attributes)
+            return Truth(fails, holds)
+        case AllOf(terms):
+            return reduce(_both, (_truth(term, attributes) for term in terms))
+        case AnyOf(terms):
+            return reduce(_either, (_truth(term, attributes) for term in terms))
+
+
+def _both(a: Truth, b: Truth) -> Truth:
+    return Truth(a.holds & b.holds, a.fails | b.fails)
+
+
+def _either(a: Truth, b: Truth) -> Truth:
+    return Truth(a.holds | b.holds, a.fails & b.fails)
+
+
+def _by_value(attributes: Attributes, name: str, test: Callable[[Attribute], bool]) -> Truth:
+    column = attributes.column(name)
+    holds = [test(value) for value in column.values]
+    return Truth(column.rows_where(holds), column.rows_where([not one for one in holds]))
+
+
+def compare(found: Attribute, comparison: str, asked: str | float) -> bool:
+    """One attribute against one value."""
+    if comparison == "LIKE":
+        return _pattern(str(asked)).fullmatch(_text(found)) is not None
+    a, b = _number(found), _number(asked)
+    if a is not None and b is not None:
+        return _COMPARE[comparison](a, b)
+    key = _text if comparison in ("=", "!=") else _natural  # 1.07 and 1.7 are not the same text
+    return _COMPARE[comparison](key(found), key(asked))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile("".join(_WILD.get(one) or re.escape(one) for one in text.casefold()), re.DOTALL)
+
+
+def _text(value: Attribute) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return (f"{value:g}" if isinstance(value, float) else str(value)).casefold()
+
+
+def _number(value: Attribute) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None  # a model may be called Infinity
+
+
+def _natural(value: Attribute) -> list[tuple[int, str]]:
+    """Text and the whole numbers in it by turns, so that they can be put in order: longer numbers are greater."""
+    pieces = re.split(r"(\d+)", _text(value))
+    digits = [piece.lstrip("0") if i % 2 else piece for i, piece in enumerate(pieces)]
+    return [(len(piece) if i % 2 else 0, piece) for i, piece in enumerate(digits)]

@@ -1,0 +1,143 @@
+"""One model of an answer: the figures that were asked for, beside the reference's, and what rejects it if it misses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from zoolens.index.rows import Figure, Row
+from zoolens.queries.guarantees import Guarantee
+from zoolens.queries.metrics import ACCURACY, Meaning
+from zoolens.queries.plan import Plan
+from zoolens.queries.syntax import EQUIVALENCE
+from zoolens.store.records import Provenance
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """One predicate that a model fails. `by`: how far beyond the threshold, as a share of it, or in points / 100 of
+    metrics that are fractions; None where the figure is unknown, or where a clause just does not hold."""
+
+    predicate: str
+    value: float | None
+    threshold: float | None
+    unit: str
+    by: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """One model in one runtime. `figures` are those asked for, by the names they were asked by; a figure that is not
+    MEASURED says so in its provenance. `ratios`: to the reference's own figure, where that makes sense.
+
+    `equivalence_lower`: at least this share of inputs like the probes is answered alike, with the answer's confidence.
+    """
+
+    row: Row
+    equivalence: float | None
+    equivalence_lower: float | None
+    figures: Mapping[str, Figure]
+    ratios: Mapping[str, float]
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        return self.row.ref
+
+    @property
+    def runtime(self) -> str | None:
+        return self.row.runtime
+
+    @property
+    def fits(self) -> bool:
+        """False: a near miss, which an answer holds only where ELSE NEAREST asked for it."""
+        return not self.rejections
+
+    def __getitem__(self, metric: str) -> float | None:
+        """The value of a figure, by the name it was asked by."""
+        found = self.figures.get(metric)
+        return None if found is None else found.value
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "model": self.ref,
+            "runtime": self.runtime,
+            "run": self.row.key,
+            "fits": self.fits,
+            "equivalence": self.equivalence,
+            "equivalence_lower": self.equivalence_lower,
+            "figures": {name: _figure_data(one, self.ratios.get(name)) for name, one in self.figures.items()},
+            "rejections": [asdict(one) for one in self.rejections],
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The same, flat: one column for each figure, its provenance and its ratio to the reference's."""
+        found: dict[str, Any] = {
+            "model": self.ref,
+            "runtime": self.runtime,
+            "equivalence": self.equivalence,
+            "equivalence_lower": self.equivalence_lower,
+        }
+        for name, figure in self.figures.items():
+            found |= {name: figure.value, f"{name}_provenance": str(figure.provenance)}
+            if name in self.ratios:
+                found[f"{name}_ratio"] = self.ratios[name]
+        return found | {"fits": self.fits, "why_not": "; ".join(one.sentence for one in self.rejections)}
+
+
+def _figure_data(figure: Figure, ratio: float | None) -> dict[str, Any]:
+    return {
+        "value": figure.value,
+        "unit": figure.unit,
+        "provenance": str(figure.provenance),
+        "low": figure.low,
+        "high": figure.high,
+        "error": figure.error,
+        "ratio": ratio,
+    }
+
+
+def match_of(plan: Plan, row: int, guarantee: Guarantee | None = None, rejections: tuple[Rejection, ...] = ()) -> Match:
+    """`guarantee`: what its lower bound is made from; None: it has none."""
+    figures = {name: found for name, one in shown(plan).items() if (found := figure_of(plan, one, row)) is not None}
+    return Match(
+        row=plan.view.index.rows[row],
+        equivalence=_known(plan.relation.values(EQUIVALENCE)[row]) if plan.reference else None,
+        equivalence_lower=None if guarantee is None else _known(guarantee.lower(row)),
+        figures=figures,
+        ratios=_ratios(plan, figures),
+        rejections=rejections,
+    )
+
+
+def shown(plan: Plan) -> dict[str, Meaning]:
+    """The metrics of an answer: those asked for, and accuracy beside them where it is known."""
+    asked = {name: one for name, one in plan.meanings.items() if one.column != EQUIVALENCE}
+    if ACCURACY in plan.view.units and not any(one.column == ACCURACY for one in asked.values()):
+        asked["accuracy"] = plan.meaning("accuracy")
+    return asked
+
+
+def figure_of(plan: Plan, metric: Meaning, row: int) -> Figure | None:
+    if not metric.derived:
+        return plan.view.index.rows[row].figures.get(metric.column)
+    value = _known(plan.values(metric)[row])
+    return None if value is None else Figure(value, metric.unit, Provenance.MEASURED)
+
+
+def _ratios(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, float]:
+    if plan.reference is None:
+        return {}
+    found = {}
+    for name, metric in shown(plan).items():
+        own = figure_of(plan, metric, plan.reference.row)
+        if name in figures and own is not None and own.value and not metric.derived and metric.unit != "fraction":
+            found[name] = figures[name].value / own.value
+    return found
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,99 @@
+"""What the names of metrics in a query stand for: columns of figures, or figures relative to the reference."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens import plugins
+from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.syntax import EQUIVALENCE
+
+ALIASES: Final = {
+    "memory": "peak_memory", "latency": "latency_p50", "params": "parameters", "size": "file_size", "accuracy": "top1",
+    "mem": "peak_memory", "agreement": EQUIVALENCE,
+}  # fmt: skip
+
+ACCURACY: Final = "top1"
+EQUIVALENCE_LOWER: Final = "equivalence_lower"
+ACCURACY_LOWER: Final = "accuracy_lower"
+ACCURACY_DROP: Final = "accuracy_drop"
+ACCURACY_DROP_UPPER: Final = "accuracy_drop_upper"
+L2: Final = "l2"
+
+# Computed from the answers on the probes, for this reference and confidence: name -> unit.
+DERIVED: Final = {
+    EQUIVALENCE: "fraction", EQUIVALENCE_LOWER: "fraction", ACCURACY_LOWER: "fraction", ACCURACY_DROP: "fraction",
+    ACCURACY_DROP_UPPER: "fraction", L2: "",
+}  # fmt: skip
+WITHOUT_REFERENCE: Final = frozenset({ACCURACY_LOWER})
+BOUNDED: Final = frozenset({EQUIVALENCE_LOWER, ACCURACY_LOWER, ACCURACY_DROP_UPPER})  # they depend on the confidence
+
+# Figures that do not depend on what a model answers. Every other one may, so a query's confidence counts the
+# candidates before it: that errs on the safe side.
+_RESOURCES: Final = frozenset({
+    "parameters", "file_size", "peak_memory", "cold_start", "throughput", "energy", "clean_share", "flops", "macs",
+    "activation_bytes", "peak_bytes", "nodes",
+})  # fmt: skip
+_RESOURCE_KINDS: Final = ("latency_", "energy_", "memory_")
+
+_OTHER_SCOPES: Final = ("process", "total")  # what is meant by peak_memory and by cold_start without more
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """`name` as asked, `column` where its values are; `answers`: it looks at what models answered on the probes."""
+
+    name: str
+    column: str
+    unit: str
+    derived: bool
+    answers: bool
+
+
+def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> Meaning:
+    """What a name stands for, given the index's columns with their units and the batch size of EXEC."""
+    metric = ALIASES.get(name, name)
+    if metric in DERIVED:
+        return Meaning(name, metric, DERIVED[metric], derived=True, answers=True)
+    column = _column(metric, units, batch, asked=name)
+    return Meaning(name, column, units[column], derived=False, answers=looks_at_answers(column))
+
+
+def looks_at_answers(column: str) -> bool:
+    metric = column.partition("@")[0]
+    resource = metric in _RESOURCES or metric in plugins.registered(plugins.RESOURCES)
+    return not resource and not metric.startswith(_RESOURCE_KINDS)
+
+
+def _column(metric: str, units: Mapping[str, str], batch: int, asked: str) -> str:
+    if metric in units:
+        return metric
+    for scope in (f"batch={batch}", *_OTHER_SCOPES):
+        if f"{metric}@{scope}" in units:
+            return f"{metric}@{scope}"
+    scoped = sorted(column for column in units if column.startswith(f"{metric}@"))
+    if len(scoped) == 1 and not scoped[0].startswith(f"{metric}@batch="):
+        return scoped[0]
+    if scoped:
+        raise _which(asked, scoped, batch)
+    raise _unknown(asked, metric, units)
+
+
+def _which(asked: str, scoped: list[str], batch: int) -> Misnamed:
+    listed = ", ".join(scoped[:8]) + (", …" if len(scoped) > 8 else "")
+    if any("@batch=" in column for column in scoped):
+        hint = f"At batch {batch} it is unknown; there are {listed}. Name another batch size: EXEC (batch=…)."
+    else:
+        hint = f'There are {listed}. Write one of them in quotes: "{scoped[0]}".'
+    return Misnamed("metric", asked, (), hint=hint)
+
+
+def _unknown(asked: str, metric: str, units: Mapping[str, str]) -> Misnamed:
+    names = {column.partition("@")[0] for column in units} | DERIVED.keys()
+    names |= {alias for alias, target in ALIASES.items() if target in names}
+    close = difflib.get_close_matches(asked, names, n=3)
+    told = f"Did you mean {' or '.join(close)}?" if close else f"No model of this index has its {metric} known."
+    return Misnamed("metric", asked, (), hint=f"{told} The index has {', '.join(sorted(names))}.")

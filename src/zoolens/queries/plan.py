@@ -1,0 +1,165 @@
+"""A plan: a query whose names, quantities and bounds are settled for one index, and the search that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ZoolensError
+from zoolens.index.columns import Range
+from zoolens.index.ranking import Plan as Strategy
+from zoolens.index.ranking import Ranking
+from zoolens.index.searching import Search
+from zoolens.queries.guarantees import Guarantee
+from zoolens.queries.metrics import Meaning, meaning
+from zoolens.queries.ordering import Function, order_scores
+from zoolens.queries.predicates import Predicate
+from zoolens.queries.reference import Reference
+from zoolens.queries.relation import Relation
+from zoolens.queries.steps import Step, all_pass
+from zoolens.queries.syntax import DEFAULT_ORDER, EQUIVALENCE, Metric, Order, Query, metrics_of
+from zoolens.queries.view import Mask, Values, View
+
+LIMIT: Final = 10
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`steps` and `predicates` in the order in which they are told. `within`: WITHIN as a predicate, on the agreement
+    that it takes. What takes a look at every row is done when it is asked for."""
+
+    query: Query
+    view: View
+    reference: Reference | None
+    steps: tuple[Step, ...]
+    predicates: tuple[Predicate, ...]
+    within: Predicate | None
+    orders: tuple[Order, ...]
+    relation: Relation
+    functions: Mapping[str, Function]
+    batch: int
+
+    @property
+    def limit(self) -> int:
+        return self.query.limit or LIMIT
+
+    @property
+    def candidates(self) -> int:
+        """How many rows pass whatever does not look at answers on the probes."""
+        return self.relation.candidates.count
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        return self.relation.guarantee
+
+    def meaning(self, name: str) -> Meaning:
+        return meaning(name, self.view.units, self.batch)
+
+    @cached_property
+    def meanings(self) -> dict[str, Meaning]:
+        """What the query's metrics stand for: those of ON first, then those of ORDER BY."""
+        found = {one.metric.name: one.metric for one in self.predicates}
+        ordered = [metric.name for order in self.orders for metric in metrics_of(order.expression)]
+        return found | {name: self.meaning(name) for name in ordered if name not in found}
+
+    @cached_property
+    def everything(self) -> tuple[Predicate, ...]:
+        """All predicates on figures, WITHIN first."""
+        return ((self.within,) if self.within else ()) + self.predicates
+
+    @cached_property
+    def admitted(self) -> Mask:
+        return all_pass(self.steps, len(self.view))
+
+    def values(self, metric: Meaning) -> Values:
+        return self.relation.values(metric.column) if metric.derived else self.view.values(metric.column)
+
+    @cached_property
+    def fitting(self) -> Mask:
+        """Every row that satisfies the whole query."""
+        found = self.admitted.copy()
+        for predicate in self.everything:
+            found &= predicate.passes(self.values(predicate.metric))
+        return found
+
+    # --- how it is searched
+
+    @property
+    def by_equivalence(self) -> bool:
+        return self.orders == DEFAULT_ORDER
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        if self.by_equivalence and self.reference is not None:
+            return self.view.index.ranking(self.reference.row)
+        scores = order_scores(self.orders, self._value_of, len(self.view), self.functions)
+        return Ranking(self.view.index.columns, scores)
+
+    def _value_of(self, metric: Metric) -> Any:
+        found = self.meaning(metric.name)
+        if metric.reference:
+            return reference_value(self.view, self.reference, found, self.relation)
+        return self.values(found)
+
+    @cached_property
+    def ranges(self) -> tuple[Range, ...]:
+        return tuple(one.range for one in self.predicates if not one.metric.derived)
+
+    @cached_property
+    def floor(self) -> float:
+        """The least score, where the score is what WITHIN asks of."""
+        if self.by_equivalence and self.within is not None and self.within.metric.column == EQUIVALENCE:
+            return self.within.threshold
+        return -np.inf
+
+    @cached_property
+    def mask(self) -> Mask | None:
+        """What the search cannot see from columns and score; None where that leaves nobody out."""
+        steps = [step for step in self.steps if not (step.ranked and self.by_equivalence)]
+        derived = [one for one in self.everything if one.metric.derived and not self._is_floor(one)]
+        if not steps and not derived:
+            return None
+        found = all_pass(steps, len(self.view))
+        for one in derived:
+            found &= one.passes(self.values(one.metric))
+        return None if found.all() else found
+
+    def _is_floor(self, predicate: Predicate) -> bool:
+        return predicate is self.within and np.isfinite(self.floor)
+
+    @property
+    def wanted(self) -> int:
+        """So many rows surely hold the models that are wanted, though each may have a row in every runtime, and those
+        of the reference are among them."""
+        return (self.limit + 1) * self.view.most_rows_of_a_model
+
+    @cached_property
+    def search(self) -> Search:
+        return self.ranking.prepare(self.ranges, self.wanted, floor=self.floor, admit=self.mask)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        return self.ranking.plan(self.ranges, self.wanted, floor=self.floor, admit=self.mask)
+
+
+def reference_value(view: View, reference: Reference | None, metric: Meaning, relation: Relation | None) -> float:
+    """The reference's own figure, which a share of it needs."""
+    if reference is None:
+        raise ZoolensError(
+            f"{metric.name} is asked for relative to a reference, and the query names none.",
+            hint="Add CORR and a model's name, or TASK to be given one.",
+        )
+    if metric.derived and relation is not None:
+        found = float(relation.values(metric.column)[reference.row])
+    else:
+        found = view.index.columns.value(metric.column, reference.row)
+    if np.isnan(found):
+        raise ZoolensError(
+            f"The reference {view.index.rows[reference.row].ref} has no {metric.column}, so no share of it is known.",
+            hint="Write an absolute quantity, or measure it with `zoolens eval`.",
+        )
+    return found

@@ -1,0 +1,64 @@
+"""One predicate with its quantity in absolute units: who passes, and by how much the others fail."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.index.columns import Range
+from zoolens.queries.metrics import Meaning
+from zoolens.queries.syntax import Bound
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """`threshold` is in the metric's unit. `share`: of the reference's figure `reference`, where that was asked."""
+
+    metric: Meaning
+    comparison: Literal["<", "<=", ">", ">=", "="]
+    threshold: float
+    share: float | None = None
+    reference: float | None = None
+    note: str = ""  # how the threshold came about
+
+    @property
+    def range(self) -> Range:
+        return Range(
+            self.metric.column,
+            low=-math.inf if self.comparison in ("<", "<=") else self.threshold,
+            high=math.inf if self.comparison in (">", ">=") else self.threshold,
+            open_low=self.comparison == ">",
+            open_high=self.comparison == "<",
+        )
+
+    def passes(self, values: Values) -> NDArray[np.bool_]:
+        """Unknown values pass nothing."""
+        compare: dict[str, Any] = {
+            "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal,
+        }  # fmt: skip
+        return np.asarray(compare[self.comparison](values, self.threshold))
+
+    def violation(self, values: Values) -> Values:
+        """How far beyond the limit: as a share of the limit, or in points (hundredths) for metrics that are fractions
+        themselves. 0 where it passes, NaN where the figure is unknown."""
+        beyond = np.abs(values - self.threshold)
+        with np.errstate(all="ignore"):
+            relative = beyond if self.metric.unit == "fraction" else beyond / (abs(self.threshold) or 1.0)
+        # A value at the limit itself fails only a strict comparison: by the least that can be told.
+        failing = np.where(np.isnan(values), np.nan, np.maximum(relative, np.finfo(np.float64).tiny))
+        return np.where(self.passes(values), 0.0, failing)
+
+
+def resolve(bound: Bound, metric: Meaning, reference: float | None) -> Predicate:
+    """A predicate as asked, with the reference's own figure where the quantity is relative to it."""
+    quantity = bound.quantity
+    if not quantity.relative:
+        return Predicate(metric, bound.comparison, quantity.value)
+    assert reference is not None  # the planner has it, or has refused
+    return Predicate(metric, bound.comparison, quantity.value * reference, quantity.value, reference)

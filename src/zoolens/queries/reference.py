@@ -1,0 +1,64 @@
+"""The model that candidates are compared with: the one that is named, or the task's most accurate one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.queries.metrics import ACCURACY
+from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.syntax import Query
+from zoolens.queries.view import Mask, View
+
+TASKS: Final = ("classification", "embedding", "regression", "other")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`among`: out of how many it was chosen by its answers on the probes; 1 where it was named beforehand."""
+
+    row: int
+    among: int = 1
+
+
+def task_category(task: str | None) -> str:
+    """The category that a task's name stands for: image-classification is classification."""
+    if task is None:
+        return TASKS[0]
+    words = task.lower().replace("_", "-").replace(" ", "-").split("-")
+    found = next((category for category in TASKS if category in words), None)
+    if found is None:
+        raise ZoolensError(f"There is no task {task!r}.", hint=f"Tasks are {', '.join(TASKS)}.")
+    return found
+
+
+def find_reference(query: Query, view: View, fitting: Callable[[], Mask]) -> Reference | None:
+    """`fitting`: the rows that run as EXEC asks."""
+    if query.reference is not None:
+        return Reference(_named(query.reference, query, view))
+    return _most_accurate(view, fitting()) if query.task is not None else None
+
+
+def _named(name: str, query: Query, view: View) -> int:
+    try:
+        return view.find(name, query.exec)
+    except UnknownName as error:
+        raise Misnamed("indexed model", name, (), hint=error.hint) from error
+
+
+def _most_accurate(view: View, fitting: Mask) -> Reference:
+    """Of what was measured on the probes. Among equals the first."""
+    eligible = fitting & view.answered & ~view.twins
+    if ACCURACY in view.units:
+        eligible &= view.measured(ACCURACY)
+        accuracy = np.where(eligible, view.values(ACCURACY), -np.inf)
+        if np.isfinite(accuracy).any():
+            return Reference(int(np.argmax(accuracy)), int(eligible.sum()))
+    raise ZoolensError(
+        "There is no model with a measured accuracy to compare candidates with.",
+        hint="Name one with CORR, or evaluate models with `zoolens eval`.",
+    )

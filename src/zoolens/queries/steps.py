@@ -1,0 +1,115 @@
+"""The clauses that a row passes or not, whatever its figures: EXEC, WHERE, and who is no candidate at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import ZoolensError
+from zoolens.queries.attributes import COMMON
+from zoolens.queries.filters import attributes_of
+from zoolens.queries.metrics import ALIASES, DERIVED, Meaning
+from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.printing import condition_text
+from zoolens.queries.reference import Reference
+from zoolens.queries.syntax import AllOf, Match, Query
+from zoolens.queries.view import Mask, View
+
+BATCH: Final = "batch"
+PROVENANCE: Final = "provenance"
+_EXEC_KEYS: Final = frozenset({
+    "batch", "cpu", "device", "element_type", "mode", "precision", "provenance", "runtime", "runtime_version",
+    "threads",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """Who passes one clause. `clause`: part of the query, so that a row that fails it alone may be worth telling;
+    otherwise it says who is no candidate at all. `ranked`: a search in order of equivalence knows this by itself."""
+
+    text: str
+    make: Callable[[], Mask]
+    clause: bool = True
+    ranked: bool = False
+
+    @cached_property
+    def passes(self) -> Mask:
+        return self.make()
+
+
+def batch_of(query: Query) -> int:
+    text = dict(query.exec).get(BATCH, "1")
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise ZoolensError(f"The batch size is {text!r}.", hint="Write a whole number: EXEC (batch=8).")
+    return int(text)
+
+
+def exec_step(query: Query, view: View) -> Step | None:
+    """Runtime, device and the like; the batch chooses figures instead of rows."""
+    _check_keys(query)
+    terms = tuple(Match(key, "=", value) for key, value in query.exec if key not in (BATCH, PROVENANCE))
+    if not terms:
+        return None
+    text = ", ".join(f"{term.attribute}={term.value}" for term in terms)
+    return Step(f"EXEC ({text})", partial(view.where, AllOf(terms)))
+
+
+def where_step(query: Query, view: View) -> Step | None:
+    if query.where is None:
+        return None
+    for name in attributes_of(query.where):
+        _check_attribute(name, view)
+    return Step(f"WHERE {condition_text(query.where)}", partial(view.where, query.where))
+
+
+def measured_steps(query: Query, view: View, metrics: Iterable[Meaning]) -> Iterator[Step]:
+    """EXEC (provenance=measured): neither claims nor estimates count."""
+    asked = dict(query.exec).get(PROVENANCE)
+    if asked is None:
+        return
+    if asked != "measured":
+        raise ZoolensError(f"The provenance {asked!r} cannot be asked for.", hint="Write EXEC (provenance=measured).")
+    for metric in metrics:
+        if not metric.derived:
+            yield Step(f"{metric.name} was measured", partial(view.measured, metric.column))
+
+
+def candidate_steps(query: Query, view: View, reference: Reference | None) -> Iterator[Step]:
+    """Who is no candidate: the reference itself, twins unless they are asked for, who did not answer the probes."""
+    if not query.segments and view.has_twins:
+        yield Step("no synthesised twins", lambda: ~view.twins, clause=False)
+    if reference is not None:
+        row = reference.row
+        yield Step("not the reference itself", lambda: view.models != view.models[row], clause=False, ranked=True)
+        yield Step(
+            "answered the probes, in the same classes",
+            lambda: ~np.isnan(view.agreement(row)),
+            clause=False,
+            ranked=True,
+        )
+
+
+def all_pass(steps: Iterable[Step], rows: int) -> Mask:
+    found = np.ones(rows, np.bool_)
+    for step in steps:
+        found &= step.passes
+    return found
+
+
+def _check_keys(query: Query) -> None:
+    for key, _ in query.exec:
+        if key not in _EXEC_KEYS:
+            raise Misnamed("setting of EXEC", key, _EXEC_KEYS)
+
+
+def _check_attribute(name: str, view: View) -> None:
+    if name in COMMON or name in view.attributes:
+        return
+    if name in DERIVED or ALIASES.get(name, name) in {column.partition("@")[0] for column in view.units}:
+        raise Misnamed("attribute", name, (), hint=f"It is a metric: write ON {name} <= … instead of WHERE.")
+    raise Misnamed("attribute", name, COMMON | view.attributes.names)

@@ -1,0 +1,296 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from zoolens.equivalence.bounds import binomial_lower
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.index.building import Index
+from zoolens.queries.asking import prepare, query
+from zoolens.queries.errors import QueryError
+from zoolens.queries.planning import make_plan
+from zoolens.queries.running import Prepared
+from zoolens.queries.syntax import Query
+from zoolens.queries.view import View
+from zoolens.store.records import Provenance
+
+
+def names(answer):
+    return [match.row.attributes["name"] for match in answer.matches]
+
+
+def ask(index, text, **given):
+    return query(text, store=index, **given)
+
+
+def test_most_alike_within_the_budget(index):
+    answer = ask(index, "SELECT MODELS CORR big WITHIN 90% ON memory <= 70%")
+    assert names(answer) == ["near", "small"]
+    assert answer.best.ref == "toys:near@1.0"
+    assert answer.best.equivalence == 0.98
+    assert answer.best.figures["memory"].value == 60e6
+    assert answer.best.ratios["memory"] == pytest.approx(0.6)
+    assert answer.reference.ref == "toys:big@1.0"
+    assert (answer.dataset, answer.n, answer.fitting) == ("probes", 1000, 2)
+    assert answer
+    assert len(answer) == 2
+
+
+def test_keywords_ask_the_same(index):
+    text = ask(index, "SELECT MODELS CORR big WITHIN 90% ON memory <= 70%")
+    words = query(ref="big", within=0.9, memory="70%", store=index)
+    assert names(text) == names(words)
+    assert text.query == words.query
+
+
+def test_one_row_for_each_model_the_best_that_fits(index):
+    assert ask(index, "CORR big ON memory <= 20 MB LIMIT 1").best.runtime == "onnxruntime"
+    assert ask(index, "CORR big ON memory < 15 MB LIMIT 1").best.runtime == "litert"
+    assert names(ask(index, "CORR big ON memory <= 20 MB LIMIT 2")) == ["small", "tiny"]
+    assert names(ask(index, "CORR big EXEC (runtime=litert)", ref="small")) == []
+
+
+def test_formats_and_names_of_one_model_are_one(index):
+    rows = [replace(row, model=f"content {number}") for number, row in enumerate(index.rows)]
+    rows[3] = replace(rows[3], ref="toys:renamed@1.0", model=rows[4].model)  # small in litert: tiny's content
+    assert View(Index(rows)).models.tolist() == [0, 1, 2, 3, 3, 5, 6, 7]
+    assert View(Index([replace(row, ref="a") for row in rows])).models.tolist() == [0] * 8
+    assert View(Index([])).models.tolist() == []
+
+
+def test_twins_are_candidates_only_when_asked_for(index):
+    assert names(ask(index, "CORR big LIMIT 1")) == ["near"]
+    assert names(ask(index, "CORR big SEGMENTS LIMIT 1")) == ["twin"]
+
+
+def test_order_by_expression_and_function(index):
+    assert names(ask(index, "CORR big WITHIN 90% ORDER BY latency")) == ["small", "silent", "near"]
+    assert names(ask(index, "CORR big ORDER BY latency / REF.latency DESC LIMIT 1")) == ["near"]
+    answer = ask(
+        index,
+        "CORR big ORDER BY worth(equivalence, latency) DESC LIMIT 2",
+        functions={"worth": lambda e, s: e - 100 * s},
+    )
+    assert names(answer) == ["small", "tiny"]  # 0.94 − 0.2 (0.938 − 0.15 in litert), 0.8 − 0.1
+    assert answer.best.runtime == "litert"
+
+
+def test_resources_alone_need_no_reference_and_take_claims(index):
+    answer = ask(index, "SELECT MODELS ON memory <= 10 MB")
+    assert names(answer) == ["claimed", "tiny", "small"]
+    assert answer.best.figures["memory"].provenance is Provenance.CLAIMED
+    assert answer.best.equivalence is None
+    assert answer.reference is None
+    assert names(ask(index, "ON memory <= 10 MB EXEC (provenance=measured)")) == ["tiny", "small"]
+    assert names(ask(index, "ON accuracy >= 80%"))[:2] == ["claimed", "big"]
+
+
+def test_task_takes_the_most_accurate_measured_model(index):
+    answer = ask(index, "TASK image-classification LIMIT 1")
+    assert answer.reference.ref == "toys:big@1.0"
+    assert answer.plan.guarantee.comparisons == answer.plan.candidates * answer.plan.reference.among
+    with pytest.raises(ZoolensError, match="no task 'poetry'"):
+        ask(index, "TASK poetry")
+
+
+def test_where(index):
+    assert names(ask(index, "CORR big WHERE name LIKE 's%' LIMIT 5")) == ["silent", "small"]
+
+
+# --- confidence
+
+
+def test_confidence_is_a_stricter_threshold(index):
+    without = ask(index, "CORR big WITHIN 93%")
+    confident = ask(index, "CORR big WITHIN 93% CONFIDENCE 95%")
+    assert names(without) == ["near", "silent", "small"]
+    assert names(confident) == ["near", "silent"]
+    alpha = 0.05 / 5  # near, small in two runtimes, tiny, silent
+    assert confident.best.equivalence_lower == pytest.approx(binomial_lower(980, 1000, alpha))
+    assert all(match.equivalence_lower >= 0.93 for match in confident.matches)
+
+
+def test_only_what_does_not_look_at_answers_narrows_the_candidates(index):
+    assert ask(index, "CORR big WITHIN 90%").plan.guarantee.comparisons == 5
+    assert ask(index, "CORR big WITHIN 90% ON memory <= 20 MB").plan.guarantee.comparisons == 3
+    assert ask(index, "CORR big WITHIN 90% WHERE runtime = litert").plan.guarantee.comparisons == 1
+    assert ask(index, "CORR big WITHIN 90% ON accuracy >= 89%").plan.guarantee.comparisons == 5
+    assert ask(index, "CORR big ON equivalence >= 97%").plan.guarantee.comparisons == 5
+
+
+def test_each_kind_of_bound_counts(index):
+    assert ask(index, "CORR big WITHIN 50% ON accuracy_lower >= 50%").plan.guarantee.comparisons == 10
+
+
+def test_bound_off(index):
+    answer = ask(index, "CORR big WITHIN 93% CONFIDENCE 95% BOUND OFF")
+    assert names(answer) == ["near", "silent", "small"]
+    assert answer.best.equivalence_lower is None
+    assert answer.confidence is None
+    with pytest.raises(ZoolensError, match="BOUND OFF leaves no equivalence_lower"):
+        ask(index, "CORR big ON equivalence_lower >= 90% BOUND OFF")
+
+
+def test_too_few_probes_for_such_a_claim(index):
+    with pytest.raises(ZoolensError, match="Even 1,000 equal answers to 1,000 inputs"):
+        ask(index, "CORR big WITHIN 99.99% CONFIDENCE 95%")
+
+
+def test_bound_from_other_data(make_index):
+    here, there = make_index(), make_index(probes=400, name="elsewhere")
+    plan = make_plan(Query(reference="big", within=0.8, confidence=0.95), View(here), elsewhere=View(there))
+    answer = Prepared(plan).run()
+    assert names(answer) == ["near", "silent", "small"]  # of 400, small differs in 60
+    assert answer.best.equivalence == 0.98
+    assert answer.best.equivalence_lower == pytest.approx(binomial_lower(380, 400, 0.05 / 5))
+    assert "from 400 inputs of elsewhere" in answer.explanation
+
+
+def test_figures_relative_to_the_reference(index):
+    assert names(ask(index, "CORR big ON accuracy_drop <= 3% LIMIT 9")) == ["near", "silent"]
+    assert names(ask(index, "CORR big ON accuracy >= 95% OF REFERENCE")) == ["near", "silent"]
+    lower = ask(index, "CORR big ON equivalence_lower >= 93%").matches
+    assert [match.row.attributes["name"] for match in lower] == ["near", "silent"]
+    assert lower[0].figures["equivalence_lower"].value == lower[0].equivalence_lower
+
+
+# --- nothing fits
+
+
+def test_nothing_fits_is_never_silent(index):
+    answer = ask(index, "CORR big WITHIN 95% ON memory <= 5%")
+    assert not answer
+    assert answer.best is None
+    assert answer.matches == ()
+    assert [miss.row.attributes["name"] for miss in answer.misses] == ["tiny", "small", "near", "silent"]
+    tiny, small, near, silent = answer.misses
+    assert [one.sentence for one in tiny.rejections] == ["equivalence is 80 %, 15 points below 95 %"]
+    assert small.runtime == "litert"
+    assert small.rejections[1].sentence == "memory is 10 MB, 100 % above 5 MB"
+    assert small.rejections[1].by == pytest.approx(1.0)
+    assert near.rejections[0].threshold == 5e6
+    assert silent.rejections[0].sentence == "memory is unknown"
+    assert silent.rejections[0].by is None
+    assert "Nothing fits" in repr(answer)
+    assert "memory is unknown" in repr(answer)
+
+
+def test_bounds_of_near_misses_count_all_that_were_considered(index):
+    answer = ask(index, "CORR big WITHIN 95% ON memory <= 1%")
+    assert answer.plan.candidates == 0
+    assert answer.guarantee.comparisons == 5
+    assert answer.misses[0].equivalence_lower == pytest.approx(binomial_lower(800, 1000, 0.05 / 5))
+
+
+def test_else_nearest(index):
+    answer = ask(index, "CORR big WITHIN 95% ON memory <= 5% LIMIT 2 ELSE NEAREST")
+    assert answer
+    assert not answer.exact
+    assert names(answer) == ["tiny", "small"]
+    assert not answer.best.fits
+    assert names(ask(index, "CORR big ELSE NEAREST LIMIT 1")) == ["near"]
+
+
+def test_a_condition_that_nobody_meets_is_the_reason(index):
+    answer = ask(index, "CORR big ON memory <= 20 MB WHERE zoo = 'nowhere'")
+    assert answer.misses[0].rejections[0].sentence == "WHERE zoo = 'nowhere' does not hold"
+    assert [one.fits for one in answer.misses] == [False] * len(answer.misses)
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "at"),
+    [
+        ("CORR bigg", "Did you mean toys:big", "bigg"),
+        ("CORR big ON memmory <= 3 MB", "Did you mean memory", "memmory"),
+        ("CORR big ORDER BY latenzy", "Did you mean latency", "latenzy"),
+        ("CORR big WHERE zooo = 'toys'", "Did you mean zoo", "zooo"),
+        ("CORR big WHERE top1 = 3", "It is a metric: write ON top1", "top1"),
+        ("CORR big EXEC (runtim=litert)", "Did you mean runtime", "runtim"),
+    ],
+)
+def test_names_that_mean_nothing_are_pointed_at(index, text, told, at):
+    with pytest.raises(QueryError, match=told) as caught:
+        ask(index, text)
+    assert text[caught.value.start : caught.value.end] == at
+
+
+def test_other_mistakes(index):
+    with pytest.raises(UnknownName, match="memmory"):
+        query(ref="big", memmory="3 MB", store=index)
+    with pytest.raises(ZoolensError, match="names none"):
+        ask(index, "ON memory <= 20%")
+    with pytest.raises(ZoolensError, match="WITHIN is relative"):
+        ask(index, "WITHIN 95% ON memory <= 20 MB")
+    with pytest.raises(ZoolensError, match="has no peak_memory@process"):
+        ask(index, "CORR silent ON memory <= 20%")
+    with pytest.raises(ZoolensError, match="was not measured on probes"):
+        ask(index, "CORR claimed")
+    with pytest.raises(ZoolensError, match="batch size is 'many'"):
+        ask(index, "CORR big EXEC (batch=many)")
+    with pytest.raises(ZoolensError, match="needs the store"):
+        ask(index, "CORR big BOUND 'elsewhere'")
+
+
+# --- the whole against brute force
+
+MEMORY = st.sampled_from([None, 5.0, 10.0, 20.0, 40.0])
+FLEET = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 40), MEMORY, st.integers(1, 4)), max_size=8)
+
+
+@given(FLEET, st.sampled_from([0, 50, 80, 90]), st.sampled_from([4, 10, 30]), st.booleans(), st.integers(1, 4))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_answer_is_what_looking_at_every_row_gives(make_index, fleet, within, most, by_latency, limit):
+    models = {"big": ("a", 0, 100, 10)} | {f"m{i // 2}/{i}": one for i, one in enumerate(fleet)}
+    index = make_index(models, probes=100)
+    order = "latency" if by_latency else "equivalence DESC"
+    answer = ask(index, f"CORR big WITHIN {within}% ON memory < {most} MB ORDER BY {order} LIMIT {limit}")
+    fitting = [
+        (one[3] if by_latency else one[1], i)
+        for i, one in enumerate(fleet)
+        if one[2] is not None and one[2] < most and one[1] <= 100 - within
+    ]
+    best = list(dict.fromkeys(f"m{i // 2}" for _, i in sorted(fitting)))
+    assert names(answer) == best[:limit]
+    assert answer.fitting == len(best)
+    others = {f"model-m{i // 2}" for i in range(len(fleet))} - {f"model-{name}" for name in best}
+    assert {match.row.model for match in answer.misses} == others
+    assert all(match.rejections for match in answer.misses)
+
+
+# --- prepared queries, other forms of an answer
+
+
+def test_prepared_queries_run_again_with_other_limits(index):
+    prepared = prepare("CORR big", store=index)
+    assert names(prepared.run(limit=1)) == ["near"]
+    assert len(prepared.run()) == 4
+    assert prepared.run().matches[0] == prepared.run(limit=1).best
+
+
+def test_explain(index):
+    told = ask(index, "EXPLAIN CORR big WITHIN 90% ON memory <= 20%").explanation
+    assert "reference: toys:big@1.0 in onnxruntime" in told
+    assert "memory <= 20 MB (20 % of the reference's 100 MB)" in told
+    assert "near misses" not in told
+    analysed = ask(index, "EXPLAIN ANALYZE CORR big WITHIN 90% ON memory <= 20%")
+    assert "toys:near@1.0 in onnxruntime: memory is 60 MB, 200 % above 20 MB" in analysed.explanation
+    assert "search:" in analysed.explanation
+    assert repr(analysed) == analysed.explanation
+
+
+def test_data_and_frame(index):
+    answer = ask(index, "CORR big WITHIN 90% ON memory <= 70%")
+    data = answer.as_data()
+    assert data["matches"][0]["figures"]["memory"] == {
+        "value": 60e6, "unit": "B", "provenance": "measured", "low": None, "high": None, "error": None, "ratio": 0.6,
+    }  # fmt: skip
+    assert data["reference"]["model"] == "toys:big@1.0"
+    frame = answer.frame()
+    assert frame["model"].tolist() == ["toys:near@1.0", "toys:small@1.0"]
+    assert frame["memory_ratio"].tolist() == pytest.approx([0.6, 0.15])
+    assert np.isfinite(frame["equivalence_lower"]).all()

@@ -1,0 +1,135 @@
+"""An index as queries read it: attributes, units and models of its rows, worked out once for all queries."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.index.building import Index
+from zoolens.queries.attributes import Attributes
+from zoolens.queries.filters import rows_where
+from zoolens.queries.syntax import Condition
+from zoolens.store.records import Provenance
+
+Values = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_KEPT: Final = 4  # agreements
+_REMEMBERED: Final = 100  # names and conditions
+
+
+class View:
+    """Everything here is made when first asked for, and kept for the queries that follow."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.attributes = Attributes(index.rows)
+        self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._where: dict[Condition, Mask] = {}
+        self._measured: dict[str, Mask] = {}
+        self._agreements: OrderedDict[int, Values] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.index.rows)
+
+    @property
+    def probes(self) -> int:
+        """How many inputs equivalence is measured on."""
+        semantic = self.index.semantic
+        return 0 if semantic is None else semantic.probes
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether equivalence is a share of inputs, of which bounds are known; other tasks compare by distance."""
+        return self.index.semantic is None or self.index.semantic.task == "classification"
+
+    @property
+    def dataset(self) -> str:
+        return self.index.dataset.name
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Every column of figures, with its unit."""
+        wanted = set(self.index.columns.names)
+        units: dict[str, str] = {}
+        for row in self.index.rows:
+            for name in wanted & row.figures.keys():
+                units[name] = row.figures[name].unit
+            wanted -= units.keys()
+            if not wanted:
+                break
+        return units | dict.fromkeys(wanted, "")
+
+    @cached_property
+    def models(self) -> NDArray[np.int64]:
+        """The first row of each row's model: its rows in several runtimes, in several formats, and under several names
+        share it."""
+        leads = list(range(len(self)))
+        firsts: dict[tuple[str, str], int] = {}
+        for number, row in enumerate(self.index.rows):
+            for name in (("ref", row.ref), ("content", row.model)):
+                low, high = sorted((_lead(leads, firsts.setdefault(name, number)), _lead(leads, number)))
+                leads[high] = low
+        return np.array([_lead(leads, number) for number in leads], np.int64)
+
+    @cached_property
+    def most_rows_of_a_model(self) -> int:
+        return int(np.bincount(self.models).max(initial=1))
+
+    @cached_property
+    def answered(self) -> Mask:
+        """The rows that answered the probes."""
+        return np.array([row.signature for row in self.index.rows], np.bool_)
+
+    @cached_property
+    def twins(self) -> Mask:
+        return np.array([row.twin_of is not None for row in self.index.rows], np.bool_)
+
+    @cached_property
+    def has_twins(self) -> bool:
+        return bool(self.twins.any())
+
+    def find(self, name: str, settings: tuple[tuple[str, str], ...]) -> int:
+        """The row that a name means, of those that run so. Looked up once: it takes a look at every row."""
+        if (name, settings) not in self._found:
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            self._found[name, settings] = self.index.find(name, dict(settings))
+        return self._found[name, settings]
+
+    def where(self, condition: Condition) -> Mask:
+        if condition not in self._where:
+            if len(self._where) >= _REMEMBERED:
+                self._where.clear()
+            self._where[condition] = rows_where(condition, self.attributes)
+        return self._where[condition]
+
+    def measured(self, column: str) -> Mask:
+        """The rows whose figure was measured, neither claimed nor estimated."""
+        if column not in self._measured:
+            found = (row.figures.get(column) for row in self.index.rows)
+            kept = [figure is not None and figure.provenance is Provenance.MEASURED for figure in found]
+            self._measured[column] = np.array(kept, np.bool_)
+        return self._measured[column]
+
+    def values(self, column: str) -> Values:
+        return self.index.columns.values(column)
+
+    def agreement(self, row: int) -> Values:
+        """With every row; NaN where unknown. The last few are kept."""
+        if row not in self._agreements:
+            self._agreements[row] = self.index.agreement(row)
+            if len(self._agreements) > _KEPT:
+                self._agreements.popitem(last=False)
+        return self._agreements[row]
+
+
+def _lead(leads: list[int], number: int) -> int:
+    """The first of those that this one was joined with."""
+    while leads[number] != number:
+        leads[number] = number = leads[leads[number]]
+    return number

@@ -1,0 +1,61 @@
+"""Quantities, predicates and rejections in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zoolens.queries.predicates import Predicate
+
+_SCALES: Final = {
+    "s": ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs")),
+    "B": ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")),
+    "": ((1e9, "G"), (1e6, "M"), (1e4, "k"), (1.0, "")),
+}
+_PLAIN: Final = 1e4  # counts below it are written out
+_LEAST_TOLD: Final = 0.005
+
+
+def amount(value: float, unit: str = "") -> str:
+    """86.9 %, 12.3 ms, 200 MB, 25.6M: four digits at most."""
+    if unit == "fraction":
+        return f"{_digits(100 * value)} %"
+    if unit not in _SCALES:
+        return f"{_digits(value)} {unit}"
+    if unit == "" and abs(value) < _PLAIN:
+        return _digits(value)
+    scales = _SCALES[unit]
+    factor, name = next((one for one in scales if abs(value) >= one[0]), scales[-1])
+    return f"{_digits(value / factor)}{name}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def predicate_words(predicate: Predicate) -> str:
+    """memory <= 23.4 MB (20 % of the reference's 117 MB)"""
+    unit = predicate.metric.unit
+    text = f"{predicate.metric.name} {predicate.comparison} {amount(predicate.threshold, unit)}"
+    if predicate.share is not None and predicate.reference is not None:
+        text += f" ({_digits(100 * predicate.share)} % of the reference's {amount(predicate.reference, unit)})"
+    return f"{text} ({predicate.note})" if predicate.note else text
+
+
+def rejection_words(predicate: Predicate, value: float | None, by: float | None) -> str:
+    """memory is 30 MB, 28 % above 23.4 MB"""
+    metric = predicate.metric
+    if value is None or by is None:
+        return f"{metric.name} is unknown"
+    threshold = amount(predicate.threshold, metric.unit)
+    side = "above" if value > predicate.threshold else "below" if value < predicate.threshold else "not beyond"
+    return f"{metric.name} is {amount(value, metric.unit)}, {_distance(predicate, by)}{side} {threshold}"
+
+
+def _distance(predicate: Predicate, by: float) -> str:
+    if predicate.metric.unit == "fraction":
+        return f"{_rough(by)} points " if 100 * by >= _LEAST_TOLD else ""
+    return f"{_rough(by)} % " if 100 * by >= _LEAST_TOLD else ""
+
+
+def _rough(share: float) -> str:
+    return f"{100 * share:,.0f}" if share >= 1 else f"{100 * share:.2g}"
