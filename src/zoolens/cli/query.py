@@ -173,10 +173,11 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
 
 def _equivalence(answer: Answer, match: Match) -> str:
     from zoolens.cli.text import figure
+    from zoolens.queries.wording import at_least
 
     if match is answer.reference:
         return "reference"
-    lower = "" if match.equivalence_lower is None else f" [≥ {figure(match.equivalence_lower, 'fraction')}]"
+    lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
     return figure(match.equivalence, "fraction") + lower
 
 

@@ -14,6 +14,7 @@ from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
     from zoolens.equivalence.twins.making import Twin
+    from zoolens.equivalence.twins.theory import Theory
     from zoolens.graph.model import Graph
     from zoolens.graph.segments import Common
 
@@ -43,6 +44,7 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 @click.option(
     "--within", default="1%", callback=_share, show_default=True, help="Share of inputs a twin may answer differently."
 )
+@click.option("--theory", is_flag=True, help="Beside the measured quality: the analytic bound and the noise estimate.")
 @click.option("--runtime", "-r", default=None, help="Runtime to measure A and its twins in.")
 @click.option(
     "--output",
@@ -165,8 +167,8 @@ def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
 
     with Bars() as bars:
         return make_twins(
-            a, b, data=chosen["data"], epsilon=chosen["within"], runtime=chosen["runtime"], store=chosen["store"],
-            folder=chosen["output"], progress=bars,
+            a, b, data=chosen["data"], epsilon=chosen["within"], theory=chosen["theory"], runtime=chosen["runtime"],
+            store=chosen["store"], folder=chosen["output"], progress=bars,
         )  # fmt: skip
 
 
@@ -183,10 +185,35 @@ def _print_twins(twins: Sequence[Twin]) -> None:
     ]  # fmt: skip
     print_table(columns, [_twin_cells(twin) for twin in twins])
     last = twins[-1]
+    if last.theory is not None:
+        _print_theory(console, last.theory, last)
     if last.within:
         console.print(f"\nWithin {100 * last.epsilon:g} %: {plain(last.manifest)}")
     else:
         console.print(f"\nNo twin answers like its reference within {100 * last.epsilon:g} %.")
+
+
+def _print_theory(console: Any, theory: Theory, twin: Twin) -> None:
+    """Each figure with what it is: none of them is a measurement of the twin."""
+    console.print(f"\n[bold]The last twin, on {theory.inputs} of these inputs[/]")
+    bound = theory.bound
+    if bound is not None:
+        said = "promises nothing about any answer" if bound.vacuous else _unchanged(bound.unchanged)
+        console.print(
+            f"  analytic bound: outputs at most {bound.value:.3g} apart (l2); measured {bound.measured:.3g}, so it is "
+            f"{bound.looseness:,.0f} times too large at best and {plain(said)} [dim]({plain(bound.meaning)})[/]"
+        )
+    if theory.noise_agreement is not None:
+        console.print(
+            f"  noise estimate: agreement {100 * theory.noise_agreement:.1f} %; measured on all inputs "
+            f"{100 * twin.agreement:.1f} % [dim]({plain(theory.noise[0].meaning)})[/]"
+        )
+    for text in theory.refused:
+        console.print(f"  {plain(text)}")
+
+
+def _unchanged(share: float | None) -> str:
+    return "bounds no classes" if share is None else f"proves {100 * share:.0f} % of the answers unchanged"
 
 
 def _twin_cells(twin: Twin) -> tuple[str, ...]:

@@ -199,10 +199,10 @@ class _Spectrum:
         place, group = np.divmod(some, groups)
         if lags == 1:
             return np.asarray(self.even[group])
-        angles = self._angles[place].astype(self.even.dtype)
-        found: Array = np.empty((len(some), 2, size * size), self.even.dtype)
-        _weigh(np.cos(angles), self.even, group, found[:, 0])
-        _weigh(np.sin(angles), self.odd, group, found[:, 1])
+        angles, kind = self._angles[place], self.even.dtype
+        found: Array = np.empty((len(some), 2, size * size), kind)
+        _weigh(np.cos(angles).astype(kind), self.even, group, found[:, 0])
+        _weigh(np.sin(angles).astype(kind), self.odd, group, found[:, 1])
         return found.reshape(len(some), 2, size, size)
 
 
@@ -242,7 +242,7 @@ def _products(taps: Sequence[Taps]) -> Taps:
 
 def _rounding(taps: Sequence[Taps]) -> float:
     """Every entry is a sum of so many products; the Frobenius norm of their absolute values bounds the rest."""
-    terms = max(len(phase) for phase in taps) ** 2 + next(iter(taps[0].values())).shape[2] + 8
+    terms = max(len(phase) for phase in taps) ** 2 + int(next(iter(taps[0].values())).shape[2]) + 8
     sums = [np.add.reduce([np.abs(matrix) for matrix in phase.values()]) for phase in taps]
     whole = np.add.reduce([np.square(part, dtype=np.float64).sum(axis=(1, 2)) for part in sums])
     return _unit(sums[0]) * terms * float(whole.max())
@@ -250,4 +250,4 @@ def _rounding(taps: Sequence[Taps]) -> float:
 
 def _unit(values: Array) -> float:
     """The largest relative error of one rounding."""
-    return float(np.finfo(values.dtype).eps) / 2
+    return 0.5 * float(np.finfo(values.dtype).eps)

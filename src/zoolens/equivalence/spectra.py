@@ -70,7 +70,8 @@ def _raised(grams: Array, level: float, slack: float, test: _Cholesky | _Random)
     """The level that all of these stay below, no lower than `level`."""
     if grams.shape[-1] <= _SMALL:
         return max(level, _solved(grams))
-    above = grams[np.sqrt(np.einsum("bpij,bpij->b", grams, grams)) > level]
+    lost = 1 + grams[0].size * float(np.finfo(grams.dtype).eps)  # to rounding, in the sum of so many squares
+    above = grams[np.sqrt(np.einsum("bpij,bpij->b", grams, grams)) * lost > level]
     while len(above := test.not_below(above, level)):
         seen = max(lanczos(gram, _STEPS) for gram in _joined(above)) * (1 + slack)
         level = seen if seen > level else max(_solved(above), level) * (1 + slack)

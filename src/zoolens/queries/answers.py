@@ -15,7 +15,7 @@ from zoolens.queries.matches import Match, match_of
 from zoolens.queries.misses import COUNT, near_misses, wider_guarantee
 from zoolens.queries.plan import Plan
 from zoolens.queries.printing import to_text
-from zoolens.queries.wording import amount
+from zoolens.queries.wording import amount, at_least
 
 
 class Answer:
@@ -132,5 +132,5 @@ def _line(match: Match) -> str:
     told = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
     if match.equivalence is None:
         return told
-    lower = "" if match.equivalence_lower is None else f" [≥ {amount(match.equivalence_lower, 'fraction')}]"
+    lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
     return f"{told}, {amount(match.equivalence, 'fraction')} equal answers{lower}"

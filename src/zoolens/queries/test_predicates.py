@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from zoolens.queries.metrics import Meaning
 from zoolens.queries.predicates import Predicate, resolve
 from zoolens.queries.syntax import Bound, Quantity
-from zoolens.queries.wording import amount, predicate_words, rejection_words
+from zoolens.queries.wording import amount, at_least, predicate_words, rejection_words
 
 MEMORY = Meaning("memory", "peak_memory@process", "B", derived=False, answers=False)
 ACCURACY = Meaning("accuracy", "top1", "fraction", derived=False, answers=True)
@@ -43,6 +43,11 @@ def test_rejections_in_words():
     accuracy = Predicate(ACCURACY, ">=", 0.7)
     assert rejection_words(accuracy, 0.68, 0.02) == "accuracy is 68 %, 2 points below 70 %"
     assert rejection_words(Predicate(MEMORY, "<", 20e6), 20e6, 5e-324) == "memory is 20 MB, not beyond 20 MB"
+
+
+def test_a_lower_bound_is_never_rounded_up():
+    assert at_least(0.92069) == "≥ 92.0 %"
+    assert at_least(1.0) == "≥ 100.0 %"
 
 
 def test_fractions_are_violated_in_points():

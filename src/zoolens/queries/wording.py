@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from zoolens.queries.predicates import Predicate
@@ -26,6 +27,11 @@ def amount(value: float, unit: str = "") -> str:
     scales = _SCALES[unit]
     factor, name = next((one for one in scales if abs(value) >= one[0]), scales[-1])
     return f"{_digits(value / factor)}{name}"
+
+
+def at_least(share: float) -> str:
+    """A lower bound, never rounded up: 92.06 % is shown as ≥ 92.0 %."""
+    return f"≥ {math.floor(1000 * share) / 10:.1f} %"
 
 
 def _digits(value: float) -> str:

@@ -9,7 +9,7 @@ reference. The order matters: parts of B in A make another network than parts of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -19,6 +19,8 @@ from zoolens.equivalence.pair import OnData, equiv
 from zoolens.equivalence.twins.pieces import Piece, pieces_of
 from zoolens.equivalence.twins.provenance import segment_data, twins_folder, write_twin
 from zoolens.equivalence.twins.search import attempts
+from zoolens.equivalence.twins.theory import Theory, some_inputs, theory_of
+from zoolens.equivalence.twins.theory import as_data as theory_data
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.matching import common_segments
@@ -26,6 +28,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.sources import find_entries
 from zoolens.graph.splicing import splice_all
 from zoolens.graph.weighted import folded, weighted_graph
+from zoolens.manifests.files import read_manifest
 from zoolens.measure.intervals import CONFIDENCE
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.draft import find_model
@@ -54,6 +57,7 @@ class Twin:
     epsilon: float
     splice_seconds: float
     run_seconds: float  # to run it on the data and judge it; next to nothing where that was done before
+    theory: Theory | None = None  # what could be said without its answers, where that was asked for
 
     @property
     def agreement(self) -> float:
@@ -76,6 +80,7 @@ def make_twins(
     *,
     data: str | Path,
     epsilon: float = EPSILON,
+    theory: bool = False,
     runtime: str | None = None,
     store: Store | str | Path | None = None,
     folder: Path | str | None = None,
@@ -84,7 +89,8 @@ def make_twins(
     """Twins of `a` with parts of `b`, in the order in which they were tried; the last is within epsilon, if any is.
 
     Files go to `folder` (default: "twins" in zoolens' data folder), measurements into the store. What was made and
-    measured before is found again.
+    measured before is found again. `theory`: beside the last twin's measured quality the analytic bound and the noise
+    estimate, each about a few of the inputs.
     """
     if not 0 <= epsilon < 1:
         raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
@@ -100,7 +106,8 @@ def make_twins(
         def measure(kept: Sequence[Piece]) -> Twin:
             return maker.measured(kept, data=str(data), runtime=runtime, store=opened, progress=watcher)
 
-        return list(attempts(pieces, measure, lambda twin: twin.within))
+        *twins, last = attempts(pieces, measure, lambda twin: twin.within)
+        return [*twins, maker.explained(last) if theory else last]
 
 
 def _one(model: str | Path) -> Entry:
@@ -120,11 +127,20 @@ class _Maker:
     candidates: int  # twins that may be tried: each could be the one that is kept
     epsilon: float
 
+    def spliced(self, kept: Sequence[Piece]) -> Graph:
+        return splice_all(*self.graphs, [(piece.common.a, piece.common.b) for piece in kept])
+
+    def explained(self, twin: Twin) -> Twin:
+        spliced = self.spliced(twin.pieces)
+        given = read_manifest(twin.manifest).inputs[0]
+        inputs = some_inputs(twin.on.b, given, self.graphs[0])
+        return replace(twin, theory=theory_of(*self.graphs, spliced, twin.pieces, inputs))
+
     def measured(
         self, kept: Sequence[Piece], *, data: str, runtime: str | None, store: Store, progress: Progress
     ) -> Twin:
         began = perf_counter()
-        spliced = splice_all(*self.graphs, [(piece.common.a, piece.common.b) for piece in kept])
+        spliced = self.spliced(kept)
         splice_seconds = perf_counter() - began
         written = write_twin(spliced, self.reference, self.donor, kept, self.folder)
         began = perf_counter()
@@ -171,4 +187,5 @@ def as_data(twin: Twin) -> dict[str, Any]:
         "within": twin.within,
         "splice_seconds": twin.splice_seconds,
         "run_seconds": twin.run_seconds,
+        "theory": None if twin.theory is None else theory_data(twin.theory),
     }

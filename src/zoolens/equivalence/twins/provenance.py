@@ -22,9 +22,11 @@ from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.paths import data_dir
 from zoolens.preprocess.outputs import labels_of
 from zoolens.zoos.base import Entry
+from zoolens.zoos.undescribed import legal_name
 
 MADE_BY: Final = "zoolens"
 _DIGITS: Final = 12  # of the content's digest, in the file's name
+_LONGEST: Final = 80  # characters of a model's name in it
 _MOVED: Final = {"NHWC": (0, 3, 1, 2)}  # how the canonical form arranges an input
 
 
@@ -53,7 +55,7 @@ def write_twin(graph: Graph, reference: Entry, donor: Entry, pieces: Iterable[Pi
 
 
 def _short(entry: Entry) -> str:
-    return entry.manifest.name.rpartition("/")[2]
+    return legal_name(entry.manifest.name.rpartition("/")[2])[:_LONGEST]
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -6,10 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import zoolens
-from zoolens.cli.segments import command
 from zoolens.equivalence.twins.making import as_data, make_twins
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.weighted import weighted_graph
@@ -104,6 +102,27 @@ def test_the_order_of_the_two_matters(store, images, tmp_path):
     assert as_data(one)["accuracy_difference"] == pytest.approx(-as_data(other)["accuracy_difference"])
 
 
+def test_theory_stands_beside_the_measurement(store, images, tmp_path):
+    (twin,) = make_twins(
+        "demo:lenet-wide", "demo:lenet-wide-int8", data=images, epsilon=0.05, theory=True, store=store, folder=tmp_path
+    )
+    bound, noise = twin.theory.bound, twin.theory.noise
+    assert (bound.each >= bound.each_measured).all()
+    assert bound.value > bound.measured > 0
+    assert len(noise) == len(twin.pieces)
+    assert all(0 < one.magnitude < 0.1 for one in noise)
+    said = json.loads(json.dumps(as_data(twin), allow_nan=False))["theory"]
+    assert "for these inputs alone" in said["analytic_bound"]["meaning"]
+    assert "not a bound" in said["noise_estimate"][0]["meaning"]
+
+
+def test_theory_of_a_twin_that_changes_nothing(store, images, tmp_path):
+    donor = changed_copy(tmp_path, lambda kernel: kernel)
+    (twin,) = make_twins("demo:lenet-torch", donor, data=images, theory=True, store=store, folder=tmp_path / "twins")
+    assert twin.theory.bound.value == 0
+    assert twin.theory.noise_agreement == 1
+
+
 def test_networks_without_a_common_part_are_refused(store, images, tmp_path):
     tiny = models.onnx(tmp_path).path()
     with pytest.raises(ModelError, match="no segment in common"):
@@ -113,32 +132,3 @@ def test_networks_without_a_common_part_are_refused(store, images, tmp_path):
 def test_an_epsilon_must_be_a_share(store, images):
     with pytest.raises(ZoolensError, match="epsilon of 1 makes no sense"):
         make_twins("demo:lenet-torch", "demo:lenet-jax", data=images, epsilon=1, store=store)
-
-
-# --- the command
-
-
-def test_the_command_lists_segments():
-    result = CliRunner().invoke(command, ["demo:lenet-wide", "demo:lenet-wide-int8"])
-    assert result.exit_code == 0
-    assert "near weights" in result.output
-    listed = json.loads(CliRunner().invoke(command, ["demo:lenet-wide", "demo:lenet-wide-int8", "--json"]).output)
-    assert listed["segments"][0]["macs_share"] == 1
-
-
-def test_the_command_makes_twins(images, tmp_path):
-    call = ["demo:lenet-wide", "demo:lenet-wide-int8", "--splice", "--data", images, "-o", str(tmp_path)]
-    result = CliRunner().invoke(command, [*call, "--within", "2%"])
-    assert result.exit_code == 0, result.output
-    assert "Within 2 %" in result.output
-    data = json.loads(CliRunner().invoke(command, [*call, "--within", "0.02", "--json"]).output)
-    assert data[0]["within"]
-    assert data[0]["n"] == 200
-
-
-def test_the_command_says_what_is_missing(images):
-    result = CliRunner().invoke(command, ["demo:lenet-torch", "demo:lenet-jax", "--splice"])
-    assert isinstance(result.exception, ZoolensError)
-    assert "--data" in str(result.exception)
-    result = CliRunner().invoke(command, ["demo:lenet-torch", "demo:lenet-jax", "--within", "much"])
-    assert result.exit_code == 2

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.segments import command
+from zoolens.errors import ZoolensError
+
+PAIR = ["demo:lenet-wide", "demo:lenet-wide-int8"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("ZOOLENS_STORE", raising=False)
+
+
+def test_segments_are_listed():
+    result = CliRunner().invoke(command, PAIR)
+    assert result.exit_code == 0
+    assert "near weights" in result.output
+    listed = json.loads(CliRunner().invoke(command, [*PAIR, "--json"]).output)
+    assert listed["segments"][0]["macs_share"] == 1
+
+
+def test_networks_without_weights_are_compared_by_structure():
+    result = CliRunner().invoke(command, ["onnx:light/squeezenet", "onnx:light/squeezenet", "--json"])
+    (segment,) = json.loads(result.output)["segments"]
+    assert segment["kind"] == "same structure"
+    assert segment["distance"] is None
+
+
+def test_twins_are_made(tmp_path):
+    call = [*PAIR, "--splice", "--data", "demo", "-o", str(tmp_path / "twins")]
+    result = CliRunner().invoke(command, [*call, "--within", "2%"])
+    assert result.exit_code == 0, result.output
+    assert "Within 2 %" in result.output
+    data = json.loads(CliRunner().invoke(command, [*call, "--within", "0.02", "--json"]).output)
+    assert data[0]["within"]
+    assert data[0]["n"] == 2000
+    strict = CliRunner().invoke(command, [*call, "--within", "0"])
+    assert strict.exit_code == 1
+    assert "No twin" in strict.output
+
+
+def test_what_is_missing_is_said():
+    result = CliRunner().invoke(command, [*PAIR, "--splice"])
+    assert isinstance(result.exception, ZoolensError)
+    assert "--data" in str(result.exception)
+
+
+@pytest.mark.parametrize("share", ["much", "100%", "-1%"])
+def test_a_share_that_is_none_is_refused(share):
+    assert CliRunner().invoke(command, [*PAIR, "--within", share]).exit_code == 2

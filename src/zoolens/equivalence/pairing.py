@@ -1,0 +1,66 @@
+"""Which node of a twin stands where a node of the original stood, though the donor's nodes have names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from zoolens.graph.equality import COMMUTATIVE, signature
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.splicing import SPLICED
+
+
+@dataclass(frozen=True)
+class Places:
+    """`stands`: the original's value that a value of the twin stands for, by name. `ends`: those that another segment
+    makes; all others are made by the same kind of node from values that stand for each other."""
+
+    stands: dict[str, str]
+    ends: frozenset[str]
+
+
+def places(original: Graph, twin: Graph) -> Places:
+    """Walks both graphs from their inputs on. Exits of spliced segments, and outputs, stand for those they replace."""
+    exits = {done["exit"]: done["exit"] for done in twin.facts.get(SPLICED, ()) if done["exit"] in original.by_name}
+    exits |= zip(twin.outputs, original.outputs, strict=True)
+    stands: dict[str, str] = {}
+    ends = []
+    for node in twin.nodes:
+        partner = next(_candidates(original, node, stands), None)
+        if partner is not None:
+            stands[node.name] = partner
+        elif node.name in exits and original.by_name[exits[node.name]].shape == node.shape:
+            stands[node.name] = exits[node.name]
+            ends.append(node.name)
+    return Places(stands, frozenset(ends))
+
+
+def _candidates(original: Graph, node: Node, stands: dict[str, str]) -> Iterator[str]:
+    """Nodes of the original that this one could stand for, the one of its own name first."""
+    wanted = [stands[name] for name in node.inputs if name in stands]
+    if len(wanted) < len(node.inputs):
+        return
+    named = original.by_name.get(node.name)
+    others = original.consumers[wanted[0]] if wanted else original.nodes
+    taken, own = set(stands.values()), signature(node)
+    for one in (*((named,) if named else ()), *others):
+        if one.name not in taken and _alike(one, wanted) and signature(one) == own:
+            yield one.name
+
+
+def _alike(node: Node, inputs: list[str]) -> bool:
+    return sorted(node.inputs) == sorted(inputs) if node.op in COMMUTATIVE else list(node.inputs) == inputs
+
+
+def spliced_segments(twin: Graph) -> dict[str, str]:
+    """For each node that came from a donor, the exit of the segment it came with, as splicing has recorded it."""
+    found: dict[str, str] = {}
+    for done in twin.facts.get(SPLICED, ()):
+        open_ = [done["exit"]]
+        while open_:
+            name = open_.pop()
+            if name in found or name == done["entry"] or name not in twin.by_name:
+                continue
+            found[name] = done["exit"]
+            open_ += twin.by_name[name].inputs
+    return found
