@@ -36,6 +36,9 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/eval_overhead.py
 	$(BIN)/python benchmarks/interference.py
 	$(BIN)/python benchmarks/cost_counting.py
+	$(BIN)/python benchmarks/query.py
+	$(BIN)/python benchmarks/equivalence.py
+	$(BIN)/python benchmarks/segments.py
 
 $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)

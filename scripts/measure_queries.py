@@ -97,9 +97,10 @@ def split_cifar(assets: Path, work: Path) -> Split:
     with gzip.open(assets / "data" / "cifar10" / "test_batch_first2000.bin.gz") as file:
         records = np.frombuffer(file.read(), np.uint8).reshape(-1, CIFAR_ROW)
     halves = _halves(len(records), 1000)
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     for name, chosen in halves.items():
-        (work / f"cifar-{name}.bin").write_bytes(records[chosen].tobytes())
-    return Split("cifar10", *(f"cifar10:{work / f'cifar-{name}.bin'}" for name in halves))
+        np.savez(work / f"cifar-{name}.npz", images=images[chosen], labels=records[chosen, 0])
+    return Split("cifar10", *(f"npz:{work / f'cifar-{name}.npz'}" for name in halves))
 
 
 def _halves(n: int, probes: int) -> dict[str, NDArray[np.int64]]:

@@ -27,6 +27,8 @@ GROUPS = [
     plugins.GRAPH_LIBRARIES,
     plugins.GRAPH_FILES,
     plugins.COUNTERS,
+    plugins.RESOURCES,
+    plugins.FUNCTIONS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 

@@ -167,7 +167,13 @@ def _print_arora(console: Any, found: AroraBounds) -> None:
 
 
 def _percent(value: float, digits: int = 1) -> str:
-    return f"{100 * value:.{digits}f} %"
+    return f"{_hundredths(value, digits)} %"
+
+
+def _hundredths(value: float, digits: int = 1) -> str:
+    """Nearly all is not shown as all: 99.96."""
+    text = f"{100 * value:.{digits}f}"
+    return _hundredths(value, digits + 1) if value < 1 and float(text) == 100 else text
 
 
 def _at_least(bound: float) -> str:
@@ -223,7 +229,7 @@ def print_matrix(matrix: Matrix) -> None:
             numbers[i],
             name,
             "–" if matrix.accuracy[i] != matrix.accuracy[i] else _percent(matrix.accuracy[i]),
-            *("–" if value != value else f"{100 * value:.1f}" for value in matrix.agreement[i]),
+            *("–" if value != value else _hundredths(value) for value in matrix.agreement[i]),
         ]
         for i, name in enumerate(matrix.names)
     ]

@@ -82,14 +82,15 @@ def add(
 @command.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
 @_data
+@_task
 @_store
-def remove(models: tuple[str, ...], data: str | None, store: str | None) -> None:
+def remove(models: tuple[str, ...], data: str | None, task: str, store: str | None) -> None:
     """Take MODEL… out of the index. What was measured stays in the store; `zoolens index add` brings it back."""
     from zoolens.index.maintaining import remove_models
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        for ref in remove_models(opened, models, data=data):
+        for ref in remove_models(opened, models, data=data, task=task):
             click.echo(f"Removed {ref}.")
 
 
@@ -177,7 +178,7 @@ def _as_data(index: Index) -> dict[str, Any]:
     semantic = index.semantic
     return {
         "rows": len(index),
-        "models": len({row.model for row in index.rows}),
+        "models": len({row.ref for row in index.rows}),
         "signatures": sum(row.signature for row in index.rows),
         "probes": semantic.probes if semantic else 0,
         "dataset": {"name": index.dataset.name, "fingerprint": index.dataset.fingerprint},

@@ -108,7 +108,8 @@ def translated(signature: Signature, translation: Translation | None) -> Signatu
 
 def check_paired(a: Signature, b: Signature) -> None:
     """Only answers to the same inputs, in the same order, can be paired."""
-    if a.run.dataset.fingerprint != b.run.dataset.fingerprint or len(a) != len(b) or not len(a):
+    same_data = a.run.dataset.fingerprint == b.run.dataset.fingerprint
+    if not same_data or not len(a) or not np.array_equal(a.labels, b.labels):
         raise ZoolensError(
             f"{a.run.ref} and {b.run.ref} were not run on the same inputs.",
             hint="Evaluate both on the same data, --limit and --seed.",

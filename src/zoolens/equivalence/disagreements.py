@@ -126,22 +126,22 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
 def _panel(store: Store, ours: Signature, n: int, runtime: str | None) -> tuple[tuple[Neighbour, ...], list[Signature]]:
     """The model and the n others that agree most with it on the same inputs, all with their classes in one order."""
     interface = interface_of(ours.run)
-    mine, candidates = ours, []
+    candidates = []
     for run in _others(store, ours.run, runtime):
         fit = compare_interfaces(interface, interface_of(run))
         if fit:
-            theirs = signature_of(store, run)
-            agreement = agreement_of(ours, theirs, fit)
-            mine = translated(ours, fit.translation_a)  # the same for every other model
-            candidates.append((Neighbour(run, agreement), translated(theirs, fit.translation_b)))
+            agreement = agreement_of(ours, signature_of(store, run), fit)
+            candidates.append((Neighbour(run, agreement), fit))
     if not candidates:
         raise ZoolensError(
             f"No other model was measured on {ours.run.dataset.name} that {ours.run.ref} can be compared with.",
             hint="Evaluate more models on the same data with `zoolens eval`.",
         )
     candidates.sort(key=lambda one: (-one[0].agreement, one[0].name))
-    chosen = [(Neighbour(ours.run, 1.0), mine), *candidates[:n]]
-    return tuple(neighbour for neighbour, _ in chosen), [signature for _, signature in chosen]
+    chosen = candidates[:n]  # read once more: the signatures of all models would be large together
+    signatures = [translated(signature_of(store, near.run), fit.translation_b) for near, fit in chosen]
+    mine = translated(ours, chosen[0][1].translation_a)  # the same for every other model
+    return (Neighbour(ours.run, 1.0), *(near for near, _ in chosen)), [mine, *signatures]
 
 
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:

@@ -83,15 +83,18 @@ def bare(ref: str) -> str:
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """Without version and without the zoo and folder that all share; with the runtime where a model has several."""
+    """Without version and without the zoo and folder that all share; with the runtime where a model has several, and
+    with the run where that has several too: another version, another number of threads."""
     refs = [bare(run.ref) for run in runs]
     models = Counter(refs)
     places = {ref[: max(ref.rfind(":"), ref.rfind("/")) + 1] for ref in refs}
     shared = places.pop() if len(places) == 1 else ""
-    return [
+    names = [
         f"{ref.removeprefix(shared)} [{run.stack.runtime}]" if models[ref] > 1 else ref.removeprefix(shared)
         for ref, run in zip(refs, runs, strict=True)
     ]
+    same = Counter(names)
+    return [f"{name} {run.id[:8]}" if same[name] > 1 else name for name, run in zip(names, runs, strict=True)]
 
 
 def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
@@ -123,7 +126,7 @@ def measured_pairs(
         _measure(store, a, b, data, runtime, ours or theirs, progress)
         found = best_pairs(*(runs_of(store, name, data=data, runtime=runtime) for name in (a, b)))
     if not found:
-        raise _unmeasured(store, a, b, ours, theirs)
+        raise _unmeasured(store, a, b, ours, theirs, runtime)
     return found
 
 
@@ -159,10 +162,13 @@ def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
     return [(name, (common or mine)[0]) for name, mine in zip((a, b), able, strict=True)]
 
 
-def _unmeasured(store: Store, a: str, b: str, ours: Sequence[Run], theirs: Sequence[Run]) -> ZoolensError:
+def _unmeasured(
+    store: Store, a: str, b: str, ours: Sequence[Run], theirs: Sequence[Run], runtime: str | None
+) -> ZoolensError:
     missing = [name for name, runs in ((a, ours), (b, theirs)) if not runs] or [a, b]
     spec = next((run.origin["data"] for run in (*ours, *theirs) if run.origin.get("data")), "DATA")
-    what = "was not measured" if len(missing) == 1 else "were not measured on the same data"
+    what = f"{'was' if len(missing) == 1 else 'were'} not measured"
+    what += " on the same data" if ours and theirs else f" in {runtime}" if runtime else ""
     close = " ".join(f"Did you mean {one}?" for name in missing for one in close_names(store, name))
     return ZoolensError(
         f"{' and '.join(missing)} {what}.",

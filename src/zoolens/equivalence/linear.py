@@ -3,7 +3,9 @@ of them are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Final
@@ -48,6 +50,14 @@ class Linear:
     def minus(self, other: Linear) -> Linear:
         """What the two make different of the same input; both have the same shapes."""
         return replace(self, kernel=self.kernel - other.kernel, shift=self.shift - other.shift)
+
+
+def norms_of(graph: Graph, nodes: Iterable[Node], *, proof: Proof, workers: int | None = None) -> dict[str, float]:
+    """The norm of each of these layers, by name; several are worked on at once, on as many cores as there are."""
+    chosen = [node for node in nodes if node.op in LINEAR]
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        found = pool.map(lambda node: linear(graph, node).norm(proof), chosen)
+        return {node.name: norm for node, norm in zip(chosen, found, strict=True)}
 
 
 def linear(graph: Graph, node: Node) -> Linear:

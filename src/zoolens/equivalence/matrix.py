@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import TOLERANCE, agreement_of, translated
-from zoolens.equivalence.compatibility import compare_interfaces, interface_of
+from zoolens.equivalence.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.equivalence.finding import bare, formats_read, runs_like, short_names
 from zoolens.equivalence.linkage import families
 from zoolens.equivalence.signatures import Signature, signature_of
@@ -99,9 +99,9 @@ def _on_one_dataset(runs: Sequence[Run]) -> list[Run]:
 def _matrix(signatures: Sequence[Signature], tolerance: float) -> Matrix:
     count = len(signatures)
     agreement, difference = np.eye(count), np.zeros((count, count))
-    accuracy = np.full(count, np.nan)
     notes: dict[str, None] = {}
     interfaces = [interface_of(one.run) for one in signatures]
+    accuracy = np.array([_accuracy(*each) for each in zip(signatures, interfaces, strict=True)])
     for i, j in combinations(range(count), 2):
         fit = compare_interfaces(interfaces[i], interfaces[j])
         if not fit:
@@ -110,8 +110,6 @@ def _matrix(signatures: Sequence[Signature], tolerance: float) -> Matrix:
             notes[f"{names[0]} (A) and {names[1]} (B) cannot be compared: {'; '.join(fit.reasons)}"] = None
             continue
         agreement[i, j] = agreement[j, i] = agreement_of(signatures[i], signatures[j], fit, tolerance=tolerance)
-        for place, translation in ((i, fit.translation_a), (j, fit.translation_b)):
-            accuracy[place] = _accuracy(translated(signatures[place], translation))
         difference[i, j] = accuracy[j] - accuracy[i]
         difference[j, i] = -difference[i, j]
     found = families(1 - agreement)
@@ -127,8 +125,11 @@ def _matrix(signatures: Sequence[Signature], tolerance: float) -> Matrix:
     )
 
 
-def _accuracy(signature: Signature) -> float:
-    return float(signature.correct.mean()) if signature.main.task == CLASSIFICATION else np.nan
+def _accuracy(signature: Signature, interface: Interface) -> float:
+    """With classes in the data's order, where their names are the data's."""
+    if signature.main.task != CLASSIFICATION:
+        return np.nan
+    return float(translated(signature, compare_interfaces(interface, interface).translation_a).correct.mean())
 
 
 # --- as plain values

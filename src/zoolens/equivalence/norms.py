@@ -20,13 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import acos, ceil, cos, gcd, pi, prod, sqrt
+from math import acos, ceil, cos, gcd, isfinite, pi, prod, sqrt
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.spectra import Proof, largest_eigenvalue
+from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Shape
 
 TOLERANCE: Final[dict[Proof, float]] = {"cholesky": 0.01, "random": 0.1}
@@ -62,23 +63,31 @@ def conv_norm(
     stride, dilation = stride or (1,) * rank, dilation or (1,) * rank
     pads = pads or (0,) * (2 * rank)
     tolerance = TOLERANCE[proof] if tolerance is None else tolerance
-    kernel = np.asarray(kernel, _TYPES[proof]).reshape(groups, -1, *np.shape(kernel)[1:])
-    window = kernel.shape[3:]
+    largest = _largest_weight(kernel)
+    kernel = np.asarray(kernel / (largest or 1.0), _TYPES[proof]).reshape(groups, -1, *np.shape(kernel)[1:])
     met = [
-        _met(extents[i], (pads[i], pads[rank + i]), stride[i], [d * dilation[i] for d in range(window[i])])
+        _met(extents[i], (pads[i], pads[rank + i]), stride[i], [d * dilation[i] for d in range(kernel.shape[3 + i])])
         for i in range(rank)
     ]
     phases = _phases(kernel, stride, met)
+    if not phases or not largest:
+        return 0.0  # no window meets anything but pads, or all weights are 0
     grid = [ceil((extents[i] + max(0, pads[i], pads[rank + i])) / stride[i]) for i in range(rank)]
     axes = _axes([at for phase in phases.values() for at in phase], grid, tolerance / 2)
-    stretch = prod(axis.stretch for axis in axes)
-    if not any(matrix.any() for phase in phases.values() for matrix in phase.values()):
-        return 0.0
+    stretch = largest * prod(axis.stretch for axis in axes)
     if kernel.shape[1:3] == (1, 1) and len(phases) == 1:
         return stretch * _largest_response(phases, axes)
     spectrum = _spectrum(phases, axes)
     slack = tolerance if len(spectrum.frequencies) > 1 else tolerance * _ALONE
     return stretch * spectrum.norm(slack, proof)
+
+
+def _largest_weight(kernel: Array) -> float:
+    """All are divided by it first, so that no square is too large or too small for a number."""
+    largest = float(np.abs(kernel).max(initial=0.0))
+    if not isfinite(largest):
+        raise ModelError("A layer has weights that are not finite numbers: it has no norm.")
+    return largest
 
 
 # --- taps
@@ -94,11 +103,12 @@ def _met(extent: int, pads: tuple[int, int], stride: int, reach: Sequence[int]) 
 def _phases(kernel: Array, stride: Shape, met: Sequence[list[tuple[int, int]]]) -> dict[Offset, Taps]:
     """The kernel's matrices by the phase of the input they see, and by offset on the grid."""
     found: dict[Offset, Taps] = {}
+    window = range(3, kernel.ndim)
+    by_tap = np.ascontiguousarray(kernel.transpose(*window, 0, 1, 2))
     for taps in product(*met):
         phase = tuple(at % s for (_, at), s in zip(taps, stride, strict=True))
         offset = tuple(at // s for (_, at), s in zip(taps, stride, strict=True))
-        place: tuple[Any, ...] = (..., *(number for number, _ in taps))
-        found.setdefault(phase, {})[offset] = np.ascontiguousarray(kernel[place])
+        found.setdefault(phase, {})[offset] = by_tap[tuple(number for number, _ in taps)]
     return found
 
 
@@ -163,7 +173,7 @@ def _largest_response(phases: dict[Offset, Taps], axes: Sequence[_Axis]) -> floa
     together = max(1, (1 << 20) // values.shape[1])
     parts = (angles[start : start + together] for start in range(0, len(angles), together))
     largest = max(float(np.abs(np.exp(1j * part) @ values).max()) for part in parts)
-    return largest + _unit(values) * (len(taps) + 8) * float(np.abs(values).sum(axis=0).max())
+    return largest + _unit(_any(phases)) * (len(taps) + 8) * float(np.abs(values).sum(axis=0).max())
 
 
 # --- Gram matrices
@@ -220,11 +230,14 @@ def _spectrum(phases: dict[Offset, Taps], axes: Sequence[_Axis]) -> _Spectrum:
     _, out, inner = _any(phases).shape
     taps = list(phases.values()) if out <= inner * len(phases) else [_one_phase(phases)]
     products = _products(taps)
-    lags = sorted(products)
-    whole = np.stack([products[lag] for lag in lags], axis=1)
-    turned = whole.swapaxes(2, 3)
-    first = np.array([not any(lag) for lag in lags])[None, :, None, None]  # its own opposite
-    even, odd = np.where(first, whole, whole + turned), np.where(first, 0, whole - turned)
+    lags = sorted(products)  # the first is 0, which is its own opposite
+    groups, size, _ = products[lags[0]].shape
+    even, odd = (np.zeros((groups, len(lags), size, size), products[lags[0]].dtype) for _ in range(2))
+    even[:, 0] = products[lags[0]]
+    for number, lag in enumerate(lags[1:], start=1):
+        one, turned = products[lag], products[lag].swapaxes(1, 2)
+        np.add(one, turned, out=even[:, number])
+        np.subtract(one, turned, out=odd[:, number])
     return _Spectrum(np.array(lags, np.float64), even, odd, _frequencies(axes), _rounding(taps))
 
 
@@ -236,16 +249,21 @@ def _products(taps: Sequence[Taps]) -> Taps:
             lag = tuple(x - y for x, y in zip(k, m, strict=True))
             if lag >= (0,) * len(lag):
                 part = one @ two.swapaxes(1, 2)
-                found[lag] = found[lag] + part if lag in found else part
+                found[lag] = np.add(found[lag], part, out=part) if lag in found else part
     return found
 
 
 def _rounding(taps: Sequence[Taps]) -> float:
     """Every entry is a sum of so many products; the Frobenius norm of their absolute values bounds the rest."""
     terms = max(len(phase) for phase in taps) ** 2 + int(next(iter(taps[0].values())).shape[2]) + 8
-    sums = [np.add.reduce([np.abs(matrix) for matrix in phase.values()]) for phase in taps]
-    whole = np.add.reduce([np.square(part, dtype=np.float64).sum(axis=(1, 2)) for part in sums])
-    return _unit(sums[0]) * terms * float(whole.max())
+    whole = 0.0
+    for phase in taps:
+        first, *others = phase.values()
+        total = np.abs(first)
+        for matrix in others:
+            total += np.abs(matrix)
+        whole = whole + np.square(total).sum(axis=(1, 2), dtype=np.float64)
+    return _unit(first) * terms * float(np.max(whole))
 
 
 def _unit(values: Array) -> float:

@@ -126,8 +126,8 @@ def _cells(matrix: Matrix, left: float, top: float, cell: int, low: float, high:
             colour = _colour(value, low, high)
             ink = "#fff" if _luminance(colour) < 0.45 else "#111"
             shown = f"{100 * value:.{digits}f}"
-            if shown == "100" and value < 1:
-                shown = ">99"
+            if float(shown) == 100 and value < 1:
+                shown = ">99.9" if digits else ">99"
             hint = safe(f"{matrix.names[i]} and {matrix.names[j]}: {100 * value:.2f} %", 200)
             yield (
                 f'<g><title>{hint}</title><rect {box} fill="{_hex(colour)}"/><text class="cell" '

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
-from zoolens.equivalence.linear import LINEAR, linear, values
+from zoolens.equivalence.linear import LINEAR, linear, norms_of, values
 from zoolens.equivalence.lipschitz import Gain, gain, joined
 from zoolens.equivalence.pairing import Places, places, spliced_segments
 from zoolens.equivalence.spectra import Proof
@@ -103,7 +103,16 @@ class _Work:
         self.home = {name: homes.get(name, name) for name in (*self.apart, *self.places.ends)}
         self.sources = tuple(dict.fromkeys(self.home[node.name] for node in twin.nodes if node.name in self.home))
         self.reasons: list[str] = []
-        self._gains: dict[str, Gain] = {}
+        self._gains = self._linear_gains()
+
+    def _linear_gains(self) -> dict[str, Gain]:
+        """Of all layers that a difference can reach: they are what takes time."""
+        reached = set(self.home)
+        for node in self.twin.nodes:
+            if any(name in reached for name in node.inputs):
+                reached.add(node.name)
+        nodes = [node for node in self.twin.nodes if any(name in reached for name in node.inputs)]
+        return {name: Gain(norm) for name, norm in norms_of(self.twin, nodes, proof=self.proof).items()}
 
     def _distance(self, node: Node) -> tuple[float, float] | None:
         """‖W − W′‖ and ‖b − b′‖ of a layer that the original has too; None where they are equal."""

@@ -77,9 +77,19 @@ def signature_of(store: Store, run: Run) -> Signature:
             hint="Run the same `zoolens eval` again to finish it.",
         )
     table = store.table(run.id, KIND)
+    _check_rows(table, run)
     declared = run.resolved.get("outputs") or [{}]
     outputs = tuple(_answers(table, number, declared, run) for number in range(_outputs(table)))
     return Signature(run, np.array(table["input"].to_pylist(), object), _numbers(table["label"]), outputs)
+
+
+def _check_rows(table: pa.Table, run: Run) -> None:
+    """Runs are compared row by row: row i must be input i."""
+    if not np.array_equal(_numbers(table["index"]), np.arange(run.dataset.size)):
+        raise StoreError(
+            f"The predictions of run {run.id[:8]} are not one row for each of its {run.dataset.size:,} inputs.",
+            hint="Measure it again with `zoolens eval --fresh`.",
+        )
 
 
 def probe_runs(store: Store, *, data: str | None = None, task: str | None = None) -> list[Run]:
@@ -107,13 +117,15 @@ def task_of(run: Run) -> str:
 
 
 def _told(store: Store, data: str) -> list[Run]:
-    """Runs whose user named the data so."""
+    """Runs on data that someone named so, also those on the same content by another name."""
     try:
         spec = absolute_spec(data)
     except DatasetError:
         return []
-    found = [run for run in store.runs() if run.origin.get("data") == spec]
-    return [run for run in found if run.origin.get("limit") is None] or found
+    runs = store.runs()
+    told = [run for run in runs if run.origin.get("data") == spec]
+    meant = {run.key.dataset for run in told if run.origin.get("limit") is None} or {run.key.dataset for run in told}
+    return [run for run in runs if run.key.dataset in meant]
 
 
 def _outputs(table: pa.Table) -> int:

@@ -136,7 +136,7 @@ class _Random:
         count, parts, size, _ = grams.shape
         stacked = grams.reshape(count, parts * size, size)
         scale = grams.dtype.type(2 / below)
-        before = self._draws.standard_normal((count, size, 2 * draws)).astype(grams.dtype)
+        before = self._draws.standard_normal((count, size, 2 * draws), np.float32).astype(grams.dtype, copy=False)
         now = scale * _image(stacked, before) - before
         for _ in range(steps - 1):
             before, now = now, 2 * (scale * _image(stacked, now) - now) - before

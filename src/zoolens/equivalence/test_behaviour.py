@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,10 @@ def test_runs_on_other_inputs_cannot_be_paired(store):
     two = signature_of(store, write_run(store, "b", one_hot(LABELS[:4]), LABELS[:4]))
     with pytest.raises(ZoolensError, match="same inputs"):
         behaviour(one, two, Compatibility())
+
+
+def test_answers_to_inputs_in_another_order_are_not_paired(store):
+    runs = [write_run(store, name, one_hot(LABELS), LABELS) for name in "ab"]
+    a, b = (signature_of(store, run) for run in runs)
+    with pytest.raises(ZoolensError, match="not run on the same inputs"):
+        agreement_of(a, replace(b, labels=b.labels[::-1]), Compatibility())

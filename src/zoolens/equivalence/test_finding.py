@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from zoolens.equivalence.conftest import one_hot, write_run
-from zoolens.equivalence.finding import bare, best_pairs, close_names, formats_read, runs_like, runs_of
+from zoolens.equivalence.finding import bare, best_pairs, close_names, formats_read, runs_like, runs_of, short_names
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.store import open_store
 from zoolens.zoos.demo import MODELS_FOLDER
@@ -71,3 +71,10 @@ def test_a_typing_mistake_is_seen(store, write):
 
 def test_the_runtime_of_one_format_is_most_at_home():
     assert formats_read("litert") < formats_read("openvino") < formats_read("no longer installed")
+
+
+def test_runs_of_one_model_in_one_runtime_are_told_apart(store, write):
+    runs = [write("a", runtime="litert"), write("a", runtime="openvino"), write("b")]
+    again = store.begin_run(runs[0].model, runs[0].dataset, runs[0].stack, attempt=1)
+    assert short_names(runs) == ["a [litert]", "a [openvino]", "b"]
+    assert short_names([runs[0], again]) == [f"a [litert] {run.id[:8]}" for run in (runs[0], again)]

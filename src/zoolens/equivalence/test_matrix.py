@@ -53,6 +53,17 @@ def test_what_cannot_be_compared_is_left_open_and_said(store):
     assert json.loads(json.dumps(as_data(matrix), allow_nan=False))["agreement"][a][c] is None
 
 
+def test_a_model_that_fits_no_other_has_an_accuracy_all_the_same(store):
+    classes = [f"class {i}" for i in range(10)]
+    turned = one_hot((LABELS + 3) % 10)
+    write_run(store, "turned", turned, LABELS, classes=classes, outputs=[{"labels": classes[-3:] + classes[:-3]}])
+    write_run(store, "b", wrong_on(0, 4), LABELS, classes=classes, outputs=[{"labels": [f"y{i}" for i in range(10)]}])
+    matrix = agreement_matrix(store=store)
+    assert np.isnan(matrix.agreement).sum() == 2
+    assert matrix.accuracy[matrix.names.index("turned")] == 1
+    assert matrix.accuracy[matrix.names.index("b")] == 0.9
+
+
 def test_the_data_that_most_models_were_run_on_is_taken(store):
     for name, dataset in (("a", "few"), ("a", "many"), ("b", "many"), ("b", "few"), ("c", "many")):
         write_run(store, name, wrong_on(0, 1), LABELS, dataset=dataset)

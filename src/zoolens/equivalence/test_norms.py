@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.equivalence.norms import conv_norm, matrix_norm
+from zoolens.errors import ModelError
 from zoolens.graph.reference_spatial import conv, conv_transpose, padded
 
 random = np.random.default_rng(3)
@@ -112,3 +113,17 @@ def test_taps_that_meet_only_pads_do_not_count():
     """On a single pixel, only the middle of a padded kernel matters."""
     kernel = random.standard_normal((5, 6, 3, 3))
     assert conv_norm(kernel, (1, 1), pads=(1, 1, 1, 1)) == pytest.approx(np.linalg.norm(kernel[:, :, 1, 1], 2))
+
+
+@pytest.mark.parametrize("proof", ["cholesky", "random"])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_very_small_and_very_large_weights(scale, proof):
+    matrix = random.standard_normal((40, 50))
+    exact = np.linalg.norm(matrix, 2)
+    assert exact <= matrix_norm(matrix * scale, proof=proof) / scale <= 1.02 * exact
+
+
+def test_weights_that_are_no_numbers():
+    for value in (np.nan, np.inf):
+        with pytest.raises(ModelError, match="not finite"):
+            matrix_norm(np.full((30, 30), value))

@@ -83,8 +83,10 @@ def test_embeddings_have_no_accuracy(store):
 
 def test_what_was_not_measured_is_an_error_with_the_command_to_run(store):
     write_run(store, "a", shifted(0), LABELS)
-    with pytest.raises(ZoolensError, match=r"nothing was not measured.*zoolens eval nothing --data DATA"):
+    with pytest.raises(ZoolensError, match=r"nothing was not measured\. .*zoolens eval nothing --data DATA"):
         equiv("a", "nothing", store=store)
+    with pytest.raises(ZoolensError, match=r"a and nothing were not measured in litert\."):
+        equiv("a", "nothing", store=store, runtime="litert")
     write_run(store, "b", shifted(0), LABELS, dataset="other")
     with pytest.raises(ZoolensError, match="a and b were not measured on the same data"):
         equiv("a", "b", store=store)

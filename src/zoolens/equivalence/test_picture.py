@@ -55,6 +55,8 @@ def test_nearly_all_is_not_shown_as_all(matrix):
     )
     found = texts(svg(many))
     assert (found.count("100"), found.count(">99")) == (20, 380)
+    few = texts(svg(replace(matrix, agreement=np.full((4, 4), 0.9997) + 0.0003 * np.eye(4))))
+    assert (few.count("100.0"), few.count(">99.9")) == (4, 12)
 
 
 def test_one_outlier_does_not_flatten_the_colours(matrix):

@@ -72,3 +72,25 @@ def test_data_may_be_named_as_it_was_for_eval(store, tmp_path):
     assert {run.id for run in probe_runs(store, data="demo")} == {whole[0].run.id, part[0].run.id}
     assert [run.id for run in probe_runs(store, data="*first 40*")] == [part[0].run.id]
     assert probe_runs(store, data="no-such-data") == []
+
+
+@pytest.mark.parametrize("rows", [[1, 0, 2, 3], [0, 1, 2], [0, 1, 2, 3, 3]])
+def test_rows_that_are_not_the_inputs_in_their_order_are_refused(store, rows):
+    run = write_run(store, "net", one_hot(LABELS), LABELS, done=False)
+    table = store.table(run.id, KIND)
+    again = store.begin_run(run.model, run.dataset, run.stack, attempt=1)
+    store.add_part(again.id, KIND, 0, table.take(pa.array(rows)))
+    store.finish_stage(again.id, "predictions")
+    with pytest.raises(StoreError, match="not one row for each of its 4 inputs"):
+        signature_of(store, store.run(again.id))
+
+
+def test_data_named_as_for_eval_means_all_runs_on_the_same_content(store, tmp_path):
+    np.savez(tmp_path / "one.npz", images=np.zeros((3, 8, 8), np.uint8), labels=[0, 1, 2])
+    (tmp_path / "two.npz").write_bytes((tmp_path / "one.npz").read_bytes())
+    spec = f"npz:{(tmp_path / 'one.npz').resolve()}"
+    first, second = (write_run(store, name, one_hot(LABELS), LABELS) for name in ("a", "b"))
+    write_run(store, "c", one_hot(LABELS), LABELS, dataset="letters")
+    store.set_resolved(first.id, {"origin": {"data": spec}})
+    store.set_resolved(second.id, {"origin": {"data": f"npz:{(tmp_path / 'two.npz').resolve()}"}})
+    assert {run.id for run in probe_runs(store, data=str(tmp_path / "one.npz"))} == {first.id, second.id}

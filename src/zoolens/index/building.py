@@ -70,17 +70,9 @@ class Index:
         self._spaces = spaces or {}
         places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
         self._places = np.array([places.get(row.key, -1) for row in self.rows], np.int64)
-        self._class_names = self._numbered_names()
+        given = [self._spaces.get(row.key, Space()) for row in self.rows]
+        self._classes = tuple(_numbered(kind) for kind in ([one.name for one in given], [one.width for one in given]))
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
-
-    def _numbered_names(self) -> NDArray[np.int64]:
-        """A number for each row's set of class names; −1: it names none."""
-        spaces = [self._spaces.get(row.key) for row in self.rows]
-        numbers: dict[str | None, int] = {None: -1}
-        for space in spaces:
-            if space is not None:
-                numbers.setdefault(space.name, len(numbers))
-        return np.array([-1 if space is None else numbers[space.name] for space in spaces], np.int64)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,12 +93,13 @@ class Index:
         return find_row(self.rows, reference, exec)
 
     def agreement(self, row: int) -> NDArray[np.float64]:
-        """With every row; NaN where a row has no signature, or names other classes."""
+        """With every row; NaN where a row has no signature, or other classes by name or by number."""
         semantic = self._signed(row)
         shares = semantic.agreement(self.rows[row].key)
         found = np.where(self._places >= 0, shares[self._places], np.nan)
-        mine = self._class_names[row]
-        found[(self._class_names != mine) & (self._class_names >= 0) & (mine >= 0)] = np.nan
+        for kind in self._classes:
+            if kind[row] >= 0:
+                found[(kind >= 0) & (kind != kind[row])] = np.nan
         return found
 
     def _signed(self, row: int) -> SemanticIndex:
@@ -135,6 +128,14 @@ class Index:
         found = signature_of(self._store, self._store.run(self.rows[row].key))
         space = self._spaces.get(self.rows[row].key)
         return found if space is None else translated(found, space.translation)
+
+
+def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
+    """Equal values have equal numbers; −1: not known."""
+    numbers: dict[object, int] = {None: -1}
+    for value in values:
+        numbers.setdefault(value, len(numbers))
+    return np.array([numbers[value] for value in values], np.int64)
 
 
 def columns_of(rows: Sequence[Row]) -> Columns:
@@ -189,8 +190,8 @@ _RECENT: Final = 4
 _recent: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
 
 
-def probed_runs(store: Store, data: str | None, task: str) -> list[Run]:
-    """The runs on one dataset: the one with most models, then most inputs, then the newest."""
+def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:
+    """The runs (None: of any task) on one dataset: the one with most models, then most inputs, then the newest."""
     runs = probe_runs(store, data=data, task=task)
     if data is not None and not runs:
         known = {run.dataset.name for run in probe_runs(store, task=task)}
@@ -217,6 +218,8 @@ def _build(
     spaces = {run.id: class_space(run) for run in runs}
     room = max(memory // 4, memory - columns.nbytes - _RANKED * len(rows))
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)
+    unnamed = dict.fromkeys(one.problem for one in spaces.values() if one.problem)
+    notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
     signed = [replace(row, signature=row.signature and row.key in semantic) for row in rows]
     return Index(
         signed, dataset=probes[0].dataset, semantic=semantic, spaces=spaces, columns=columns, store=store,

@@ -29,6 +29,7 @@ from zoolens.store.store import Store
 METRIC: Final = "operator_time"  # the raw sum, with the table's runtime and version as scope
 LATENCY: Final = "latency_p50@batch=1"
 QUANTISED: Final = frozenset({"quantize", "dequantize"})  # operators are timed in float32
+FLOAT32: Final = "float32"
 LEAST: Final = 3  # networks measured as a whole that an error can be told from
 COVERED: Final = 0.95  # share of a network's operators that must be in the table
 
@@ -108,14 +109,25 @@ def _kept(store: Store, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
 
 
 def latency_estimates(rows: Sequence[Row]) -> dict[str, dict[str, Figure]]:
-    """A latency for every row that has the sum of its operators' times and was never timed as a whole."""
+    """A latency for every row that has the sum of its operators' times and was never timed as a whole. A row of one
+    runtime gets none from the table of another, nor a quantised network from operators in float32."""
     best: dict[str, dict[str, Figure]] = {}
     judged = [(calibrate(_both(rows, name)), name) for name in _sums(rows)]
     for calibration, name in sorted(judged, key=lambda one: (one[0].error is None, one[0].error or 0.0, one[1])):
         for row in rows:
-            if name in row.figures and LATENCY not in row.figures:
+            fits = row.runtime in (None, _runtime(name)) and _is_float32(row)
+            if fits and name in row.figures and LATENCY not in row.figures:
                 best.setdefault(row.key, {LATENCY: _figure(row.figures[name].value, name, calibration)})
     return best
+
+
+def _runtime(name: str) -> str:
+    """The runtime of a table, from the name of its sums: operator_time@RUNTIME VERSION."""
+    return name.partition("@")[2].partition(" ")[0]
+
+
+def _is_float32(row: Row) -> bool:
+    return all(row.attributes.get(name, FLOAT32) == FLOAT32 for name in ("element_type", "precision"))
 
 
 def _sums(rows: Sequence[Row]) -> list[str]:
@@ -123,12 +135,17 @@ def _sums(rows: Sequence[Row]) -> list[str]:
 
 
 def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
-    """Raw sum and measured latency of the rows that have both in the runtime of this table."""
-    runtime = name.partition("@")[2].partition(" ")[0]
+    """Raw sum and measured latency of the rows that have both in the runtime of this table, in its version."""
+    version = name.partition("@")[2].partition(" ")[2]
     return [
         (row.figures[name].value, row.figures[LATENCY].value)
         for row in rows
-        if row.runtime == runtime and name in row.figures and LATENCY in row.figures
+        if row.runtime == _runtime(name)
+        and row.attributes.get("runtime_version", version) == version
+        and _is_float32(row)
+        and name in row.figures
+        and LATENCY in row.figures
+        and row.figures[LATENCY].provenance is Provenance.MEASURED
     ]
 
 

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from zoolens.errors import ZoolensError
 from zoolens.index.attributes import manifest_of, run_attributes, split_ref
-from zoolens.index.figures import Fact, Named, claimed_figures, figure_name, merged, stored_facts
+from zoolens.index.claims import claimed_figures
+from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
+from zoolens.index.names import Names, stored_names
 from zoolens.index.rows import Figure, Row
 from zoolens.index.structures import Structures, known_structures
 from zoolens.measure.latency import LatencySamples, latency_observations
@@ -29,7 +31,8 @@ _OURS = ("export_time",)  # about our reading of a structure, not about the mode
 def rows_from(store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[Estimator] = ()) -> list[Row]:
     """Every row that the store knows; those of `probes`, runs on one dataset, have a signature."""
     facts, structures = stored_facts(store), known_structures(store)
-    measured = _measured(store, facts, structures, list(probes))
+    names = stored_names(store)
+    measured = [_named(row, names) for row in _measured(store, facts, structures, list(probes))]
     claimed = _claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured})
     rows = [*measured, *claimed]
     rows += _structural(facts, structures, rows)
@@ -37,6 +40,11 @@ def rows_from(store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[
         guesses = estimate(rows)
         rows = [replace(row, figures=merged(row.figures.items(), guesses.get(row.key, {}).items())) for row in rows]
     return sorted(rows, key=lambda row: (row.ref, row.runtime or "", row.key))
+
+
+def _named(row: Row, names: Names) -> Row:
+    also = tuple(name for name in names.get(row.model, ()) if name != row.ref)
+    return replace(row, also=also) if also else row
 
 
 # --- what was run

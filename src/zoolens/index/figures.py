@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +16,6 @@ from zoolens.store.store import Store
 
 ABOUT_DATA: Final = "metric:"  # stages whose figures hold for the inputs of their run only
 _RANK: Final = {Provenance.MEASURED: 0, Provenance.ESTIMATED: 1, Provenance.CLAIMED: 2, Provenance.UNAVAILABLE: 3}
-_CLAIMED_AS: Final = {"params": "parameters"}  # where zoos use another name than the store
-_MULTIPLY_ADDS: Final = "multiply-adds"
 
 Named = tuple[str, Figure]
 
@@ -61,30 +59,6 @@ def _by_run(connection: Connection, query: Any) -> dict[str, list[Fact]]:
         fact = Fact(figure_name(row.metric, row.scope), figure, row.stage.startswith(ABOUT_DATA))
         found.setdefault(row.run_id, []).append(fact)
     return found
-
-
-def claimed_figures(manifest: Mapping[str, Any], *, ran: bool) -> Iterator[Named]:
-    """What a manifest claims. A claim about data is metric@dataset; of a model that never `ran`, where nothing could
-    be mistaken for it, also the metric itself."""
-    for claim in manifest.get("claims") or ():
-        for name, value in _claimed(claim):
-            unit = "" if claim.get("unit") == _MULTIPLY_ADDS else claim.get("unit") or ""
-            dataset = claim.get("dataset") or ""
-            source = f"{claim['source']}, on {dataset}" if dataset else str(claim["source"])
-            figure = Figure(value, unit, Provenance.CLAIMED, source=source)
-            if not (dataset and ran):
-                yield name, figure
-            if dataset:
-                yield figure_name(name, dataset), figure
-
-
-def _claimed(claim: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    metric, value = str(claim["metric"]), float(claim["value"])
-    if metric == "flops" and claim.get("unit") == _MULTIPLY_ADDS:  # our FLOPs count a multiply-add twice
-        yield "macs", value
-        yield "flops", 2 * value
-    else:
-        yield _CLAIMED_AS.get(metric, metric), value
 
 
 def merged(*sources: Iterable[Named]) -> dict[str, Figure]:

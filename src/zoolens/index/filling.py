@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from zoolens.equivalence.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.index.journal import Damaged
 from zoolens.index.semantic import SemanticIndex
+from zoolens.index.spaces import may_be_renamed
 from zoolens.measure.progress import Progress
 from zoolens.store.records import Run
 
@@ -24,11 +27,12 @@ def fill(
     A file that turns out damaged is made anew, once; where none can be written, the index is made for this time only.
     """
     try:
-        return _filled(open_(path), runs, read, watcher)
-    except Damaged as error:
-        watcher.say(f"The index file {path} is damaged ({error.reason}); it is made anew from the store.")
-        path.unlink(missing_ok=True)
-        return _filled(open_(path), runs, read, watcher)
+        try:
+            return _filled(open_(path), runs, read, watcher)
+        except Damaged as error:
+            watcher.say(f"The index file {path} is damaged ({error.reason}); it is made anew from the store.")
+            path.unlink(missing_ok=True)
+            return _filled(open_(path), runs, read, watcher)
     except OSError as error:
         watcher.say(f"The index cannot be kept in {path} ({error.strerror or error}); it is made for this time only.")
         return _filled(open_(None), runs, read, watcher)
@@ -40,26 +44,27 @@ def _filled(
     wanted = {run.id for run in runs}
     for key in [key for key in index.keys if key not in wanted]:
         index.remove(key)
-    missing = [run for run in runs if run.id not in index]
-    notes: list[str] = []
-    if missing:
-        watcher.begin("index", "signatures", len(missing))
-    for run in missing:
-        try:
-            insert(index, run.id, read(run))
-        except Damaged:
-            raise
-        except ZoolensError as error:
-            notes.append(f"{run.ref} in {run.stack.runtime} has no signature: {error}")
-        watcher.advance(1)
-    if missing:
+    notes: dict[str, str] = {}
+    due = [run for run in runs if run.id not in index or may_be_renamed(run)]
+    while due:
+        watcher.begin("index", "signatures", len(due))
+        for run in due:
+            try:
+                insert(index, run.id, read(run))
+            except Damaged:
+                raise
+            except ZoolensError as error:
+                notes[run.id] = f"{run.ref} in {run.stack.runtime} has no signature: {error}"
+            watcher.advance(1)
         watcher.end()
-    return index, notes
+        # Another process that looked at the store before us may have taken out meanwhile what it did not know of.
+        due = [run for run in runs if run.id not in index and run.id not in notes]
+    return index, list(notes.values())
 
 
 def insert(index: SemanticIndex, key: str, signature: Signature) -> None:
-    """What the main output answered, and where that is a class, whether it is right."""
-    if signature.main.vectors is not None:
-        index.insert(key, signature.main.vectors)
-    else:
-        index.insert(key, signature.answers, signature.correct)
+    """What the main output answered, and where that is a class, whether it is right; nothing where that is known."""
+    vectors = signature.main.vectors
+    answers, correct = (signature.answers, signature.correct) if vectors is None else (vectors, None)
+    if key not in index or not np.array_equal(index.answers(key), answers):
+        index.insert(key, answers, correct)

@@ -1,8 +1,9 @@
 """From the name in a query to a row: the model it means, and which of its rows.
 
 A name is a reference (zoo:name@version or zoo:name), a bare name, the last part of one, a row's key, or any part of
-one model's name. Models that answered the probes come before others of the same name, the newest version before older
-ones. Of several runtimes it is the one that EXEC names, else the one that most rows are of.
+one model's name. A name under which the same content was measured before finds it too, where no model has it now.
+Models that answered the probes come before others of the same name, the newest version before older ones. Of several
+runtimes it is the one that EXEC names, else the one that most rows are of.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def find_row(rows: Sequence[Row], name: str, exec_: Mapping[str, Any] | None = N
 
 def bare_ref(row: Row) -> str:
     """zoo:name."""
-    return row.ref.partition("@")[0]
+    return _bare(row.ref)
 
 
 def _named(rows: Sequence[Row], name: str) -> list[int]:
@@ -61,16 +62,24 @@ def _ways(wanted: str) -> Iterator[Callable[[Row], bool]]:
     """From the strictest to the most lenient."""
     if _KEY.fullmatch(wanted):
         yield lambda row: row.key.startswith(wanted)
-    yield lambda row: row.ref.lower() == wanted
-    yield lambda row: bare_ref(row).lower() == wanted
-    yield lambda row: _name(row) == wanted
-    yield lambda row: PurePath(_name(row)).name == PurePath(wanted).name
+    spelt = [
+        lambda ref: ref == wanted,
+        lambda ref: _bare(ref) == wanted,
+        lambda ref: _name(ref) == wanted,
+        lambda ref: PurePath(_name(ref)).name == PurePath(wanted).name,
+    ]
+    yield from (lambda row, way=way: way(row.ref.lower()) for way in spelt)
+    yield from (lambda row, way=way: any(way(ref.lower()) for ref in row.also) for way in spelt)
     if wanted:
         yield lambda row: wanted in row.ref.lower()
 
 
-def _name(row: Row) -> str:
-    return bare_ref(row).partition(":")[2].lower()
+def _name(ref: str) -> str:
+    return _bare(ref).partition(":")[2]
+
+
+def _bare(ref: str) -> str:
+    return ref.partition("@")[0]
 
 
 def _close(wanted: str, known: Iterable[str]) -> list[str]:

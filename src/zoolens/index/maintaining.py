@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from zoolens.equivalence.signatures import task_of
 from zoolens.errors import ZoolensError
 from zoolens.index.building import Index, build_index, probed_runs
 from zoolens.index.placing import index_path, removed_models, set_removed
 from zoolens.index.semantic import check_file
 from zoolens.measure.evaluate import Outcome, evaluate
+from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress
 from zoolens.store.store import Store
 
@@ -45,34 +47,36 @@ def add_models(
         reasons = "; ".join(reason for outcome in outcomes for reason in outcome.errors)
         raise ZoolensError(f"Nothing was added: {reasons or 'no model could be run'}")
     removed = removed_models(store)
-    back = {run.key.model for run in runs}
+    back = {one.key.model for run in runs for one in store.runs(model=run.ref)}
     if removed & back:
         set_removed(store, removed - back)
-    return Added(build_index(store, data=runs[0].dataset.name, progress=progress), tuple(outcomes))
+    index = build_index(store, data=runs[0].dataset.name, task=task_of(runs[0]), progress=progress)
+    return Added(index, tuple(outcomes))
 
 
 def _probed_with(store: Store) -> dict[str, Any]:
-    """The data of the index as whoever measured named it."""
-    index = build_index(store)
-    signed = [row for row in index.rows if row.signature]
-    origin = store.run(signed[0].key).origin if signed else {}
+    """The data of the index as whoever measured named it; those of classifiers first."""
+    runs = probed_runs(store, None, CLASSIFICATION) or probed_runs(store, None, None)
+    origin = runs[0].origin if runs else {}
     if not origin.get("data"):
         raise ZoolensError("The index has no probe data yet.", hint="Say which data to use with --data.")
     return {key: origin.get(key) for key in ("data", "limit", "seed")}
 
 
-def remove_models(store: Store, names: Sequence[str], *, data: str | None = None) -> list[str]:
-    """Take models out of the index, in all runtimes and on all data; the references of those taken out. Their
-    observations stay in the store, and adding a model again brings it back."""
-    index = build_index(store, data=data)
-    rows = [index.rows[index.find(name)] for name in names]
-    set_removed(store, removed_models(store) | {row.model for row in rows})
-    build_index(store, data=data)
-    return [row.ref for row in rows]
+def remove_models(
+    store: Store, names: Sequence[str], *, data: str | None = None, task: str = CLASSIFICATION
+) -> list[str]:
+    """Take models out of the index, in all formats and runtimes and on all data; the references of those taken out.
+    Their observations stay in the store, and adding a model again brings it back."""
+    index = build_index(store, data=data, task=task)
+    refs = [index.rows[index.find(name)].ref for name in names]
+    set_removed(store, removed_models(store) | {row.model for row in index.rows if row.ref in refs})
+    build_index(store, data=data, task=task)
+    return refs
 
 
 def rebuild(
-    store: Store, *, data: str | None = None, task: str = "classification", progress: Progress | None = None
+    store: Store, *, data: str | None = None, task: str = CLASSIFICATION, progress: Progress | None = None
 ) -> Index:
     """Delete the index file and make it anew from the store."""
     semantic = build_index(store, data=data, task=task).semantic
@@ -90,7 +94,7 @@ class Verified:
     differing: tuple[str, ...]
 
 
-def verify(store: Store, *, data: str | None = None, task: str = "classification") -> Verified:
+def verify(store: Store, *, data: str | None = None, task: str = CLASSIFICATION) -> Verified:
     """Hold every signature of the index file against the store. A file that is `Damaged` is left as it is."""
     runs = probed_runs(store, data, task)
     if not runs:

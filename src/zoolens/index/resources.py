@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from zoolens import plugins
 from zoolens.errors import ZoolensError
-from zoolens.index.figures import merged
 from zoolens.index.rows import Figure, Row
+from zoolens.store.records import Provenance
 
 Resource = Callable[[Row], Figure | float | None]
 
@@ -18,21 +18,23 @@ def installed_resources() -> dict[str, Resource]:
 
 
 def with_resources(rows: Iterable[Row], resources: dict[str, Resource] | None = None) -> list[Row]:
-    """The rows with the figures that plug-ins give them. A name that the store has already stays the store's."""
+    """The rows with the figures that plug-ins give them. A name that the store has already stays the store's. A bare
+    number is an estimate, worked out from something else; a plug-in that knows better gives a `Figure`."""
     functions = installed_resources() if resources is None else resources
     return [_with(row, functions) for row in rows] if functions else list(rows)
 
 
 def _with(row: Row, functions: dict[str, Resource]) -> Row:
-    given = ((name, _figure(name, function, row)) for name, function in functions.items())
-    more = [(name, figure) for name, figure in given if figure is not None]
-    return replace(row, figures=merged(row.figures.items(), more))
+    given = {name: _figure(name, function, row) for name, function in functions.items() if name not in row.figures}
+    return replace(row, figures={**row.figures, **{name: one for name, one in given.items() if one is not None}})
 
 
 def _figure(name: str, function: Resource, row: Row) -> Figure | None:
     try:
         found = function(row)
-        return found if found is None or isinstance(found, Figure) else Figure(float(found), source=name)
+        if found is None or isinstance(found, Figure):
+            return found
+        return Figure(float(found), provenance=Provenance.ESTIMATED, source=name)
     except ZoolensError:
         raise
     except Exception as error:

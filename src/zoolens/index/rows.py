@@ -30,6 +30,7 @@ class Row:
 
     Figures are named by metric, or metric@scope where the store has a scope: "latency_p95@batch=1",
     "peak_memory@process", "flops". `signature`: the run has finished predictions on the probes of its index.
+    `also`: further references under which the same content was measured.
     """
 
     key: str
@@ -38,6 +39,7 @@ class Row:
     attributes: Mapping[str, Attribute]  # zoo, name, version, format, task, runtime, precision, twin_of, …
     figures: Mapping[str, Figure] = field(default_factory=dict)
     signature: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def runtime(self) -> str | None:

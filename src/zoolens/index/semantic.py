@@ -91,8 +91,11 @@ class SemanticIndex:
             self._keep_in_memory(row)
 
     def remove(self, key: str) -> None:
+        self._filed.row(key)  # an error where nobody knows it
         with self._filed.compacting():
             self.refresh()
+            if key not in self:  # another process was first
+                return
             row = self._filed.erase(key)
             self._inferred = None
             if self._residence is not None:

@@ -1,42 +1,59 @@
 """Which class is which, for many models at once: answers in the data's order of classes, wherever names allow it.
 
-Two models whose manifests name different classes are not comparable, and their agreement is unknown. A model that
-names none is taken at its word that it answers in the data's order, as its accuracy was computed.
+Two models whose manifests name different classes, or that have different numbers of them, are not comparable, and
+their agreement is unknown. A model that names none is taken at its word that it answers in the data's order, as its
+accuracy was computed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from zoolens.equivalence.compatibility import Head, Interface, Translation, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
+from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run, fingerprint
 
 
 @dataclass(frozen=True)
 class Space:
-    """`name`: of the classes; "" for the data's own, None where the manifest names none. `translation`: into the data's
-    order, where needed."""
+    """`name`: of the classes; "" for the data's own, None where the manifest names none. `width`: how many there are,
+    where that is known. `translation`: into the data's order, where needed. `problem`: why names are not known that
+    the manifest has."""
 
     name: str | None = None
+    width: int | None = None
     translation: Translation | None = None
-
-
-_UNNAMED: Final = Space()
+    problem: str = ""
 
 
 def class_space(run: Run) -> Space:
-    output: dict[str, Any] = (manifest_of(run).get("outputs") or [{}])[0]
-    if output.get("task", "classification") != "classification" or output.get("label_map"):
-        return _UNNAMED
+    measured: Sequence[Any] = run.resolved.get("outputs") or [{}]
+    unnamed = Space(width=measured[0].get("width"))
+    output = _main_output(run)
+    if output.get("task", CLASSIFICATION) != CLASSIFICATION or output.get("label_map"):
+        return unnamed
     if not output.get("labels") and not output.get("labels_file"):
-        return _UNNAMED
+        return unnamed
     own = interface_of(run)
-    if own.main.names is None:  # the file of names is gone
-        return _UNNAMED
+    if own.main.names is None:
+        return replace(unnamed, problem=" ".join(own.unread))
     if own.data_names is None:
-        return Space(fingerprint(own.main.names))
-    data = Interface(run, (), (Head("classification", None, own.data_names),), own.data_names)
+        return replace(unnamed, name=fingerprint(own.main.names))
+    data = Interface(run, (), (Head(CLASSIFICATION, None, own.data_names),), own.data_names)
     fit = compare_interfaces(own, data)
-    return Space(fingerprint(own.main.names)) if fit.reasons else Space("", fit.translation_a)
+    if fit.reasons:
+        return replace(unnamed, name=fingerprint(own.main.names))
+    return replace(unnamed, name="", translation=fit.translation_a)
+
+
+def may_be_renamed(run: Run) -> bool:
+    """Names in a file of their own are not part of the model's content: they may be others by now."""
+    return bool(_main_output(run).get("labels_file"))
+
+
+def _main_output(run: Run) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (manifest_of(run).get("outputs") or [{}])[0]
+    return found

@@ -1,16 +1,22 @@
 """The index of a store: up to date, incremental, and right whatever happened to its file."""
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import yaml
 
 from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index import building, maintaining
+from zoolens.index import building, filling, maintaining
 from zoolens.index.building import Index, build_index
 from zoolens.index.conftest import LABELS, PROBES, add_run, answers
 from zoolens.index.journal import Damaged
 from zoolens.index.rows import Figure, Row
+from zoolens.index.semantic import open_semantic
 from zoolens.measure.predictions import KIND
+from zoolens.zoos.demo import MODELS_FOLDER
 
 
 class Watcher:
@@ -200,10 +206,70 @@ def test_classes_are_matched_by_name_and_other_classes_are_not_comparable(store)
     assert foreign[rows["plain"]] == foreign[rows["foreign"]] == 1
 
 
+def test_names_in_a_file_that_changed_or_is_gone_are_noticed(store, tmp_path):
+    given, file = answers(1), tmp_path / "labels.txt"
+    file.write_text("\n".join(CLASSES[-3:] + CLASSES[:-3]))
+    named(store, "plain", given, None)
+    run = write_run(
+        store, "turned", one_hot((given + 3) % 10), LABELS, classes=CLASSES, outputs=[{"labels_file": "labels.txt"}]
+    )
+    store.set_resolved(run.id, {"origin": {"manifest": dict(run.model.manifest), "folder": str(tmp_path)}})
+    assert build_index(store).agreement(0).tolist() == [1, 1]
+    for content in (CLASSES, None):
+        building._recent.clear()
+        file.write_text("\n".join(content)) if content else file.unlink()
+        index = build_index(store)
+        assert index.agreement(0).tolist() == [1, 0]
+        assert len(index.notes) == (content is None)
+    assert "cannot be read" in index.notes[0]
+    assert "taken in the data's order" in index.notes[0]
+
+
+def test_models_with_different_numbers_of_classes_are_not_comparable(store):
+    for width in (10, 12):
+        about = [{"name": "o", "task": "classification", "width": width}]
+        write_run(store, f"of-{width}", one_hot(answers(1), width), LABELS, about=about)
+    write_run(store, "untold", one_hot(answers(1)), LABELS)
+    index = build_index(store)
+    np.testing.assert_array_equal(index.agreement(0), [1, np.nan, 1])
+    assert index.agreement(2).tolist() == [1, 1, 1]
+
+
+def test_what_another_process_took_out_meanwhile_is_put_back(store, monkeypatch):
+    """It looked at the store before the newest run was finished."""
+    first, _ = fill(store, range(2))
+    read = building.signature_of
+
+    def disturbed(opened, run):
+        if run.id == first.id and "other" not in vars(disturbed):
+            disturbed.other = True
+            path = building.index_path(store, "classification", run.key.dataset)
+            elsewhere = building.open_semantic(path, dataset=run.key.dataset, probes=PROBES)
+            for key in elsewhere.keys:
+                elsewhere.remove(key)
+        return read(opened, run)
+
+    monkeypatch.setattr(building, "signature_of", disturbed)
+    index = build_index(store)
+    assert [row.signature for row in index.rows] == [True, True]
+    np.testing.assert_array_equal(index.agreement(1), brute(index, 1))
+
+
+def test_a_damaged_file_that_cannot_be_deleted_does_not_stop_anyone(tmp_path):
+    def opened(path):
+        if path is not None:
+            raise Damaged("it is a folder")
+        return open_semantic(None, dataset="d", probes=PROBES)
+
+    watcher = Watcher()
+    index, notes = filling.fill(opened, tmp_path, [], None, watcher)
+    assert (len(index), notes) == (0, [])
+    assert "damaged" in watcher.said[0]
+    assert "this time only" in watcher.said[1]
+
+
 def test_rankings_are_kept_within_the_budget():
     rows = [Row(f"k{n}", f"m{n}", f"zoo:m{n}@1", {}, {"flops": Figure(float(n))}, signature=True) for n in range(200)]
-    from zoolens.index.semantic import open_semantic
-
     semantic = open_semantic(None, dataset="d", probes=20, memory=5_000)
     for n in range(200):
         semantic.insert(f"k{n}", answers(n, probes=20))
@@ -242,6 +308,39 @@ def test_adding_runs_a_model_once_on_the_probes_of_the_index(store):
     back = maintaining.add_models(store, ["demo:mlp-small"], runtimes=["onnxruntime"])
     assert back.outcomes[0].measured == ()
     assert len(back.index.semantic) == 2
+
+
+def test_a_model_is_removed_and_comes_back_in_all_its_formats(store):
+    words = {"data": "demo", "limit": 20, "runtimes": ["onnxruntime", "litert"]}
+    maintaining.add_models(store, ["demo:mlp-small", "demo:mlp-wide"], **words)
+    assert maintaining.remove_models(store, ["mlp-small"]) == ["demo:mlp-small@1.0.0"]
+    assert {row.attributes["name"] for row in build_index(store).rows} == {"mlp-wide"}
+    words["runtimes"] = ["litert"]
+    assert len(maintaining.add_models(store, ["demo:mlp-small"], **words).index) == 4
+
+
+def test_models_of_other_tasks_are_added_and_removed(store, tmp_path):
+    shutil.copy(MODELS_FOLDER / "mlp-small.onnx", tmp_path)
+    manifest = yaml.safe_load((MODELS_FOLDER / "mlp-small.yaml").read_text())
+    manifest["assets"] = [{"format": "onnx", "files": [{"location": "mlp-small.onnx"}]}]
+    manifest["outputs"] = [{"task": "embedding"}]
+    (tmp_path / "embedding.yaml").write_text(yaml.safe_dump(manifest))
+    place = str(tmp_path / "embedding.yaml")
+    added = maintaining.add_models(store, [place], data="demo", limit=20, runtimes=["onnxruntime"])
+    assert len(added.index.semantic) == 1
+    (row,) = added.index.rows
+    assert maintaining.remove_models(store, [row.ref], task="embedding") == [row.ref]
+    back = maintaining.add_models(store, [place], runtimes=["onnxruntime"])
+    assert len(back.index.semantic) == 1
+
+
+def test_the_same_content_is_found_under_each_of_its_names(store):
+    run, _ = fill(store, range(2))
+    store.begin_run(replace(run.model, ref="zoo:copy@1.0.0"), run.dataset, run.stack)
+    store.set_resolved(run.id, {"origin": {"ref": "zoo:copy@1.0.0", "manifest": dict(run.model.manifest)}})
+    index = build_index(store)
+    assert index.find("copy") == index.find("net0")
+    assert index.rows[index.find("net0")].key == run.id
 
 
 def test_adding_to_nothing_asks_for_data(store):

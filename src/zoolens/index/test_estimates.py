@@ -33,11 +33,11 @@ def test_measured_networks_correct_the_others_and_tell_the_error():
     assert calibrate([(1.0, 2.0)]).error is None
 
 
-def row(key, *, raw=1e-3, latency=None, runtime="onnxruntime"):
+def row(key, *, raw=1e-3, latency=None, runtime="onnxruntime", provenance=Provenance.MEASURED, **attributes):
     figures = {"operator_time@onnxruntime 1.0": Figure(raw, "s", Provenance.ESTIMATED)}
     if latency is not None:
-        figures["latency_p50@batch=1"] = Figure(latency, "s")
-    return Row(key, key, f"zoo:{key}@1.0.0", {"runtime": runtime} if runtime else {}, figures)
+        figures["latency_p50@batch=1"] = Figure(latency, "s", provenance)
+    return Row(key, key, f"zoo:{key}@1.0.0", attributes | ({"runtime": runtime} if runtime else {}), figures)
 
 
 def test_an_estimate_is_marked_as_one_and_measured_networks_get_none():
@@ -55,6 +55,27 @@ def test_latencies_of_another_runtime_correct_nothing():
     rows = [row("a", latency=9.0, runtime="litert"), row("d", runtime=None)]
     figure = latency_estimates(rows)["d"]["latency_p50@batch=1"]
     assert (figure.value, figure.error) == (1e-3, None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"runtime_version": "2.0"},
+        {"element_type": "int8"},
+        {"precision": "bfloat16"},
+        {"provenance": Provenance.CLAIMED},
+    ],
+)
+def test_only_measured_networks_in_the_tables_version_and_type_correct_it(other):
+    figure = latency_estimates([row("a", latency=9.0, **other), row("d", runtime=None)])["d"]["latency_p50@batch=1"]
+    assert figure.value == 1e-3
+    rows = [row("a", latency=9.0, runtime_version="1.0", element_type="float32"), row("d", runtime=None)]
+    assert latency_estimates(rows)["d"]["latency_p50@batch=1"].value == pytest.approx(9.0)
+
+
+def test_a_row_of_another_runtime_or_type_gets_no_estimate_from_this_table():
+    rows = [row("a", runtime="litert"), row("b", element_type="int8"), row("c", precision="bfloat16"), row("d")]
+    assert list(latency_estimates(rows)) == ["d"]
 
 
 def test_a_structure_gets_an_estimate_that_a_query_finds(tmp_path):

@@ -1,5 +1,7 @@
 """Rows are what the store observed: every figure from where it belongs, with where it comes from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -202,9 +204,10 @@ def test_a_plug_in_adds_a_metric_of_its_own():
         "nothing": lambda row: None,
         "flops": lambda row: 99,
     }
-    (row,) = with_resources([ROW], functions)
+    claimed = replace(ROW, figures={"flops": Figure(10, provenance=Provenance.CLAIMED)})
+    (row,) = with_resources([claimed], functions)
     assert {name: figure.value for name, figure in row.figures.items()} == {"flops": 10, "price": 20, "watts": 3}
-    assert row.figures["price"].source == "price"
+    assert row.figures["price"] == Figure(20, provenance=Provenance.ESTIMATED, source="price")  # nobody measured it
 
 
 def test_a_failing_plug_in_is_one_clear_error():

@@ -1,5 +1,7 @@
 """A name in a query means one row, or is an error that helps."""
 
+from dataclasses import replace
+
 import pytest
 
 from zoolens.errors import UnknownName, ZoolensError
@@ -76,3 +78,9 @@ def test_unknown_names_get_suggestions():
         find_row([], "resnet50")
     with pytest.raises(UnknownName):
         find_row(ROWS, " ")
+
+
+def test_a_name_that_the_same_content_had_before_is_found_where_nobody_has_it_now():
+    rows = [replace(ROWS[5], also=("file:old/net@1.0.0", "demo:lenet-wide@1.0.0")), ROWS[6]]
+    assert find_row(rows, "old/net") == find_row(rows, "net") == 0
+    assert find_row(rows, "lenet-wide") == 1

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.index import vectors
 from zoolens.index.journal import Damaged
 from zoolens.index.semantic import open_semantic
 from zoolens.index.transitivity import MAX_MODELS, infer
@@ -91,7 +92,7 @@ def test_a_second_object_sees_what_the_first_writes(tmp_path):
     assert one.keys == two.keys == ["m0", "m1", "m2", "m3"]
     np.testing.assert_array_equal(one.agreement("m0"), brute(answers, 0))
     two.remove("m1")
-    one.refresh()
+    one.remove("m1")  # somebody was first
     assert one.keys == ["m0", "m2", "m3"]
 
 
@@ -162,6 +163,16 @@ def test_vectors_agree_by_their_relative_distance():
     assert [near.key for near in index.nearest("a", 9)] == ["b", "c", "zero"]
     assert np.isnan(index.accuracy()).all()
     assert (index.paired("a")[0] == -1).all()
+
+
+def test_vectors_are_compared_piece_by_piece(monkeypatch):
+    random = np.random.default_rng(1)
+    a, b = random.normal(size=(2, 11, 3)).astype(np.float32) + 3
+    whole = vectors.vector_agreement(a, b)
+    apart = np.linalg.norm(a - b, axis=1) / np.maximum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
+    assert whole == pytest.approx(1 - apart.mean(), abs=1e-6)
+    monkeypatch.setattr(vectors, "_PIECE", 6)
+    assert vectors.vector_agreement(a, b) == pytest.approx(whole, abs=1e-12)
 
 
 def test_refusals_say_what_is_wrong(tmp_path):

@@ -146,7 +146,9 @@ class PredictionBuffer:
 
 def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
     """Rows that are not finite make the model's figures meaningless."""
-    bad = np.flatnonzero(~np.isfinite(values.sum(axis=1)))
+    with np.errstate(over="ignore"):
+        suspect = np.flatnonzero(~np.isfinite(values.sum(axis=1)))  # quick; finite numbers may add up to infinity too
+    bad = suspect[~np.isfinite(values[suspect]).all(axis=1)]
     if len(bad):
         raise ModelError(
             f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, first for input {ids[bad[0]]}.",

@@ -71,3 +71,13 @@ def test_what_is_not_finite_is_refused_with_the_input_named():
 def test_a_label_beyond_the_outputs_is_refused():
     with pytest.raises(ModelError, match="class 5"):
         made([[0.5, 0.5]], [5])
+
+
+def test_large_finite_numbers_are_no_infinity():
+    large = np.full((2, 4), 3e38, np.float32)
+    buffer = PredictionBuffer(tasks=["regression"])
+    buffer.add(["a", "b"], np.zeros(2, int), [Batch(large, large)])
+    assert buffer.take()["vector"].to_pylist() == large.tolist()
+    large[1, 2] = np.inf
+    with pytest.raises(ModelError, match="1 of 2 inputs, first for input b"):
+        buffer.add(["a", "b"], np.zeros(2, int), [Batch(large, large)])

@@ -2,7 +2,7 @@
 
 What is unknown neither holds nor fails (`zoo = 'x'` and `NOT zoo = 'x'` both pass over a row without a zoo), as in
 SQL; `IS KNOWN` asks for it. Text is compared without regard to case, and numbers inside it as numbers: version 1.10
-comes after 1.9.
+comes after 1.9. A number is compared as a number, unless both sides are text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from zoolens.index.rows import Attribute
 from zoolens.queries.attributes import Attributes
 from zoolens.queries.syntax import AllOf, AnyOf, Condition, Known, Match, Not, OneOf
 
-_WILD: Final = {"*": ".*", "%": ".*", "?": ".", "_": "."}
 _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -86,15 +85,26 @@ def compare(found: Attribute, comparison: str, asked: str | float) -> bool:
     """One attribute against one value."""
     if comparison == "LIKE":
         return _pattern(str(asked)).fullmatch(_text(found)) is not None
-    a, b = _number(found), _number(asked)
+    text = isinstance(found, str) and isinstance(asked, str)  # version '1.10' is not '1.1'
+    a, b = (None, None) if text else (_number(found), _number(asked))
     if a is not None and b is not None:
         return _COMPARE[comparison](a, b)
     key = _text if comparison in ("=", "!=") else _natural  # 1.07 and 1.7 are not the same text
     return _COMPARE[comparison](key(found), key(asked))
 
 
+@lru_cache(maxsize=100)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile("".join(_WILD.get(one) or re.escape(one) for one in text.casefold()), re.DOTALL)
+    """What stands between two stars is taken where it comes first, for good: trying others would take for ever."""
+    first, *rest = (_piece(one) for one in re.split(r"[*%]+", text.casefold()))
+    if not rest:
+        return re.compile(first, re.DOTALL)
+    *middle, last = rest
+    return re.compile(first + "".join(f"(?>.*?{one})" for one in middle) + f".*{last}", re.DOTALL)
+
+
+def _piece(text: str) -> str:
+    return "".join("." if letter in "?_" else re.escape(letter) for letter in text)
 
 
 def _text(value: Attribute) -> str:
@@ -108,7 +118,7 @@ def _number(value: Attribute) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a manifest may hold whole numbers of any length
         return None
     return number if math.isfinite(number) else None  # a model may be called Infinity
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens import plugins
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.queries.misnamed import About, Misnamed
 from zoolens.queries.syntax import Call, Expression, Metric, Negative, Number, Operation, Order
 
 Values = NDArray[np.float64]
 Function = Callable[..., Any]
 
+_REAL: Final = "biuf"  # kinds of numpy's types
 _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
 }  # fmt: skip
@@ -84,7 +85,7 @@ def _call(name: str, arguments: list[Any], rows: int, functions: Mapping[str, Fu
         function, least, most = _BUILT_IN[name.lower()]
         if not least <= len(arguments) <= most:
             takes = "one argument" if most == 1 else "at least one argument"
-            raise ZoolensError(f"{name} takes {takes}, not {len(arguments)}.", hint=f"Write {name.lower()}(metric).")
+            raise About(name, f"{name} takes {takes}, not {len(arguments)}.", hint=f"Write {name.lower()}(metric).")
         return function(*arguments)
     return _call_user(name, _registered(name), arguments, rows)
 
@@ -92,18 +93,19 @@ def _call(name: str, arguments: list[Any], rows: int, functions: Mapping[str, Fu
 def _registered(name: str) -> Function:
     known = plugins.registered(plugins.FUNCTIONS)
     if name not in known:
-        raise UnknownName("function for ORDER BY", name, [*_BUILT_IN, *known])
+        raise Misnamed("function for ORDER BY", name, [*_BUILT_IN, *known])
     function: Function = plugins.load(plugins.FUNCTIONS, name)
     return function
 
 
 def _call_user(name: str, function: Function, arguments: list[Any], rows: int) -> Values:
-    """With whole columns if it takes them, else row by row."""
+    """With whole columns if it takes them, else row by row. What is unknown stays so, whatever it makes of it."""
     columns = [np.broadcast_to(np.asarray(one, np.float64), rows) for one in arguments]
     try:
-        found = np.asarray(function(*columns), np.float64)
-        if found.shape == (rows,):
-            return found
+        found = np.asarray(function(*columns))
+        if found.shape == (rows,) and found.dtype.kind in _REAL:
+            unknown = np.isnan(columns).any(axis=0) if columns else False
+            return np.where(unknown, np.nan, found)
     except Exception:  # noqa: S110 - written for single numbers: asked again below, where a failure is told
         pass
     if not columns:
@@ -112,7 +114,6 @@ def _call_user(name: str, function: Function, arguments: list[Any], rows: int) -
 
 
 def _one(name: str, function: Function, values: Sequence[Any]) -> float:
-    """What is unknown goes past the function: unknown in, unknown out."""
     asked = [float(value) for value in values]
     if any(np.isnan(asked)):
         return float("nan")
@@ -121,7 +122,8 @@ def _one(name: str, function: Function, values: Sequence[Any]) -> float:
         return float("nan") if found is None else float(found)
     except Exception as error:
         shown = ", ".join(f"{value:g}" for value in asked)
-        raise ZoolensError(
+        raise About(
+            name,
             f"The function {name}({shown}) failed: {type(error).__name__}: {error}.",
             hint="It is called with one number for each argument, and returns one.",
         ) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from decimal import Context, Decimal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from zoolens.queries.metrics import Meaning
 from zoolens.queries.syntax import Bound
 
 Values = NDArray[np.float64]
+_EXACT: Final = Context(prec=60, traps=[])
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,16 @@ class Predicate:
         return np.where(self.passes(values), 0.0, failing)
 
 
-def resolve(bound: Bound, metric: Meaning, reference: float | None) -> Predicate:
+def resolve(bound: Bound, metric: Meaning, reference: float | None, note: str = "") -> Predicate:
     """A predicate as asked, with the reference's own figure where the quantity is relative to it."""
     quantity = bound.quantity
     if not quantity.relative:
         return Predicate(metric, bound.comparison, quantity.value)
     assert reference is not None  # the planner has it, or has refused
-    return Predicate(metric, bound.comparison, quantity.value * reference, quantity.value, reference)
+    threshold = _share_of(quantity.value, reference)
+    return Predicate(metric, bound.comparison, threshold, quantity.value, reference, note)
+
+
+def _share_of(share: float, figure: float) -> float:
+    """Rounded once, from the decimals as they are written: 29 % of 100 is 29, not 28.999999999999996."""
+    return float(_EXACT.multiply(Decimal(repr(share)), Decimal(repr(figure))))
