@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isinf
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contestants import ADVERSARIAL, CONTESTANTS, LIMIT, Contestant, Floats, Question, Search, Table, numpy_mask
 from zoolens.index.columns import Columns, Range
 from zoolens.index.memory import Residence
 from zoolens.index.ranking import Ranking
@@ -31,34 +29,9 @@ if TYPE_CHECKING:
     from zoolens.index.building import Index
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
-LIMIT = 10
 PROBES = 1_000
 GOALS = {"resource": 0.02, "semantic": 0.01, "both": 0.02}  # ms, median at 100,000 records
 MEMORY = 20_000_000
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Figures by metric, and the score by which rows are ranked."""
-
-    values: Mapping[str, Floats]
-    score: Floats
-    descending: bool = True
-
-    def __len__(self) -> int:
-        return len(self.score)
-
-
-@dataclass(frozen=True)
-class Question:
-    ranges: tuple[Range, ...]
-    floor: float = -inf
-
-
-Search = Callable[[], Iterable[int]]
-Contestant = Callable[[Question], Search]  # made ready, then timed
 
 # --- records and queries
 
@@ -116,107 +89,6 @@ def adversarial(rows: int, queries: int) -> Iterator[tuple[str, Table, list[Ques
     rare = [Question((Range("a", float(x), float(x) + 1e-5), Range("b", low=float(y)))) for x, y in draws]
     yield "one row in 100,000", Table({"a": a, "b": b}, random.random(rows)), rare
 
-
-# --- contestants
-
-
-def prepared(table: Table) -> Contestant:
-    ranking = Ranking(Columns(table.values), table.score, table.descending)
-    return lambda asked: ranking.prepare(asked.ranges, LIMIT, floor=asked.floor)
-
-
-def ad_hoc(table: Table) -> Contestant:
-    ranking = Ranking(Columns(table.values), table.score, table.descending)
-    return lambda asked: lambda: ranking.top(asked.ranges, LIMIT, floor=asked.floor)
-
-
-def numpy_mask(table: Table) -> Contestant:
-    keys = -table.score if table.descending else table.score
-
-    def search(asked: Question) -> list[int]:
-        mask = table.score >= asked.floor
-        for one in asked.ranges:
-            mask &= one.holds(table.values[one.column])
-        rows = np.flatnonzero(mask)
-        if len(rows) > LIMIT:
-            rows = rows[keys[rows] <= np.partition(keys[rows], LIMIT - 1)[LIMIT - 1]]
-        return [int(row) for row in rows[np.argsort(keys[rows], kind="stable")][:LIMIT]]
-
-    return lambda asked: lambda: search(asked)
-
-
-def sql(asked: Question, descending: bool) -> tuple[str, list[float]]:
-    terms: list[tuple[str, float]] = [] if isinf(asked.floor) else [("score >= ?", asked.floor)]
-    for one in asked.ranges:
-        ends = ((">" if one.open_low else ">=", one.low), ("<" if one.open_high else "<=", one.high))
-        terms += [(f"{one.column} {sign} ?", end) for sign, end in ends if not isinf(end)]
-    where = f" WHERE {' AND '.join(term for term, _ in terms)}" if terms else ""
-    order = f" ORDER BY score{' DESC' if descending else ''}, id LIMIT {LIMIT}"
-    return f"SELECT id FROM models{where}{order}", [end for _, end in terms]
-
-
-def sqlite(table: Table) -> Contestant:
-    """With a covering index in the order of the score."""
-    base = sqlite3.connect(":memory:")
-    names = ", ".join(table.values)
-    base.execute(f"CREATE TABLE models (id INTEGER PRIMARY KEY, score REAL, {names})")
-    columns = [np.arange(len(table)), table.score, *table.values.values()]
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    base.executemany(f"INSERT INTO models VALUES ({', '.join('?' * len(columns))})", rows)
-    base.execute(f"CREATE INDEX covering ON models (score{' DESC' if table.descending else ''}, id, {names})")
-    base.execute("ANALYZE")
-
-    def ready(asked: Question) -> Search:
-        text, ends = sql(asked, table.descending)
-        return lambda: [row for (row,) in base.execute(text, ends).fetchall()]
-
-    return ready
-
-
-def duckdb(table: Table) -> Contestant:
-    import duckdb
-    import pyarrow as pa
-
-    base = duckdb.connect(":memory:", config={"threads": 1})
-    base.register("given", pa.table({"id": np.arange(len(table)), "score": table.score, **table.values}))
-    base.execute("CREATE TABLE models AS SELECT * FROM given")
-
-    def ready(asked: Question) -> Search:
-        text, ends = sql(asked, table.descending)
-        return lambda: [row for (row,) in base.execute(text, ends).fetchall()]
-
-    return ready
-
-
-def faiss_lsh(table: Table) -> Contestant:
-    """Nearest attribute vectors to the budget, by random hyperplanes: an index of resources as published."""
-    import faiss
-
-    faiss.omp_set_num_threads(1)
-    names = list(table.values)
-    vectors = np.stack([table.values[name] for name in names], axis=1)
-    largest = vectors.max(axis=0)
-    index = faiss.IndexLSH(len(names), 64)
-    index.add((vectors / largest).astype(np.float32))
-    middle = dict(zip(names, np.median(vectors, axis=0), strict=True))
-
-    def ready(asked: Question) -> Search:
-        wanted = middle | {one.column: min(one.high, 1e300) for one in asked.ranges}
-        vector = (np.array([[wanted[name] for name in names]]) / largest).astype(np.float32)
-        return lambda: index.search(vector, LIMIT)[1][0]
-
-    return ready
-
-
-CONTESTANTS: Mapping[str, Callable[[Table], Contestant]] = {
-    "ours": prepared,
-    "ours, ad hoc": ad_hoc,
-    "numpy mask": numpy_mask,
-    "SQLite": sqlite,
-    "DuckDB": duckdb,
-    "FAISS LSH": faiss_lsh,
-}
-ADVERSARIAL = ("ours", "ours, ad hoc", "numpy mask", "SQLite")
 
 # --- timing
 
@@ -330,7 +202,7 @@ def texts(queries: int) -> Iterator[str]:
 
 
 def end_to_end(rows: int, queries: int) -> float:
-    """Median milliseconds of a prepared query, from `run` to the answer; planning it anew is printed beside."""
+    """Median milliseconds from a parsed query about a model that was asked about before, to the answer."""
     from zoolens.queries.asking import prepare
     from zoolens.queries.parsing import parse
 
@@ -348,7 +220,7 @@ def end_to_end(rows: int, queries: int) -> float:
             taken[name].append(some)
     medians = {name: float(np.median(some)) / 1e6 for name, some in taken.items()}
     print(f"{rows:>9,} records: " + ", ".join(f"{name} {some:.4f} ms" for name, some in medians.items()))
-    return medians["run"]
+    return float(np.median(np.add(taken["plan"], taken["run"]))) / 1e6
 
 
 def main() -> None:
@@ -366,7 +238,7 @@ def main() -> None:
             worst.append((kind, rows, compare(kind, table, questions, ADVERSARIAL, seconds)))
     print("\nmemory")
     together = {rows: memory(rows) for rows in sizes[:4]}
-    print("\nend to end, median of each step (a prepared query is parsed and planned once)")
+    print("\nend to end, median of each step (a prepared query is parsed and planned once, and then only runs)")
     asking = {rows: end_to_end(rows, queries // 4) for rows in sizes[2:4]}
     print("\nours, prepared, against the goals (ms)")
     for kind, goal in GOALS.items():
@@ -375,7 +247,7 @@ def main() -> None:
     for kind, rows, result in worst:
         print(f"{kind:26} {rows:>9,} records  p95    {np.quantile(result.milliseconds, 0.95):.4f}  goal < 1")
     rows = max(together)
-    print(f"{'end to end':26} {max(asking):>9,} records  median {asking[max(asking)]:.4f}  goal ≤ 0.1")
+    print(f"{'end to end: plan and run':26} {max(asking):>9,} records  median {asking[max(asking)]:.4f}  goal ≤ 0.1")
     print(f"{'both indexes':26} {rows:>9,} records  {together[rows] / 1e6:.1f} MB  goal ≤ {MEMORY / 1e6:.0f} MB")
 
 

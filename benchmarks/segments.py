@@ -7,7 +7,7 @@ single-exit segment of one network against every one of the other, by the hash o
 
 Norms are those of every convolution and dense layer, norms folded in, with weights as the library initialises them.
 Such weights are the hard case: all frequencies are nearly as large as the largest, so that hardly any can be left out.
-"cholesky" is certain, "random" is wrong with a probability below 1e-14 for each matrix; both are upper bounds. Beside
+"cholesky" is certain, "random" is wrong with a probability below 1e-12 for each matrix; both are upper bounds. Beside
 them stands the plain way, a singular value decomposition at every frequency, timed on a few frequencies of each layer
 multiplied by how many there are, and halved for the second core. Two threads work on a layer each.
 """

@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 import zoolens
 from zoolens.cli.bars import Bars
+from zoolens.equivalence.bounds import holm
 from zoolens.equivalence.picture import svg
 from zoolens.index.building import Index, build_index
 from zoolens.measure.evaluate import EvaluationPlan, carry_out
+from zoolens.measure.intervals import exact_mcnemar
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import KIND
@@ -68,6 +70,7 @@ class Asked:
     held_out: float
     ideal: str
     ideal_held_out: float
+    p_value: float  # exact McNemar: how easily chance alone puts the ideal so far before the answer
 
     @property
     def right(self) -> bool:
@@ -149,6 +152,7 @@ def _answers(store: Store, spec: str) -> dict[str, NDArray[np.int32]]:
 
 def _asked(index: Index, held_out: Mapping[str, NDArray[np.int32]]) -> Iterator[Asked]:
     candidates = [row for row in index.rows if row.signature]
+    models = {row.ref: row.model for row in candidates}
     for reference in candidates:
         for budget, limit in BUDGETS.items():
             fitting = [
@@ -163,8 +167,17 @@ def _asked(index: Index, held_out: Mapping[str, NDArray[np.int32]]) -> Iterator[
             own = held_out[reference.model]
             agreement = {row.ref: float(np.mean(held_out[row.model] == own)) for row in fitting}
             ideal = max(agreement, key=agreement.__getitem__)
+            with_answer, with_ideal = (held_out[models[ref]] == own for ref in (best.ref, ideal))
+            p_value = exact_mcnemar(int((with_answer & ~with_ideal).sum()), int((with_ideal & ~with_answer).sum()))
             yield Asked(
-                text, len(fitting), best.ref, best.equivalence or 0.0, agreement[best.ref], ideal, agreement[ideal]
+                text,
+                len(fitting),
+                best.ref,
+                best.equivalence or 0.0,
+                agreement[best.ref],
+                ideal,
+                agreement[ideal],
+                p_value,
             )
 
 
@@ -183,7 +196,9 @@ def page(name: str, asked: Sequence[Asked]) -> Iterator[str]:
     if regrets:
         yield (
             f"In the other {len(regrets)} the ideal model agrees with the reference on {100 * np.mean(regrets):.1f} "
-            f"points more of the held-out images on average, at most {100 * max(regrets):.1f}.\n"
+            f"points more of the held-out images on average, at most {100 * max(regrets):.1f}; "
+            f"{sum(p < 0.05 for p in holm([one.p_value for one in asked if not one.right]))} of these differences are "
+            "more than chance (exact McNemar, Holm, 5 %).\n"
         )
     yield "| query | candidates | answer | on probes | held out | ideal on held-out images |"
     yield "| --- | --: | --- | --: | --: | --- |"

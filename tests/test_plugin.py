@@ -85,3 +85,16 @@ def test_runtime_passes_the_conformance_suite(installed, tmp_path):
         text=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_resource_metric_and_function_serve_a_query(installed):
+    zoolens(installed, "index", "add", "demo:lenet-torch", "demo:lenet-int8", "demo:mlp-small", "--data", "demo",
+            "--limit", "200", "--runtime", "onnxruntime")  # fmt: skip
+    asked = "CORR lenet-torch ON download <= 100 ms ORDER BY bargain(equivalence, download / REF.download) DESC"
+    done = zoolens(installed, "query", asked, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert [one["model"].partition("@")[0] for one in answer["matches"]] == ["demo:lenet-int8", "demo:mlp-small"]
+    download = answer["matches"][0]["figures"]["download"]
+    assert download["provenance"] == "estimated"
+    assert 0.01 < download["value"] < 0.1  # 54.9 kB at 10 Mbit/s

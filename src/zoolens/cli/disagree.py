@@ -87,6 +87,8 @@ def print_disagreements(found: Disagreements) -> None:
     ]
     if rows:
         print_table(columns, rows)
+    for note in found.notes:
+        console.print(f"[dim]note: {plain(note)}[/]")
 
 
 def _short(name: str) -> str:

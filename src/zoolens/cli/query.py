@@ -11,12 +11,14 @@ from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from zoolens.index.rows import Figure
     from zoolens.queries.answers import Answer
+    from zoolens.queries.guarantees import Guarantee
     from zoolens.queries.matches import Match
     from zoolens.queries.syntax import Query
+
+_MOST_NOTES = 3
 
 
 class NothingFits(ZoolensError):
@@ -84,26 +86,29 @@ def command(text: str | None, **options: Any) -> None:
     else:
         print_answer(answer)
     if not answer:
-        raise NothingFits("No model fits.", hint=_advice(answer))
+        raise NothingFits("No model fits.", hint=_advice(answer, shown=not options["as_csv"]))
 
 
 def _text(text: str | None, file: IO[str] | None) -> str | None:
     if text is not None and file is not None:
         raise click.UsageError("The query is given twice: as an argument and by --file.")
     source = sys.stdin if text == "-" else file
-    return text if source is None else source.read()
+    try:
+        return text if source is None else source.read()
+    except UnicodeDecodeError:
+        raise ZoolensError("The query is not text in UTF-8.", hint="Save it as UTF-8.") from None
 
 
 def _asked(text: str | None, bounds: tuple[str, ...]) -> str | Query | None:
     """Text alone stays text, so that errors can point into it."""
     from dataclasses import replace
 
-    from zoolens.queries.parsing import parse
+    from zoolens.queries.parsing import parse, parse_bounds
     from zoolens.queries.syntax import Query
 
     if not bounds:
         return text
-    added = tuple(bound for one in bounds for bound in parse(f"ON {one}").on)
+    added = tuple(bound for one in bounds for bound in parse_bounds(one))
     asked = Query() if text is None else parse(text)
     return replace(asked, on=asked.on + added)
 
@@ -118,9 +123,13 @@ def _settings(settings: tuple[str, ...]) -> dict[str, str] | None:
     return found or None
 
 
-def _advice(answer: Answer) -> str:
+def _advice(answer: Answer, *, shown: bool) -> str:
+    if answer.misses and not shown:
+        return "--nearest (ELSE NEAREST) takes the nearest misses as the answer."
     if answer.misses:
         return "The nearest misses are above; --nearest (ELSE NEAREST) takes them as the answer."
+    if not len(answer.plan.view):
+        return "Nothing is indexed yet: measure models with `zoolens eval`."
     return f"The index on {answer.dataset} has no other candidate: evaluate more models with `zoolens eval`."
 
 
@@ -163,12 +172,17 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]
     rows = []
     for match in shown:
-        cells = [match.ref.partition("@")[0], match.runtime or "–"]
+        cells = [_model(match), match.runtime or "–"]
         cells += [_equivalence(answer, match)] if compared else []
-        cells += [_figure(match, name) for name in metrics]
+        cells += [_figure(answer, match, name) for name in metrics]
         cells += [] if answer.exact else ["; ".join(one.sentence for one in match.rejections)]
         rows.append(cells)
     return columns, rows
+
+
+def _model(match: Match) -> str:
+    name, twin_of = match.ref.partition("@")[0], match.row.twin_of
+    return f"{name} (twin of {twin_of.partition('@')[0]})" if twin_of else name
 
 
 def _equivalence(answer: Answer, match: Match) -> str:
@@ -181,26 +195,21 @@ def _equivalence(answer: Answer, match: Match) -> str:
     return figure(match.equivalence, "fraction") + lower
 
 
-def _figure(match: Match, name: str) -> str:
+def _figure(answer: Answer, match: Match, name: str) -> str:
     from zoolens.cli.text import count, figure
+    from zoolens.queries.metrics import ACCURACY_DROP_UPPER, BOUNDED
+    from zoolens.queries.wording import at_least, at_most, mark
 
     found = match.figures.get(name)
     if found is None:
         return "–"
+    column = answer.plan.meaning(name).column
+    if column in BOUNDED:
+        return at_most(found.value) if column == ACCURACY_DROP_UPPER else at_least(found.value)
     many = found.unit == "" and abs(found.value) >= 1000
     text = count(found.value) if many else figure(found.value, found.unit)
     ratio = f" ×{match.ratios[name]:.2f}" if match.ratios.get(name, 1.0) != 1.0 else ""
-    return f"{text}{ratio}{_mark(found)}"
-
-
-def _mark(figure: Figure) -> str:
-    """Nothing beside what was measured; a word beside claims and estimates."""
-    from zoolens.store.records import Provenance
-
-    if figure.provenance is Provenance.MEASURED:
-        return ""
-    error = f" ±{100 * figure.error:.0f} %" if figure.error is not None else ""
-    return f" ({figure.provenance}{error})"
+    return f"{text}{ratio}{mark(found)}"
 
 
 def _notes(answer: Answer) -> Iterator[str]:
@@ -210,11 +219,31 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield "Nothing fits; these come nearest."
     if answer.reference is not None:
         yield f"Answers are compared on {answer.n:,} inputs of {answer.dataset}."
-    guarantee = answer.guarantee
-    if guarantee is not None and guarantee.agreement is not None:
-        number = guarantee.comparisons
-        together = f" for all {number:,} comparisons together" if number > 1 else ""
-        yield (
-            f"The lower bounds in brackets hold with {100 * guarantee.confidence:g} % confidence{together}, for inputs "
-            f"drawn like the {guarantee.agreement.n:,} of {guarantee.agreement.dataset}."
-        )
+    elif any(_is_accuracy(answer, name) for match in answer.matches for name in match.figures):
+        yield f"Measured accuracies are of {answer.n:,} inputs of {answer.dataset}."
+    yield from _about_index(answer.plan.view.index.notes)
+    if answer.guarantee is not None and (answer.matches or answer.misses):
+        yield _promise(answer, answer.guarantee)
+
+
+def _about_index(notes: Sequence[str]) -> Iterator[str]:
+    yield from notes[:_MOST_NOTES]
+    if len(notes) > _MOST_NOTES:
+        yield f"{len(notes) - _MOST_NOTES:,} more notes: `zoolens index show`."
+
+
+def _promise(answer: Answer, guarantee: Guarantee) -> str:
+    number, source = guarantee.comparisons, guarantee.agreement
+    together = f" for all {number:,} comparisons together" if number > 1 else ""
+    what, n, data = ("The bounds hold", answer.n, answer.dataset)
+    if source is not None:
+        what, n, data = ("The lower bounds in brackets hold", source.n, source.dataset)
+    return (
+        f"{what} with {100 * guarantee.confidence:g} % confidence{together}, for inputs drawn like the {n:,} of {data}."
+    )
+
+
+def _is_accuracy(answer: Answer, name: str) -> bool:
+    from zoolens.queries.metrics import ACCURACY, ACCURACY_LOWER
+
+    return answer.plan.meaning(name).column in (ACCURACY, ACCURACY_LOWER)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.equiv import command
+from zoolens.cli.equiv import _percent, command
 from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import GateFailed, ZoolensError
 from zoolens.store.store import open_store
@@ -92,3 +92,9 @@ def test_more_models_are_a_matrix(invoke, tmp_path):
 def test_options_of_two_models_do_not_go_with_a_matrix(invoke, tmp_path):
     assert invoke("zoo:*", "--fail-on", "agreement < 96%").exit_code == 2
     assert "not as 'm.png'" in invoke("zoo:*", "--picture", str(tmp_path / "m.png")).output
+
+
+def test_nearly_all_is_not_printed_as_all():
+    assert [_percent(value) for value in (1, 0.9996, 0.99999, 0.95, 0)] == [
+        "100.0 %", "99.96 %", "99.999 %", "95.0 %", "0.0 %",
+    ]  # fmt: skip

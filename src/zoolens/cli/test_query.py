@@ -107,6 +107,36 @@ def test_a_query_in_a_file(path, tmp_path):
     assert "toys:half" in invoke("--file", str(file))
 
 
+def test_a_bound_is_a_bound_and_nothing_more(path):
+    with pytest.raises(ZoolensError, match="should end here"):
+        invoke("--ref", "big", "--on", "memory <= 60% LIMIT 1")
+
+
+def test_a_file_that_is_no_text(path, tmp_path):
+    file = tmp_path / "question.txt"
+    file.write_bytes(b"CORR mod\xe8le")
+    with pytest.raises(ZoolensError, match="UTF-8"):
+        invoke("--file", str(file))
+
+
+def test_bounds_in_columns_are_not_rounded_up(path):
+    told = invoke("CORR big ON equivalence_lower >= 90% AND accuracy_drop_upper <= 20%")
+    assert "≥ " in told.splitlines()[2].partition("]")[2]
+    assert "≤ " in told.splitlines()[2]
+
+
+def test_without_a_reference_the_data_of_accuracies_is_told(path):
+    assert "Measured accuracies are of 300 inputs of shapes" in invoke("ON accuracy >= 50%")
+    assert "The bounds hold with 95 % confidence for all 3 comparisons" in invoke("ON accuracy_lower >= 50%")
+    assert "confidence" not in invoke("ON memory >= 1 MB")
+
+
+def test_unknown_data_is_pointed_at(path):
+    for clause in ("DATA", "BOUND"):
+        with pytest.raises(ZoolensError, match=rf"{clause} shapez\n +\^\^\^\^\^\^\n"):
+            invoke(f"CORR big {clause} shapez")
+
+
 def test_nothing_fits(path):
     result = CliRunner().invoke(command, ["CORR big WITHIN 90% ON memory <= 10 MB"])
     assert isinstance(result.exception, NothingFits)
@@ -122,6 +152,9 @@ def test_json_and_csv(path):
     assert data["matches"][0]["figures"]["memory"]["ratio"] == 0.5
     records = list(csv.DictReader(io.StringIO(invoke("CORR big ON memory <= 60%", "--csv"))))
     assert [record["model"] for record in records] == ["toys:half@1.0.0", "toys:tiny[1]@1.0.0"]
+    result = CliRunner().invoke(command, ["CORR big WITHIN 100%", "--csv"])
+    assert "above" not in result.exception.hint
+    assert result.stdout == ""
 
 
 def test_explain(path):
@@ -145,7 +178,7 @@ def test_mistaken_options(path):
 def test_bounds_on_the_loss_of_accuracy(path):
     answer = query("CORR big ON accuracy_drop_upper <= 20%", store=path)
     truth, answers = answers_of(300, 12)
-    alpha = 0.05 / 2  # two candidates, one kind of bound
+    alpha = 0.05 / 4  # two candidates, and the bound of agreement is shown beside
     upper = paired_upper(1.0 - (answers == truth), alpha)
     assert [match.ref for match in answer.matches] == ["toys:half@1.0.0"]
     assert answer.best["accuracy_drop_upper"] == pytest.approx(upper)

@@ -19,7 +19,10 @@ Feed = Mapping[str, Array]  # by name of an input, examples along the first axis
 
 
 def as_feed(graph: Graph, inputs: Array | Feed) -> dict[str, Array]:
-    """The examples by name of an input; ModelError where they do not fit the graph."""
+    """The examples by name of an input, in double precision: what is small must not drown in rounding.
+
+    ModelError where they do not fit the graph.
+    """
     given = inputs if isinstance(inputs, Mapping) else {graph.inputs[0].name: inputs}
     for node in graph.inputs:
         if node.name not in given:
@@ -30,7 +33,11 @@ def as_feed(graph: Graph, inputs: Array | Feed) -> dict[str, Array]:
                 f"{given[node.name].shape[1:]}.",
                 hint="Give at least one example, in the axis order of the canonical graph.",
             )
-    return {node.name: np.asarray(given[node.name]) for node in graph.inputs}
+    return {node.name: _double(np.asarray(given[node.name])) for node in graph.inputs}
+
+
+def _double(given: Array) -> Array:
+    return given.astype(np.float64) if given.dtype.kind == "f" else given
 
 
 def in_parts(graph: Graph, feed: Feed) -> Iterator[dict[str, Array]]:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import agreement_of, translated
-from zoolens.equivalence.compatibility import compare_interfaces, interface_of
+from zoolens.equivalence.compatibility import Compatibility, compare_interfaces, interface_of
 from zoolens.equivalence.finding import bare, close_names, formats_read, in_runtime, runs_of
-from zoolens.equivalence.signatures import Signature, probe_runs, signature_of, task_of
+from zoolens.equivalence.signatures import Signature, probe_runs, signature_of, signature_or_reason, task_of
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
@@ -65,12 +65,13 @@ class Contested:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """`inputs`: the most contested first, of `total` on which the panel is not of one mind."""
+    """`inputs`: the most contested first, of `total` on which the panel is not of one mind; `notes`: whom it lacks."""
 
     panel: tuple[Neighbour, ...]
     inputs: tuple[Contested, ...]
     total: int
     classes: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
 
     @property
     def run(self) -> Run:
@@ -103,10 +104,12 @@ def disagree(
         raise ZoolensError(f"{n} models cannot disagree with another.", hint="Ask for one or more.")
     with borrowed_store(store) as opened:
         run = _reference(opened, str(model), data, runtime)
-        panel, signatures = _panel(opened, signature_of(opened, run), n, runtime)
+        ours = signature_of(opened, run)
+        candidates, notes = _candidates(opened, ours, runtime)
+        panel, signatures = _panel(opened, ours, candidates[:n])
     contested, total = _contested(signatures, limit)
     classes = run.dataset.details.get("classes")
-    return Disagreements(panel, contested, total, tuple(map(str, classes)) if classes else None)
+    return Disagreements(panel, contested, total, tuple(map(str, classes)) if classes else None, tuple(notes))
 
 
 def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:
@@ -123,25 +126,36 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
     return run
 
 
-def _panel(store: Store, ours: Signature, n: int, runtime: str | None) -> tuple[tuple[Neighbour, ...], list[Signature]]:
-    """The model and the n others that agree most with it on the same inputs, all with their classes in one order."""
+def _candidates(
+    store: Store, ours: Signature, runtime: str | None
+) -> tuple[list[tuple[Neighbour, Compatibility]], list[str]]:
+    """All other models that can be compared on the same inputs, nearest first, and who could not be read."""
     interface = interface_of(ours.run)
-    candidates = []
+    candidates, notes = [], []
     for run in _others(store, ours.run, runtime):
         fit = compare_interfaces(interface, interface_of(run))
         if fit:
-            agreement = agreement_of(ours, signature_of(store, run), fit)
-            candidates.append((Neighbour(run, agreement), fit))
+            theirs = signature_or_reason(store, run)
+            if isinstance(theirs, str):
+                notes.append(theirs)
+            else:
+                candidates.append((Neighbour(run, agreement_of(ours, theirs, fit)), fit))
     if not candidates:
         raise ZoolensError(
             f"No other model was measured on {ours.run.dataset.name} that {ours.run.ref} can be compared with.",
-            hint="Evaluate more models on the same data with `zoolens eval`.",
+            hint=" ".join(notes) or "Evaluate more models on the same data with `zoolens eval`.",
         )
-    candidates.sort(key=lambda one: (-one[0].agreement, one[0].name))
-    chosen = candidates[:n]  # read once more: the signatures of all models would be large together
-    signatures = [translated(signature_of(store, near.run), fit.translation_b) for near, fit in chosen]
-    mine = translated(ours, chosen[0][1].translation_a)  # the same for every other model
-    return (Neighbour(ours.run, 1.0), *(near for near, _ in chosen)), [mine, *signatures]
+    return sorted(candidates, key=lambda one: (-one[0].agreement, one[0].name)), notes
+
+
+def _panel(
+    store: Store, ours: Signature, nearest: Sequence[tuple[Neighbour, Compatibility]]
+) -> tuple[tuple[Neighbour, ...], list[Signature]]:
+    """The model and its nearest, all with their classes in one order. These are read once more: the signatures of all
+    candidates together would be large."""
+    theirs = [translated(signature_of(store, near.run), fit.translation_b) for near, fit in nearest]
+    mine = translated(ours, nearest[0][1].translation_a)  # the same for every other model
+    return (Neighbour(ours.run, 1.0), *(near for near, _ in nearest)), [mine, *theirs]
 
 
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
@@ -230,6 +244,7 @@ def as_data(found: Disagreements) -> dict[str, Any]:
             }
             for one in found.inputs
         ],
+        "notes": list(found.notes),
     }
 
 

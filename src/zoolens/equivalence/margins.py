@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.arora import AroraBound, arora_bound
-from zoolens.equivalence.origins import open_inputs, stored_entry
+from zoolens.equivalence.origins import check_model, open_inputs, stored_entry
 from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.model import Graph
 from zoolens.graph.weighted import weighted_graph
 from zoolens.manifests.schema import DropLeading, Input, Output, Softmax
 from zoolens.preprocess.pipeline import build_prepare
@@ -24,23 +25,24 @@ def arora_of(run: Run) -> AroraBound | str:
     """The bound, or the sentence that says why there is none: most networks are not covered by the theorem."""
     try:
         entry = stored_entry(run)
+        check_model(entry, run)
         graph = weighted_graph(entry)
-        inputs, labels = _inputs(run, entry.manifest.inputs[0], graph.inputs[0].shape[1:])
+        inputs, labels = _inputs(run, entry.manifest.inputs[0], graph)
         return arora_bound(graph, inputs, labels + _dropped(entry.manifest.outputs[0]))
     except ZoolensError as error:
         return str(error)
 
 
-def _inputs(run: Run, spec: Input, shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _inputs(run: Run, spec: Input, graph: Graph) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The first inputs as the canonical graph takes them: real numbers, channels first."""
     prepare = build_prepare(spec, TensorSpec(spec.name or "input", tuple(spec.shape), "float32"))
     with closing(open_inputs(run)) as dataset:
-        count = min(INPUTS, len(dataset))
-        values = np.stack([prepare(dataset.read(index).value) for index in range(count)])
-        labels = dataset.labels()[:count]
-    if spec.layout == "NHWC" and values.shape[1:] != shape:
-        values = np.moveaxis(values, -1, 1)
-    return values, labels
+        decoded = dataset.decoded_with(spec.decoder)
+        count = min(INPUTS, len(decoded))
+        values = np.stack([prepare(decoded.read(index).value) for index in range(count)])
+        labels = decoded.labels()[:count]
+    moved = spec.layout == graph.facts["input_axes"].get(graph.inputs[0].name) == "NHWC"
+    return np.moveaxis(values, -1, 1) if moved else values, labels
 
 
 def _dropped(output: Output) -> int:

@@ -21,7 +21,7 @@ from zoolens.equivalence.behaviour import TOLERANCE, agreement_of, translated
 from zoolens.equivalence.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.equivalence.finding import bare, formats_read, runs_like, short_names
 from zoolens.equivalence.linkage import families
-from zoolens.equivalence.signatures import Signature, signature_of
+from zoolens.equivalence.signatures import Signature, signature_or_reason
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
@@ -77,8 +77,12 @@ def agreement_matrix(
                 f"A matrix needs two models on the same data; there is one: {bare(runs[0].ref)}.",
                 hint="Name more models, or evaluate more with `zoolens eval`.",
             )
-        signatures = [signature_of(opened, run) for run in runs]
-    return _matrix(signatures, tolerance)
+        read = [signature_or_reason(opened, run) for run in runs]
+    signatures = [one for one in read if isinstance(one, Signature)]
+    left_out = [one for one in read if isinstance(one, str)]
+    if len(signatures) < 2:
+        raise ZoolensError(f"A matrix needs two models that can be read: {' '.join(left_out)}")
+    return _matrix(signatures, tolerance, left_out)
 
 
 def one_each(runs: Sequence[Run]) -> list[Run]:
@@ -96,10 +100,10 @@ def _on_one_dataset(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.key.dataset == most]
 
 
-def _matrix(signatures: Sequence[Signature], tolerance: float) -> Matrix:
+def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequence[str]) -> Matrix:
     count = len(signatures)
     agreement, difference = np.eye(count), np.zeros((count, count))
-    notes: dict[str, None] = {}
+    notes = dict.fromkeys(left_out)
     interfaces = [interface_of(one.run) for one in signatures]
     accuracy = np.array([_accuracy(*each) for each in zip(signatures, interfaces, strict=True)])
     for i, j in combinations(range(count), 2):

@@ -208,19 +208,19 @@ class _Spectrum:
         groups, lags, size, _ = self.even.shape
         place, group = np.divmod(some, groups)
         if lags == 1:
-            return np.asarray(self.even[group])
+            return np.asarray(self.even[group].swapaxes(0, 1))
         angles, kind = self._angles[place], self.even.dtype
-        found: Array = np.empty((len(some), 2, size * size), kind)
-        _weigh(np.cos(angles).astype(kind), self.even, group, found[:, 0])
-        _weigh(np.sin(angles).astype(kind), self.odd, group, found[:, 1])
-        return found.reshape(len(some), 2, size, size)
+        found: Array = np.empty((2, len(some), size * size), kind)
+        _weigh(np.cos(angles).astype(kind), self.even, group, found[0])
+        _weigh(np.sin(angles).astype(kind), self.odd, group, found[1])
+        return found.reshape(2, len(some), size, size)
 
 
 def _weigh(weights: Array, matrices: Array, group: NDArray[np.intp], into: Array) -> None:
     """Sums over lags; in one product where there is but one group."""
     flat = matrices.reshape(*matrices.shape[:2], -1)
     if len(flat) == 1:
-        into[...] = weights @ flat[0]
+        np.matmul(weights, flat[0], out=into)
     else:
         np.einsum("bl,bln->bn", weights, flat[group], out=into)
 
@@ -248,7 +248,8 @@ def _products(taps: Sequence[Taps]) -> Taps:
         for (k, one), (m, two) in product(phase.items(), repeat=2):
             lag = tuple(x - y for x, y in zip(k, m, strict=True))
             if lag >= (0,) * len(lag):
-                part = one @ two.swapaxes(1, 2)
+                # numpy sees by itself that a matrix times its own transpose is half the work, but not in a batch
+                part = (one[0] @ two[0].T)[None] if len(one) == 1 else one @ two.swapaxes(1, 2)
                 found[lag] = np.add(found[lag], part, out=part) if lag in found else part
     return found
 

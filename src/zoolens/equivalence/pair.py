@@ -7,8 +7,8 @@ report.agreement, report.guaranteed
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -20,7 +20,7 @@ from zoolens.equivalence.compatibility import Compatibility, compatible
 from zoolens.equivalence.finding import measured_pairs
 from zoolens.equivalence.groups import WorstGroup, worst_group
 from zoolens.equivalence.sequences import paired_interval
-from zoolens.equivalence.signatures import signature_of
+from zoolens.equivalence.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.intervals import CONFIDENCE, Interval
 from zoolens.measure.progress import Progress
@@ -162,8 +162,24 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     fit = compatible(a, b)
     if not fit:
         return OnData(a, b, fit)
-    outputs = behaviour(signature_of(store, a), signature_of(store, b), fit, tolerance=tolerance)
-    return OnData(a, b, fit, outputs, None if alpha is None else _bounds(outputs, alpha))
+    signatures = signature_of(store, a), signature_of(store, b)
+    outputs = behaviour(*signatures, fit, tolerance=tolerance)
+    if alpha is None:
+        return OnData(a, b, fit, outputs)
+    fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
+    return OnData(a, b, fit, outputs, _bounds(outputs, alpha))
+
+
+def _repetition(a: Signature, b: Signature) -> Iterator[str]:
+    """Bounds are for inputs drawn one by one: a copy of an input tells nothing new. Copies have the same bits of both
+    models for an answer, which different inputs hardly ever have."""
+    seen = np.stack([a.main.digest, b.main.digest, a.labels.astype(np.uint64)], axis=1)
+    repeated = len(seen) - len(np.unique(seen, axis=0))
+    if repeated:
+        yield (
+            f"{repeated:,} of {len(seen):,} inputs are answered bit for bit like another by both: if they are copies, "
+            "the bounds promise too much, for they count every one"
+        )
 
 
 def _bounds(outputs: Sequence[Behaviour], alpha: float) -> Bounds:

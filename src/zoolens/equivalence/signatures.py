@@ -83,6 +83,14 @@ def signature_of(store: Store, run: Run) -> Signature:
     return Signature(run, np.array(table["input"].to_pylist(), object), _numbers(table["label"]), outputs)
 
 
+def signature_or_reason(store: Store, run: Run) -> Signature | str:
+    """For one of many: where its file is missing or damaged, the sentence that says so."""
+    try:
+        return signature_of(store, run)
+    except StoreError as error:
+        return f"{run.ref} in {run.stack.runtime} is left out: {error}"
+
+
 def _check_rows(table: pa.Table, run: Run) -> None:
     """Runs are compared row by row: row i must be input i."""
     if not np.array_equal(_numbers(table["index"]), np.arange(run.dataset.size)):

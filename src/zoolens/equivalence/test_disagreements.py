@@ -9,6 +9,7 @@ import zoolens
 from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
 from zoolens.equivalence.disagreements import as_csv, as_data, disagree, readable, vote_entropy
 from zoolens.errors import ZoolensError
+from zoolens.measure.predictions import KIND
 
 LABELS = np.arange(10)
 
@@ -28,6 +29,15 @@ def panel(store):
     write_run(store, "next", one_hot(answers(i0=1, i1=4, i2=5)), LABELS)
     write_run(store, "far", one_hot((LABELS + 1) % 10), LABELS)
     return store
+
+
+def test_a_model_whose_file_is_gone_is_left_out_and_named(panel):
+    (lost,) = [run for run in panel.runs() if run.ref == "zoo:near@1.0.0"]
+    panel.parts(lost.id, KIND)[0].path.unlink()
+    found = disagree("me", 2, store=panel)
+    assert [one.name for one in found.panel] == ["zoo:me", "zoo:next", "zoo:far"]
+    assert "zoo:near@1.0.0 in fake is left out" in found.notes[0]
+    assert as_data(found)["notes"] == list(found.notes)
 
 
 def test_the_nearest_are_asked_and_the_most_contested_input_comes_first(panel):

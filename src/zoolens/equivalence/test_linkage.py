@@ -48,3 +48,10 @@ def test_families_are_those_of_scipys_average_linkage(count, seed):
     np.testing.assert_array_equal(same, np.equal.outer(wanted, wanted))
     in_order = [found.groups[i] for i in found.order]
     assert in_order == sorted(in_order)  # each family is one block
+
+
+def test_what_cannot_be_compared_is_never_a_family():
+    nobody = np.where(np.eye(3), 0.0, np.nan)
+    assert families(nobody).groups == (0, 1, 2)
+    nobody[0, 1] = nobody[1, 0] = 0.0  # the same, and a third that fits neither
+    assert sorted(families(nobody).groups) == [0, 0, 1]

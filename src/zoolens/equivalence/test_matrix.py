@@ -9,6 +9,7 @@ from zoolens.equivalence.conftest import one_hot, write_run
 from zoolens.equivalence.matrix import agreement_matrix, as_csv, as_data
 from zoolens.equivalence.pair import equiv
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.measure.predictions import KIND
 
 LABELS = np.arange(40) % 10
 
@@ -87,6 +88,17 @@ def test_a_matrix_needs_two_models(store):
         agreement_matrix(store=store)
     with pytest.raises(UnknownName):
         agreement_matrix(["a", "b"], store=store)
+
+
+def test_a_model_whose_file_is_gone_is_left_out_and_named(store):
+    runs = [write_run(store, name, wrong_on(0, 1), LABELS) for name in "abc"]
+    store.parts(runs[2].id, KIND)[0].path.unlink()
+    matrix = agreement_matrix(store=store)
+    assert sorted(matrix.names) == ["a", "b"]
+    assert "zoo:c@1.0.0 in fake is left out" in matrix.notes[0]
+    store.parts(runs[1].id, KIND)[0].path.unlink()
+    with pytest.raises(ZoolensError, match=r"zoo:b@1\.0\.0 in fake is left out"):
+        agreement_matrix(store=store)
 
 
 def test_csv_has_a_row_for_every_pair(demo_store):

@@ -46,6 +46,19 @@ def test_bounds_widen_with_confidence_and_can_be_left_out(store):
         equiv("a", "b", store=store, confidence=95)
 
 
+def test_copies_of_inputs_are_told_since_bounds_count_each(store):
+    different = np.random.default_rng(0).dirichlet(np.ones(10), (2, N))
+    a, b = different[:, np.where(np.arange(N) < 30, 0, np.arange(N))]  # the first 30 inputs are one and the same
+    labels = np.where(np.arange(N) < 30, 0, LABELS)
+    write_run(store, "a", a, labels)
+    write_run(store, "b", b, labels)
+    (note,) = [note for note in equiv("a", "b", store=store).on[0].fit.notes if "copies" in note]
+    assert note.startswith("29 of 100 inputs")
+    assert not any("copies" in note for note in equiv("a", "b", store=store, bound="off").on[0].fit.notes)
+    write_run(store, "c", different[0], labels)  # one model that answers alike may only be sure of itself
+    assert not any("copies" in note for note in equiv("a", "c", store=store).on[0].fit.notes)
+
+
 def test_of_several_datasets_the_worst_decides(store):
     for dataset, wrong in (("easy", 1), ("hard", 30)):
         write_run(store, "a", shifted(0), LABELS, dataset=dataset)

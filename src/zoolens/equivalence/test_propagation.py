@@ -17,6 +17,8 @@ from zoolens.graph.model import Node
 from zoolens.graph.segments import Segment
 from zoolens.graph.splicing import splice
 
+ROUNDED = 1 + 1e-9
+
 
 class Sketch:
     """A small convolutional network with random weights, grown layer by layer."""
@@ -112,9 +114,9 @@ def test_the_bound_holds_whatever_weights_change(data):
     inputs = examples(4)
     found = bound_twin(graph, twin, inputs)
     np.testing.assert_allclose(found.each_measured, measured(graph, twin, inputs), rtol=1e-6)
-    assert (found.each >= found.each_measured).all()
-    assert found.value >= found.measured > 0
-    assert found.looseness >= 1
+    assert (found.each * ROUNDED >= found.each_measured).all()  # equal, where only the last bias differs
+    assert found.value * ROUNDED >= found.measured > 0
+    assert found.looseness * ROUNDED >= 1
 
 
 def test_a_single_changed_last_layer_is_bounded_closely():

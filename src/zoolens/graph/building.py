@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, checked, pruned
+
+
+def free_key(wanted: str, values: Array, known: Callable[[str], Array | None]) -> str:
+    """The key, unless it is that of other numbers: one tensor of a file may stand for several, each with its scale."""
+    key, count = wanted, 1
+    while (there := known(key)) is not None and not np.array_equal(np.ravel(there), np.ravel(values)):
+        count += 1
+        key = f"{wanted}#{count}"
+    return key
 
 
 class GraphBuilder:
@@ -48,6 +59,7 @@ class GraphBuilder:
     def parameter(self, role: str, shape: Iterable[int], key: str, values: Array | None = None) -> Parameter:
         """Describe a learned tensor; its values are kept if this builder keeps weights and they are given."""
         if self.keep_weights and values is not None:
+            key = free_key(key, values, self.weights.get)
             self.weights[key] = values
         return Parameter(role, tuple(int(extent) for extent in shape), key)
 

@@ -41,7 +41,7 @@ def _elu(call: Call) -> Array:
 
 def _prelu(call: Call) -> Array:
     alpha = call.parameters["alpha"]
-    if alpha.size in (1, call.x.shape[call.channel]):
+    if alpha.ndim < 2:
         alpha = alpha.reshape([-1 if axis == call.channel else 1 for axis in range(call.x.ndim)])
     return np.where(call.x > 0, call.x, alpha * call.x)
 

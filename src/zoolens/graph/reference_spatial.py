@@ -12,6 +12,7 @@ import numpy as np
 from zoolens.graph.model import Array
 
 _CHUNK: Final = 1 << 23  # numbers in one unfolded piece of a convolution's input
+RESIZES: Final = ("asymmetric", "half_pixel", "align_corners")  # rules for where a resized place lies in the source
 
 
 def padded(x: Array, pads: Sequence[int], value: float = 0.0) -> Array:
@@ -180,6 +181,11 @@ def resize(x: Array, size: Sequence[int], mode: str, coordinates: str) -> Array:
     return x
 
 
+def nearest_places(source: int, target: int, coordinates: str) -> Array:
+    """Which place each one of the target is a copy of."""
+    return np.floor(_source_places(source, target, "nearest", coordinates)).clip(0, source - 1).astype(int)
+
+
 def _resize_weights(source: int, target: int, mode: str, coordinates: str) -> Array:
     places = _source_places(source, target, mode, coordinates)
     weights = np.zeros((target, source))
@@ -192,6 +198,8 @@ def _resize_weights(source: int, target: int, mode: str, coordinates: str) -> Ar
 
 
 def _source_places(source: int, target: int, mode: str, coordinates: str) -> Array:
+    if coordinates and coordinates not in RESIZES:
+        raise ValueError(f"it resizes by the rule {coordinates!r}")
     rows = np.arange(target)
     if coordinates == "align_corners":
         return np.asarray(rows * ((source - 1) / max(1, target - 1)))

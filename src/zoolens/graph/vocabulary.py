@@ -87,7 +87,8 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "depth_to_space": {"block": "", "mode": "DCR (default) or CRD"},
     "resize": {
         "mode": "nearest, linear, cubic",
-        "coordinates": "half_pixel (default), asymmetric (default of nearest), align_corners",
+        "coordinates": "half_pixel (default), asymmetric (default of nearest), align_corners; any other name is a rule "
+        "that nobody here computes",
     },
     "roll": {"axes": "", "shifts": ""},
     "tile": {"repeats": ""},

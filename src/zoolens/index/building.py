@@ -9,6 +9,7 @@ file yet are read. Nothing is measured here.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,10 +35,12 @@ from zoolens.index.rows import Row
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import Space, class_space
 from zoolens.index.structures import read_structures
+from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress, Silent
 from zoolens.store.records import DatasetRecord, Run
 from zoolens.store.store import Store, borrowed_store
 
+_log = logging.getLogger("zoolens.index")
 NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
 _RANKED: Final = 16  # bytes a row that a ranking takes, roughly
 
@@ -153,7 +156,7 @@ def build_index(
     store: Store | str | Path | None = None,
     *,
     data: str | None = None,
-    task: str = "classification",
+    task: str = CLASSIFICATION,
     refresh: bool = False,
     progress: Progress | None = None,
     memory: int | None = None,
@@ -164,7 +167,7 @@ def build_index(
     read the structure of models that have none yet. `memory`: bytes, else $ZOOLENS_INDEX_MB megabytes, else 20 MB.
     An unchanged store gives the same object again.
     """
-    watcher, budget = progress or Silent(), memory_budget(memory)
+    watcher, budget = progress or _Logged(), memory_budget(memory)
     with borrowed_store(store) as opened:
         if refresh:
             read_structures(opened, probe_runs(opened, data=data, task=task), progress)
@@ -178,6 +181,13 @@ def build_index(
         while len(_recent) > _RECENT:
             _recent.popitem(last=False)
         return index
+
+
+class _Logged(Silent):
+    """Where nobody watches: that a file had to be made anew is said all the same."""
+
+    def say(self, text: str) -> None:
+        _log.warning(text)
 
 
 @dataclass(frozen=True)
@@ -214,7 +224,8 @@ def _build(
     rows = [row for row in _rows(store, runs, task) if row.model not in removed]
     columns = columns_of(rows)
     if not probes:
-        return Index(rows, columns=columns, store=store, memory=memory, notes=("No model was measured yet.",))
+        which = "model" if task == CLASSIFICATION else f"model of the task {task}"
+        return Index(rows, columns=columns, store=store, memory=memory, notes=(f"No {which} was measured yet.",))
     spaces = {run.id: class_space(run) for run in runs}
     room = max(memory // 4, memory - columns.nbytes - _RANKED * len(rows))
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)

@@ -28,8 +28,7 @@ from zoolens.store.store import Store
 
 METRIC: Final = "operator_time"  # the raw sum, with the table's runtime and version as scope
 LATENCY: Final = "latency_p50@batch=1"
-QUANTISED: Final = frozenset({"quantize", "dequantize"})  # operators are timed in float32
-FLOAT32: Final = "float32"
+FLOAT32: Final = "float32"  # operators are timed so; a canonical graph does not tell that its network is quantised
 LEAST: Final = 3  # networks measured as a whole that an error can be told from
 COVERED: Final = 0.95  # share of a network's operators that must be in the table
 
@@ -88,9 +87,8 @@ def estimate_operators(
     if not named:
         raise UnknownName("structure", ", ".join(patterns), hint="`zoolens index build` reads structures.")
     graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for run in named}
-    usable = {key: graph for key, graph in graphs.items() if not any(node.op in QUANTISED for node in graph)}
-    table = latency_table(usable.values(), store, runtime=runtime, progress=progress)
-    return [_kept(store, run, raw_estimate(usable[run.id], table), table) for run in named if run.id in usable]
+    table = latency_table(graphs.values(), store, runtime=runtime, progress=progress)
+    return [_kept(store, run, raw_estimate(graphs[run.id], table), table) for run in named]
 
 
 def _named(run: Run, patterns: Sequence[str]) -> bool:
@@ -151,7 +149,8 @@ def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 def _figure(raw: float, name: str, calibration: Calibration) -> Figure:
     value, error = raw * calibration.factor, calibration.error
-    source = f"operator times of {name.partition('@')[2]}, corrected by {calibration.networks} measured networks"
+    stack = name.partition("@")[2]
+    source = f"float32 operator times of {stack}, corrected by {calibration.networks} measured networks"
     if error is None:
         return Figure(value, "s", Provenance.ESTIMATED, source=source)
     spread = 1 + 2 * error

@@ -72,7 +72,7 @@ def scan(content: memoryview, start: int) -> tuple[list[Place], int]:
     places: list[Place] = []
     while start + _HEAD.size <= len(content):
         length, checksum, kind, guard = _HEAD.unpack_from(content, start)
-        if zlib.crc32(content[start : start + _GUARDED]) != guard:
+        if zlib.crc32(content[start : start + _GUARDED]) != guard or length % ALIGNED:
             raise Damaged(f"the head of the record at byte {start:,} is altered")
         place = Place(kind, start + _HEAD.size, start + _HEAD.size + length)
         if place.stop > len(content):

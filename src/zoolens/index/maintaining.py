@@ -106,7 +106,8 @@ def verify(store: Store, *, data: str | None = None, task: str = CLASSIFICATION)
     index = build_index(store, data=data, task=task)
     signed = [number for number, row in enumerate(index.rows) if row.signature]
     differing = [index.rows[number].ref for number in signed if not _equal(index, number)]
-    return Verified(path, len(signed), tuple(differing))
+    assert index.semantic is not None  # there are runs
+    return Verified(index.semantic.path, len(signed), tuple(differing))
 
 
 def _equal(index: Index, row: int) -> bool:

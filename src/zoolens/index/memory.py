@@ -22,13 +22,14 @@ _WORD: Final = 64  # bits
 
 def memory_budget(given: int | None = None) -> int:
     """Bytes for signatures and rankings: as given, else $ZOOLENS_INDEX_MB megabytes, else 20."""
-    if given is not None:
-        return given
     text = os.environ.get(VARIABLE)
     try:
-        return DEFAULT if not text else int(float(text) * 1_000_000)
+        budget = given if given is not None else int(float(text) * 1_000_000) if text else DEFAULT
     except (ValueError, OverflowError) as error:
         raise ZoolensError(f"{VARIABLE} is {text!r}, which is no number.", hint="Give megabytes: 20.") from error
+    if budget < 0:
+        raise ZoolensError(f"A memory of {budget:,} bytes makes no sense.", hint="Give 0 or more.")
+    return budget
 
 
 class Rows:

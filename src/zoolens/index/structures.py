@@ -53,12 +53,13 @@ def known_structures(store: Store) -> Structures:
 
 
 def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> None:
-    """Read the structure of every model that was measured and has none yet; one that cannot be read has none."""
+    """Read the structure of every model that was measured and has none yet; that one cannot be read is said."""
     known = known_structures(store)
     missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run)) is None}
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
-    if entries:
-        structure_of(entries, store=store, progress=progress)
+    for found in structure_of(entries, store=store, progress=progress) if entries else ():
+        if found.error is not None and progress is not None:
+            progress.say(f"{found.ref} has no structure: {found.error}")
 
 
 def _entry(run: Run) -> Entry | None:

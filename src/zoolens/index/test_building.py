@@ -129,6 +129,14 @@ def test_a_harmed_file_is_repaired_from_the_store(store, harm):
         np.testing.assert_array_equal(index.agreement(row), brute(index, row))
 
 
+def test_a_repair_is_said_also_where_nobody_watches(store, caplog):
+    fill(store, range(2))
+    build_index(store).semantic.path.write_bytes(b"nonsense")
+    building._recent.clear()
+    assert len(build_index(store).semantic) == 2
+    assert "is damaged (it is no index); it is made anew" in caplog.text
+
+
 def test_damage_that_shows_while_filling_is_repaired_too(store, monkeypatch):
     fill(store, range(4))
     path = build_index(store).semantic.path
@@ -169,6 +177,13 @@ def test_predictions_that_cannot_be_read_leave_a_row_without_signature_and_a_not
     assert "net0" in index.notes[0]
 
 
+def test_structures_that_cannot_be_read_are_said(store):
+    fill(store, [0])
+    watcher = Watcher()
+    build_index(store, refresh=True, progress=watcher)
+    assert watcher.said[0].startswith("zoo:net0@0.0.0 has no structure: ")
+
+
 def test_tasks_have_indexes_of_their_own(store):
     fill(store, range(2))
     about = [{"name": "v", "task": "embedding", "width": 3}]
@@ -179,6 +194,7 @@ def test_tasks_have_indexes_of_their_own(store):
     assert [row.attributes["name"] for row in index.rows] == ["a", "b"]
     assert index.agreement(0).tolist() == [1, pytest.approx(0.8)]
     assert len(build_index(store)) == 2
+    assert build_index(store, task="regression").notes == ("No model of the task regression was measured yet.",)
 
 
 CLASSES = [f"class {number}" for number in range(10)]

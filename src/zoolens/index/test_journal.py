@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+import zlib
 
 import pytest
 from hypothesis import given, settings
@@ -90,6 +91,14 @@ def test_a_huge_length_allocates_nothing(journal):
     with journal.path.open("ab") as file:
         file.write(head + struct.pack("<I", zlib.crc32(head)))
     assert read(journal.path) == EXPECTED  # as if torn
+
+
+def test_a_record_of_crooked_length_is_damage_however_well_it_is_signed(journal):
+    head = struct.pack("<IIB3x", 5, zlib.crc32(b"12345"), SIGNATURE)
+    with journal.path.open("ab") as file:
+        file.write(head + struct.pack("<I", zlib.crc32(head)) + b"12345")
+    with pytest.raises(Damaged):  # whatever followed would not lie where arrays can be read
+        read(journal.path)
 
 
 def test_an_index_of_other_data_is_not_taken(journal):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index import vectors
 from zoolens.index.journal import Damaged
+from zoolens.index.memory import memory_budget
 from zoolens.index.semantic import open_semantic
 from zoolens.index.transitivity import MAX_MODELS, infer
 
@@ -143,6 +144,13 @@ def test_memory_stays_within_the_budget():
     assert small.nbytes <= 20_000 * 9 / 8 + 400 * 8  # sketches with room to grow, places
     np.testing.assert_array_equal(small.agreement("m7"), whole.agreement("m7"))
     assert small.nearest("m7", 3) == whole.nearest("m7", 3)
+
+
+@pytest.mark.parametrize("text", ["-5", "nan", "1e400", "much"])
+def test_a_budget_that_makes_no_sense_is_refused(monkeypatch, text):
+    monkeypatch.setenv("ZOOLENS_INDEX_MB", text)
+    with pytest.raises(ZoolensError, match=r"no number|makes no sense"):
+        memory_budget()
 
 
 def test_vectors_agree_by_their_relative_distance():

@@ -75,7 +75,7 @@ class Answer:
 
     @property
     def confidence(self) -> float | None:
-        """Of every lower bound here, for all candidates together; None: BOUND OFF."""
+        """Of every bound here, for all candidates together; None: nothing is bounded."""
         return self.guarantee.confidence if self.guarantee else None
 
     @cached_property
@@ -97,19 +97,21 @@ class Answer:
 
     def as_data(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        guarantee = self.guarantee
+        guarantee, wider = self.guarantee, wider_guarantee(self.plan)
         return {
             "query": self.query,
             "dataset": self.dataset,
             "inputs": self.n,
             "confidence": self.confidence,
             "comparisons": guarantee.comparisons if guarantee else None,
+            "comparisons_of_misses": wider.comparisons if wider else None,
             "bound_from": guarantee.agreement.dataset if guarantee and guarantee.agreement else None,
             "candidates": self.plan.candidates,
             "fitting": self.fitting,
             "reference": self.reference.as_data() if self.reference else None,
             "matches": [one.as_data() for one in self.matches],
             "misses": [one.as_data() for one in self.misses],
+            "notes": list(self.plan.view.index.notes),
         }
 
     def frame(self) -> Any:

@@ -12,11 +12,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, Literal
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.building import Index, build_index
 from zoolens.queries.answers import Answer
 from zoolens.queries.keywords import with_keywords
-from zoolens.queries.misnamed import Misnamed, pointed
+from zoolens.queries.misnamed import About, Misnamed, pointed
 from zoolens.queries.parsing import parse
 from zoolens.queries.planning import OFF, ON, make_plan
 from zoolens.queries.reference import task_category
@@ -68,12 +68,12 @@ def prepare(
     }  # fmt: skip
     asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
     parsed = perf_counter()
-    view, elsewhere = _views(asked, store)
-    indexed = perf_counter()
     try:
+        view, elsewhere = _views(asked, store)
+        indexed = perf_counter()
         plan = make_plan(asked, view, functions=functions, elsewhere=elsewhere)
         _ = plan.search  # settled now, so that running it is quick
-    except Misnamed as error:
+    except (About, Misnamed) as error:
         raise pointed(error, text if isinstance(text, str) else None) from error
     return Prepared(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
 
@@ -84,21 +84,28 @@ def _views(asked: Query, store: Target) -> tuple[View, View | None]:
     other = None if asked.bound in (ON, OFF) else asked.bound
     if isinstance(store, Index):
         if other is not None:
-            raise ZoolensError(
-                f"BOUND {other!r} needs the store, and an index was given.", hint="Give the store instead."
+            raise About(
+                "BOUND", f"BOUND {other!r} needs the store, and an index was given.", hint="Give the store instead."
             )
         return _view(store), None
     index = _index(asked, store, task)
-    return _view(index), None if other is None else _view(build_index(store, data=other, task=task))
+    return _view(index), None if other is None else _view(_built(store, other, task))
+
+
+def _built(store: Store | str | Path | None, data: str | None, task: str) -> Index:
+    try:
+        return build_index(store, data=data, task=task)
+    except UnknownName as error:
+        raise About(data or "", error.message, hint=error.hint) from error
 
 
 def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
     """Over the data that DATA names; else over what most models were measured on, unless the reference was not."""
-    index = build_index(store, data=asked.data, task=task)
+    index = _built(store, asked.data, task)
     if asked.data is not None or asked.reference is None:
         return index
     try:
-        reference = index.rows[index.find(asked.reference, dict(asked.exec))]
+        reference = index.rows[_view(index).find(asked.reference, asked.exec)]
     except ZoolensError:
         return index  # the planner tells it, and where in the query it stands
     elsewhere = reference.attributes.get("dataset")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from zoolens.queries.matches import Match
 from zoolens.queries.plan import Plan
+from zoolens.queries.predicates import Predicate
 from zoolens.queries.printing import order_text, to_text
 from zoolens.queries.view import Mask
 from zoolens.queries.wording import amount, predicate_words
@@ -30,7 +32,7 @@ def explain(plan: Plan) -> str:
 
 def explain_analyze(plan: Plan, rows: int, misses: Sequence[Match], timings: Timings) -> str:
     """The same with what happened: `rows` found, where the time went, the near misses."""
-    parts = [*_plan_parts(plan), _funnel(plan), _times(plan, timings, rows), _missed(misses)]
+    parts = [*_plan_parts(plan), _funnel(plan), _times(plan, timings, rows), _missed(plan, misses)]
     return "\n".join([to_text(plan.query), *_branches(parts)])
 
 
@@ -48,12 +50,20 @@ def _branches(parts: Sequence[Part]) -> Iterator[str]:
 def _plan_parts(plan: Plan) -> Iterator[Part]:
     yield _reference(plan), ()
     yield f"probes: {plan.view.probes:,} inputs of {plan.view.dataset}", ()
-    yield f"candidates: {plan.candidates:,} of {len(plan.view):,} rows", [step.text for step in plan.steps]
-    yield "figures", [predicate_words(one) for one in plan.everything] or ["no bounds"]
+    blind, seeing = _blind_first(plan)
+    left_out_by = [*(step.text for step in plan.steps), *map(predicate_words, blind)]
+    yield f"candidates: {plan.candidates:,} of {len(plan.view):,} rows", left_out_by
+    yield "answers on the probes", [*map(predicate_words, seeing)] or ["no bounds"]
     if plan.guarantee is not None and plan.guarantee.agreement is not None:
         yield _confidence(plan), ()
     yield _order(plan), ()
     yield _search(plan)
+
+
+def _blind_first(plan: Plan) -> tuple[list[Predicate], list[Predicate]]:
+    """What does not look at answers tells who is a candidate; then what does."""
+    blind = [one for one in plan.everything if not one.metric.answers]
+    return blind, [one for one in plan.everything if one.metric.answers]
 
 
 def _reference(plan: Plan) -> str:
@@ -69,10 +79,9 @@ def _confidence(plan: Plan) -> str:
     guarantee = plan.guarantee
     assert guarantee is not None
     assert guarantee.agreement is not None
-    told = (
-        f"bounds: Clopper–Pearson, {amount(guarantee.confidence, 'fraction')} confidence for all "
-        f"{guarantee.comparisons:,} comparisons together (α = {guarantee.alpha:.2g} for each)"
-    )
+    told = f"bounds: Clopper–Pearson, {amount(guarantee.confidence, 'fraction')} confidence"
+    if guarantee.comparisons > 1:
+        told += f" for all {guarantee.comparisons:,} comparisons together (α = {guarantee.alpha:.2g} for each)"
     source = guarantee.agreement
     return told + (f", from {source.n:,} inputs of {source.dataset}" if guarantee.elsewhere else "")
 
@@ -101,7 +110,7 @@ def _funnel(plan: Plan) -> Part:
 def _conditions(plan: Plan) -> Iterator[tuple[str, Mask]]:
     for step in plan.steps:
         yield step.text, step.passes
-    for one in plan.everything:
+    for one in chain(*_blind_first(plan)):
         yield predicate_words(one), one.passes(plan.values(one.metric))
 
 
@@ -122,9 +131,9 @@ def _walked(plan: Plan) -> str:
     return f"{window:,} rows down the order"
 
 
-def _missed(misses: Sequence[Match]) -> Part:
+def _missed(plan: Plan, misses: Sequence[Match]) -> Part:
     lines = [f"{_named(one)}: {'; '.join(why.sentence for why in one.rejections)}" for one in misses]
-    return "near misses", lines or ["none: every candidate fits"]
+    return "near misses", lines or ["none: every candidate fits" if plan.admitted.any() else "none: no candidate"]
 
 
 def _named(match: Match) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 from zoolens.errors import ZoolensError
 from zoolens.queries.budgets import keyword_bounds
-from zoolens.queries.parsing import parse_condition, parse_orders
+from zoolens.queries.errors import QueryError
+from zoolens.queries.names import folded
+from zoolens.queries.parsing import MOST_MODELS, parse_condition, parse_orders
 from zoolens.queries.syntax import EQUIVALENCE, Query
 from zoolens.queries.units import quantity
 
@@ -17,12 +20,12 @@ def with_keywords(query: Query, given: Mapping[str, Any], metrics: Mapping[str, 
     """A query with further clauses, by the names of its fields. Bounds are added, anything else takes the place of what
     was there; None stands for nothing given."""
     fields = {name: _READERS.get(name, _as_it_is)(name, value) for name, value in given.items() if value is not None}
-    bounds = tuple(bound for metric, value in metrics.items() for bound in keyword_bounds(metric, value))
-    asked = replace(query, **fields, on=query.on + bounds)
+    bounds = tuple(bound for metric, value in metrics.items() for bound in keyword_bounds(folded(metric), value))
+    asked = replace(query, **fields, on=query.on + bounds) if fields or bounds else query
     if not (asked.reference or asked.task or asked.where or asked.on or asked.order):
         raise ZoolensError(
             "The query does not say what to look for.",
-            hint="Name a reference (ref=), a task (task=), a bound such as memory='200 MB', where= or order_by=.",
+            hint="Name a reference (CORR resnet50), a TASK, bounds (ON memory <= 200 MB), WHERE or ORDER BY.",
         )
     return asked
 
@@ -32,16 +35,28 @@ def _as_it_is(name: str, value: Any) -> Any:
 
 
 def _share(name: str, value: Any) -> float:
-    found = quantity(value if isinstance(value, str) else float(value), EQUIVALENCE).value
-    if not 0 <= found <= 1 or (name == "confidence" and found in (0, 1)):
+    try:
+        found = quantity(value if isinstance(value, str) else float(value), EQUIVALENCE)
+    except QueryError:
+        found = None
+    if found is None or found.relative or not 0 <= found.value <= 1 or (name == "confidence" and found.value in (0, 1)):
         raise ZoolensError(f"{name}={value!r} is no share.", hint=f'Write {name}="95%" or {name}=0.95.')
+    return found.value
+
+
+def whole_limit(name: str, value: Any) -> int:
+    """A number of models, of any whole type."""
+    try:
+        found = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        found = 0
+    if not 1 <= found <= MOST_MODELS:
+        raise ZoolensError(f"{name}={value!r} is not a whole number from 1 on.", hint=f"Write {name}=5.")
     return found
 
 
-def _limit(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ZoolensError(f"{name}={value!r} is not a whole number from 1 on.", hint=f"Write {name}=5.")
-    return value
+def _bound(name: str, value: str) -> str:
+    return value.lower() if value.lower() in ("on", "off") else value
 
 
 def _condition(name: str, value: Any) -> Any:
@@ -57,5 +72,6 @@ def _pairs(name: str, value: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 _READERS = {
-    "within": _share, "confidence": _share, "limit": _limit, "where": _condition, "order": _orders, "exec": _pairs,
+    "within": _share, "confidence": _share, "limit": whole_limit, "where": _condition, "order": _orders,
+    "exec": _pairs, "bound": _bound,
 }  # fmt: skip

@@ -64,6 +64,7 @@ class Match:
     def as_data(self) -> dict[str, Any]:
         return {
             "model": self.ref,
+            "twin_of": self.row.twin_of,
             "runtime": self.runtime,
             "run": self.row.key,
             "fits": self.fits,
@@ -123,7 +124,8 @@ def shown(plan: Plan) -> dict[str, Meaning]:
 
 def figure_of(plan: Plan, metric: Meaning, row: int) -> Figure | None:
     if not metric.derived:
-        return plan.view.index.rows[row].figures.get(metric.column)
+        found = plan.view.index.rows[row].figures.get(metric.column)
+        return found if found is not None and math.isfinite(found.value) else None
     value = _known(plan.values(metric)[row])
     return None if value is None else Figure(value, metric.unit, Provenance.MEASURED)
 

@@ -55,14 +55,21 @@ class Meaning:
 
 def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> Meaning:
     """What a name stands for, given the index's columns with their units and the batch size of EXEC."""
-    metric = ALIASES.get(name, name)
+    metric = unaliased(name)
     if metric in DERIVED:
         return Meaning(name, metric, DERIVED[metric], derived=True, answers=True)
     column = _column(metric, units, batch, asked=name)
     return Meaning(name, column, units[column], derived=False, answers=looks_at_answers(column))
 
 
+def unaliased(name: str) -> str:
+    """The store's own name: latency@batch=8 is latency_p50@batch=8."""
+    metric, at, scope = name.partition("@")
+    return f"{ALIASES.get(metric, metric)}{at}{scope}"
+
+
 def looks_at_answers(column: str) -> bool:
+    """A plug-in that calls its metric a resource thereby says that it does not."""
     metric = column.partition("@")[0]
     resource = metric in _RESOURCES or metric in plugins.registered(plugins.RESOURCES)
     return not resource and not metric.startswith(_RESOURCE_KINDS)
@@ -92,6 +99,8 @@ def _which(asked: str, scoped: list[str], batch: int) -> Misnamed:
 
 
 def _unknown(asked: str, metric: str, units: Mapping[str, str]) -> Misnamed:
+    if not units:
+        return Misnamed("metric", asked, (), hint="Nothing is indexed yet: measure models with `zoolens eval`.")
     names = {column.partition("@")[0] for column in units} | DERIVED.keys()
     names |= {alias for alias, target in ALIASES.items() if target in names}
     close = difflib.get_close_matches(asked, names, n=3)

@@ -10,24 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.queries.guarantees import Guarantee
-from zoolens.queries.matches import Match, Rejection, match_of
+from zoolens.queries.matches import Match, Rejection, figure_of, match_of
 from zoolens.queries.plan import Plan
 from zoolens.queries.predicates import Predicate
 from zoolens.queries.steps import all_pass
+from zoolens.queries.syntax import EQUIVALENCE
 from zoolens.queries.view import Mask, Values
-from zoolens.queries.wording import predicate_words, rejection_words
+from zoolens.queries.wording import mark, predicate_words, rejection_words
 
 COUNT: Final = 5
 
 
 def near_misses(plan: Plan, count: int = COUNT) -> tuple[Match, ...]:
-    """Models of which no row fits, by the worst violation of their best row, those with unknown figures last.
+    """Models of which no row fits, by the worst violation of their best row, those with unknown figures last. Of
+    equals the one first that answers most like the reference.
 
     Rows that EXEC or WHERE leaves out come in only where these leave nobody.
     """
     models = plan.view.models
     rows = np.flatnonzero(considered_rows(plan) & ~np.isin(models, models[plan.fitting]))
-    order = rows[np.lexsort((rows, _worst(plan)[rows], _clauses_failed(plan)[rows]))]
+    order = rows[np.lexsort((rows, _unlike(plan)[rows], _worst(plan)[rows], _clauses_failed(plan)[rows]))]
     chosen, guarantee = _one_per_model(plan, order, count), wider_guarantee(plan)
     return tuple(match_of(plan, row, guarantee, _rejections(plan, row)) for row in chosen)
 
@@ -50,6 +52,10 @@ def _worst(plan: Plan) -> Values:
         violation = one.violation(plan.values(one.metric))
         found = np.maximum(found, np.where(np.isnan(violation), np.inf, violation))
     return found
+
+
+def _unlike(plan: Plan) -> Values:
+    return np.zeros(len(plan.view)) if plan.reference is None else -plan.relation.values(EQUIVALENCE)
 
 
 def _clauses_failed(plan: Plan) -> Values:
@@ -83,13 +89,13 @@ def _rejection(plan: Plan, predicate: Predicate, row: int) -> Rejection | None:
     by = float(predicate.violation(np.array([value]))[0])
     if by == 0:
         return None
-    known = None if math.isnan(value) else value
-    told = None if math.isnan(by) else by
+    known = value if math.isfinite(value) else None
+    told = by if math.isfinite(by) and predicate.has_scale else None
     return Rejection(
         predicate=predicate_words(predicate),
         value=known,
         threshold=predicate.threshold,
         unit=predicate.metric.unit,
         by=told,
-        sentence=rejection_words(predicate, known, told),
+        sentence=rejection_words(predicate, known, told, mark(figure_of(plan, predicate.metric, row))),
     )

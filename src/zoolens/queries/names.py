@@ -6,6 +6,7 @@ from zoolens.queries.measures import is_known
 from zoolens.queries.tokens import CLAUSES, COMPARISONS, RESERVED, Cursor, Token, is_word, quoted
 
 _COMPARING = frozenset({"IN", "LIKE", "IS", "BETWEEN", "NOT"})
+_NAMES_TOO = frozenset({*CLAUSES, "REF"})  # WHERE task = 'x' AND ref LIKE 'timm:*'
 
 
 def read_name(cursor: Cursor, what: str, hint: str) -> str:
@@ -13,7 +14,7 @@ def read_name(cursor: Cursor, what: str, hint: str) -> str:
     token = cursor.token
     if token.kind not in ("word", "string") or not token.text:
         raise cursor.error(f"Expected {what}, found {token.shown}.", hint)
-    if token.keyword in RESERVED and not (token.keyword in CLAUSES and _is_compared(cursor)):
+    if token.keyword in RESERVED and not (token.keyword in _NAMES_TOO and _is_compared(cursor)):
         raise cursor.error(
             f"Expected {what}, found the keyword {token.keyword}.",
             f'{hint} A name like a keyword needs quotes: "{token.text}".',

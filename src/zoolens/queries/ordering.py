@@ -105,7 +105,7 @@ def _call_user(name: str, function: Function, arguments: list[Any], rows: int) -
         found = np.asarray(function(*columns))
         if found.shape == (rows,) and found.dtype.kind in _REAL:
             unknown = np.isnan(columns).any(axis=0) if columns else False
-            return np.where(unknown, np.nan, found)
+            return np.asarray(np.where(unknown, np.nan, found), np.float64)
     except Exception:  # noqa: S110 - written for single numbers: asked again below, where a failure is told
         pass
     if not columns:

@@ -11,11 +11,11 @@ from zoolens.queries.conditions import read_condition
 from zoolens.queries.errors import QueryError
 from zoolens.queries.expressions import close, read_orders
 from zoolens.queries.names import read_name
-from zoolens.queries.syntax import Condition, Order, Query
+from zoolens.queries.syntax import Bound, Condition, Order, Query
 from zoolens.queries.tokens import CLAUSES, COMPARISONS, Cursor
 from zoolens.queries.units import read_amount
 
-__all__ = ["QueryError", "error_about", "parse", "parse_condition", "parse_orders", "places"]
+__all__ = ["QueryError", "error_about", "parse", "parse_bounds", "parse_condition", "parse_orders", "places"]
 
 MOST_MODELS: Final = 1_000_000_000  # LIMIT
 _NEEDED: Final = ("CORR", "TASK", "ON", "WHERE", "ORDER")
@@ -37,6 +37,11 @@ def parse(text: str) -> Query:
     return _read_query(Cursor(text))
 
 
+def parse_bounds(text: str) -> tuple[Bound, ...]:
+    """What follows ON, alone."""
+    return _alone(Cursor(text), read_bounds)
+
+
 def parse_condition(text: str) -> Condition:
     """What follows WHERE, alone."""
     return _alone(Cursor(text), read_condition)
@@ -48,7 +53,8 @@ def parse_orders(text: str) -> tuple[Order, ...]:
 
 
 def places(text: str) -> Mapping[str, tuple[int, int]]:
-    """Where each name of a valid query stands first: models, metrics, attributes, functions, tasks, data."""
+    """Where each name of a valid query stands first: models, metrics, attributes, functions, tasks, data; and the
+    keyword of each clause, in capitals."""
     cursor = Cursor(text)
     _read_query(cursor)
     return cursor.places
@@ -104,7 +110,8 @@ def _read_clause(cursor: Cursor, fields: Fields, seen: set[str]) -> None:
     if keyword in seen:
         raise cursor.error(f"{keyword} is here a second time.", _MERGED.get(keyword, f"Write {keyword} once."))
     seen.add(keyword)
-    cursor.next()
+    token = cursor.next()
+    cursor.places.setdefault(keyword, (token.start, token.end))
     _READERS[keyword](cursor, fields)
 
 

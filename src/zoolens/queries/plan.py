@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import numpy as np
-
-from zoolens.errors import ZoolensError
 from zoolens.index.columns import Range
 from zoolens.index.ranking import Plan as Strategy
 from zoolens.index.ranking import Ranking
 from zoolens.index.searching import Search
 from zoolens.queries.guarantees import Guarantee
-from zoolens.queries.metrics import Meaning, meaning
+from zoolens.queries.metrics import WITHOUT_REFERENCE, Meaning
+from zoolens.queries.misnamed import About
 from zoolens.queries.ordering import Function, order_scores
 from zoolens.queries.predicates import Predicate
 from zoolens.queries.reference import Reference
 from zoolens.queries.relation import Relation
-from zoolens.queries.steps import Step, all_pass
+from zoolens.queries.steps import PROVENANCE, Step, all_pass
 from zoolens.queries.syntax import DEFAULT_ORDER, EQUIVALENCE, Metric, Order, Query, metrics_of
 from zoolens.queries.view import Mask, Values, View
+from zoolens.store.records import Provenance
 
 LIMIT: Final = 10
 
@@ -57,7 +57,7 @@ class Plan:
         return self.relation.guarantee
 
     def meaning(self, name: str) -> Meaning:
-        return meaning(name, self.view.units, self.batch)
+        return self.view.meaning(name, self.batch)
 
     @cached_property
     def meanings(self) -> dict[str, Meaning]:
@@ -102,7 +102,7 @@ class Plan:
     def _value_of(self, metric: Metric) -> Any:
         found = self.meaning(metric.name)
         if metric.reference:
-            return reference_value(self.view, self.reference, found, self.relation)
+            return reference_value(self.query, self.view, self.reference, found, self.relation)
         return self.values(found)
 
     @cached_property
@@ -114,7 +114,7 @@ class Plan:
         """The least score, where the score is what WITHIN asks of."""
         if self.by_equivalence and self.within is not None and self.within.metric.column == EQUIVALENCE:
             return self.within.threshold
-        return -np.inf
+        return -math.inf
 
     @cached_property
     def mask(self) -> Mask | None:
@@ -129,7 +129,7 @@ class Plan:
         return None if found.all() else found
 
     def _is_floor(self, predicate: Predicate) -> bool:
-        return predicate is self.within and np.isfinite(self.floor)
+        return predicate is self.within and math.isfinite(self.floor)
 
     @property
     def wanted(self) -> int:
@@ -146,20 +146,44 @@ class Plan:
         return self.ranking.plan(self.ranges, self.wanted, floor=self.floor, admit=self.mask)
 
 
-def reference_value(view: View, reference: Reference | None, metric: Meaning, relation: Relation | None) -> float:
+def reference_value(
+    query: Query, view: View, reference: Reference | None, metric: Meaning, relation: Relation | None
+) -> float:
     """The reference's own figure, which a share of it needs."""
     if reference is None:
-        raise ZoolensError(
+        raise About(
+            metric.name,
             f"{metric.name} is asked for relative to a reference, and the query names none.",
             hint="Add CORR and a model's name, or TASK to be given one.",
         )
-    if metric.derived and relation is not None:
-        found = float(relation.values(metric.column)[reference.row])
-    else:
-        found = view.index.columns.value(metric.column, reference.row)
-    if np.isnan(found):
-        raise ZoolensError(
+    if metric.column in WITHOUT_REFERENCE and relation is not None:
+        return float(relation.values(metric.column)[reference.row])
+    if metric.derived:
+        message = f"{metric.name} says how a model compares with the reference: there is no share of the reference's."
+        raise About(metric.name, message, hint="Write an absolute quantity.")
+    if query.exec:
+        _check_provenance(query, view, reference, metric)
+    found = view.index.columns.value(metric.column, reference.row)
+    if not math.isfinite(found):
+        raise About(
+            metric.name,
             f"The reference {view.index.rows[reference.row].ref} has no {metric.column}, so no share of it is known.",
             hint="Write an absolute quantity, or measure it with `zoolens eval`.",
         )
     return found
+
+
+def reference_provenance(view: View, reference: Reference, metric: Meaning) -> Provenance:
+    figure = view.index.rows[reference.row].figures.get(metric.column)
+    return Provenance.MEASURED if figure is None else figure.provenance
+
+
+def _check_provenance(query: Query, view: View, reference: Reference, metric: Meaning) -> None:
+    """Where only what was measured counts, that holds of the reference too."""
+    provenance = reference_provenance(view, reference, metric)
+    if provenance is not Provenance.MEASURED and PROVENANCE in dict(query.exec):
+        raise About(
+            metric.name,
+            f"The reference's {metric.column} is {provenance}, and only what was measured is asked for.",
+            hint="Write an absolute quantity, or measure it with `zoolens eval`.",
+        )

@@ -3,16 +3,17 @@ confidence that each candidate has to meet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from zoolens.equivalence.bounds import needed_successes
-from zoolens.errors import ZoolensError
 from zoolens.queries.candidates import Candidates
 from zoolens.queries.guarantees import Guarantee, agreement_elsewhere, agreement_with
-from zoolens.queries.metrics import ALIASES, BOUNDED, DERIVED, EQUIVALENCE_LOWER, WITHOUT_REFERENCE, Meaning, meaning
+from zoolens.queries.measures import UNITS, counted_in, kind_of, units_of
+from zoolens.queries.metrics import BOUNDED, DERIVED, EQUIVALENCE_LOWER, WITHOUT_REFERENCE, Meaning, unaliased
+from zoolens.queries.misnamed import About
 from zoolens.queries.ordering import Function
-from zoolens.queries.plan import Plan, reference_value
+from zoolens.queries.plan import Plan, reference_provenance, reference_value
 from zoolens.queries.predicates import Predicate, resolve
 from zoolens.queries.reference import Reference, find_reference
 from zoolens.queries.relation import ELSEWHERE, Relation
@@ -27,8 +28,10 @@ from zoolens.queries.syntax import (
     metrics_of,
 )
 from zoolens.queries.view import View
+from zoolens.store.records import Provenance
 
 CONFIDENCE: Final = 0.95  # of bounds that are shown without having been asked for
+_AGREEMENT: Final = Meaning(EQUIVALENCE, EQUIVALENCE, "fraction", derived=True, answers=True)
 OFF: Final = "off"
 ON: Final = "on"
 
@@ -40,18 +43,18 @@ def make_plan(
     batch = batch_of(query)
     as_asked = [step for step in (exec_step(query, view),) if step]
     reference = find_reference(query, view, lambda: all_pass(as_asked, len(view)))
-    named = {bound.metric: meaning(bound.metric, view.units, batch) for bound in query.on}
+    named = {bound.metric: view.meaning(bound.metric, batch) for bound in query.on}
     _check(query, named, view)
     steps = (
         *candidate_steps(query, view, reference),
         *as_asked,
         *(step for step in (where_step(query, view),) if step),
-        *measured_steps(query, view, named.values()),
+        *measured_steps(query, view, _figures_read(query, named, view, batch)),
     )
-    blind = {
-        bound: _settled(bound, named, view, reference, None) for bound in query.on if not named[bound.metric].answers
-    }
-    candidates = Candidates(view, steps, tuple(blind.values()))
+    settled = [
+        None if named[bound.metric].answers else _settled(query, bound, named, view, reference) for bound in query.on
+    ]
+    candidates = Candidates(view, steps, tuple(one for one in settled if one is not None))
     relation = Relation(
         view, reference, candidates, lambda: _guarantee(query, view, reference, candidates, named, elsewhere)
     )
@@ -60,7 +63,10 @@ def make_plan(
         view=view,
         reference=reference,
         steps=steps,
-        predicates=tuple(blind.get(bound) or _settled(bound, named, view, reference, relation) for bound in query.on),
+        predicates=tuple(
+            blind or _settled(query, bound, named, view, reference, relation)
+            for blind, bound in zip(settled, query.on, strict=True)
+        ),
         within=_within(query, relation),
         orders=query.order or _default_order(query, reference),
         relation=relation,
@@ -69,16 +75,46 @@ def make_plan(
     )
 
 
+def _figures_read(query: Query, named: Mapping[str, Meaning], view: View, batch: int) -> Iterator[Meaning]:
+    """Every figure of candidates that decides."""
+    yield from named.values()
+    for order in query.order:
+        for metric in metrics_of(order.expression):
+            if not metric.reference:
+                yield view.meaning(metric.name, batch)
+
+
 def _settled(
+    query: Query,
     bound: Bound,
     named: Mapping[str, Meaning],
     view: View,
     reference: Reference | None,
-    relation: Relation | None,
+    relation: Relation | None = None,
 ) -> Predicate:
     metric = named[bound.metric]
-    own = reference_value(view, reference, metric, relation) if bound.quantity.relative else None
-    return resolve(bound, metric, own)
+    if metric.unit and kind_of(bound.metric) is None:
+        _check_unit(bound, metric.unit)
+    if not bound.quantity.relative:
+        return resolve(bound, metric, None)
+    own = reference_value(query, view, reference, metric, relation)
+    provenance = Provenance.MEASURED if reference is None else reference_provenance(view, reference, metric)
+    return resolve(bound, metric, own, "" if provenance is Provenance.MEASURED else f"which is {provenance}")
+
+
+def _check_unit(bound: Bound, counted: str) -> None:
+    """Of a metric that the language does not know by name, the index tells what it is counted in."""
+    unit, name = UNITS.get(bound.quantity.unit), bound.metric
+    if unit is None:
+        return
+    wanted = "fraction" if counted == "fraction" else UNITS[counted].kind if counted in UNITS else None
+    if wanted == "fraction" and unit.name == "%":
+        number = f"{bound.quantity.value:g}"
+        message = f"{name} is a fraction itself: a per cent could be of 1 or of the reference's."
+        raise About(name, message, hint=f"Write {number}, or {number}x for a share of the reference's.")
+    if wanted is not None and unit.kind not in ("share", "count", wanted):
+        message = f"{unit.name} counts {unit.kind}, but {name} is in {counted_in(wanted)}."
+        raise About(name, message, hint=f"Units of {counted_in(wanted)}: {units_of(wanted)}.")
 
 
 def _guarantee(
@@ -89,13 +125,13 @@ def _guarantee(
     named: Mapping[str, Meaning],
     elsewhere: View | None,
 ) -> Guarantee | None:
-    """Every bound that may decide counts: of each candidate, of each kind, and for each model that might have become
-    the reference by its answers."""
-    if query.bound == OFF or not view.counts_answers:
+    """Every bound that decides or is shown counts: of each candidate, of each kind, and for each model that might have
+    become the reference by its answers. None: there is no bound."""
+    kinds = _asked(query, named) & BOUNDED
+    kinds |= {EQUIVALENCE_LOWER} if reference is not None else set()
+    if query.bound == OFF or not view.counts_answers or not kinds:
         return None
-    kinds = {metric.column for metric in named.values()} & BOUNDED
-    kinds |= {EQUIVALENCE_LOWER} if query.within is not None else set()
-    each = max(1, len(kinds)) * (reference.among if reference else 1)
+    each = len(kinds) * (reference.among if reference else 1)
     agreement = None
     if reference is not None and elsewhere is not None:
         agreement = agreement_elsewhere(view, reference.row, elsewhere)
@@ -107,22 +143,22 @@ def _guarantee(
 def _within(query: Query, relation: Relation) -> Predicate | None:
     if query.within is None:
         return None
-    measured = Meaning(EQUIVALENCE, EQUIVALENCE, "fraction", derived=True, answers=True)
     guarantee = None if query.confidence is None else relation.guarantee
     if guarantee is None or guarantee.agreement is None:
-        return Predicate(measured, ">=", query.within)
+        return Predicate(_AGREEMENT, ">=", query.within)
     agreement = guarantee.agreement
     needed = needed_successes(agreement.n, query.within, guarantee.alpha)
     if needed is None:
-        raise ZoolensError(
+        among = f"for one of {guarantee.comparisons:,} comparisons " if guarantee.comparisons > 1 else ""
+        raise About(
+            "WITHIN",
             f"Even {agreement.n:,} equal answers to {agreement.n:,} inputs of {agreement.dataset} would not show an "
-            f"agreement of {100 * query.within:g} % for one of {guarantee.comparisons:,} comparisons with "
-            f"{100 * guarantee.confidence:g} % confidence.",
+            f"agreement of {100 * query.within:g} % {among}with {100 * guarantee.confidence:g} % confidence.",
             hint="Use more probe inputs, ask for less agreement, or narrow the candidates by ON and WHERE.",
         )
     metric = Meaning(f"equivalence on {agreement.dataset}", ELSEWHERE, "fraction", True, True)
     note = f"{needed:,} of {agreement.n:,} inputs, so that the lower bound is at least {100 * query.within:g} %"
-    return Predicate(metric if guarantee.elsewhere else measured, ">=", needed / agreement.n, note=note)
+    return Predicate(metric if guarantee.elsewhere else _AGREEMENT, ">=", needed / agreement.n, note=note)
 
 
 def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ...]:
@@ -135,22 +171,32 @@ def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ..
     return (Order(Metric(first.metric), descending=first.comparison in (">", ">=")),)
 
 
-def _check(query: Query, named: Mapping[str, Meaning], view: View) -> None:
+def _asked(query: Query, named: Mapping[str, Meaning]) -> set[str]:
+    """What is bounded, and what is ordered by of figures that are worked out from answers."""
     asked = {metric.column for metric in named.values()}
-    ordered = {metric.name for order in query.order for metric in metrics_of(order.expression)}
-    asked |= {ALIASES.get(name, name) for name in ordered} & DERIVED.keys()
+    if query.order:
+        ordered = {metric.name for order in query.order for metric in metrics_of(order.expression)}
+        asked |= {unaliased(name) for name in ordered} & DERIVED.keys()
+    return asked
+
+
+def _check(query: Query, named: Mapping[str, Meaning], view: View) -> None:
+    asked = _asked(query, named)
     if query.reference is None and query.task is None:
         relative = [name for name in sorted(asked) if name in DERIVED and name not in WITHOUT_REFERENCE]
         if query.within is not None or relative:
             what = relative[0] if relative else "WITHIN"
-            raise ZoolensError(
+            raise About(
+                what,
                 f"{what} is relative to a reference, and the query names none.",
                 hint="Add CORR and a model's name, or TASK to be given one.",
             )
-    if query.bound == OFF and asked & BOUNDED:
-        raise ZoolensError(f"BOUND OFF leaves no {sorted(asked & BOUNDED)[0]} to ask for.", hint="Leave BOUND OFF out.")
-    if not view.counts_answers and (query.confidence is not None or asked & BOUNDED):
-        raise ZoolensError(
+    promised = ["CONFIDENCE"] if query.confidence is not None else sorted(asked & BOUNDED)
+    if query.bound == OFF and promised:
+        raise About("BOUND", f"BOUND OFF leaves no {promised[0]} to ask for.", hint=f"Leave it or {promised[0]} out.")
+    if not view.counts_answers and promised:
+        raise About(
+            promised[0],
             "Confidence is about how many answers are equal, and the models of this task answer in vectors.",
             hint="Leave CONFIDENCE out: equivalence is then 1 less the mean relative distance.",
         )

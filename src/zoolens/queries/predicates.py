@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ Values = NDArray[np.float64]
 _EXACT: Final = Context(prec=60, traps=[])
 
 
-@dataclass(frozen=True)
-class Predicate:
+class Predicate(NamedTuple):
     """`threshold` is in the metric's unit. `share`: of the reference's figure `reference`, where that was asked."""
 
     metric: Meaning
@@ -31,13 +29,9 @@ class Predicate:
 
     @property
     def range(self) -> Range:
-        return Range(
-            self.metric.column,
-            low=-math.inf if self.comparison in ("<", "<=") else self.threshold,
-            high=math.inf if self.comparison in (">", ">=") else self.threshold,
-            open_low=self.comparison == ">",
-            open_high=self.comparison == "<",
-        )
+        low = -math.inf if self.comparison in ("<", "<=") else self.threshold
+        high = math.inf if self.comparison in (">", ">=") else self.threshold
+        return Range(self.metric.column, low, high, self.comparison == ">", self.comparison == "<")
 
     def passes(self, values: Values) -> NDArray[np.bool_]:
         """Unknown values pass nothing."""
@@ -45,6 +39,11 @@ class Predicate:
             "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal,
         }  # fmt: skip
         return np.asarray(compare[self.comparison](values, self.threshold))
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether a violation can be told as a share of the limit, or in points: of nothing there is no share."""
+        return self.metric.unit == "fraction" or self.threshold != 0
 
     def violation(self, values: Values) -> Values:
         """How far beyond the limit: as a share of the limit, or in points (hundredths) for metrics that are fractions

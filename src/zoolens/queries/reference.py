@@ -10,8 +10,9 @@ import numpy as np
 
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.queries.metrics import ACCURACY
-from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.misnamed import About, Misnamed
 from zoolens.queries.syntax import Query
+from zoolens.queries.tokens import quoted
 from zoolens.queries.view import Mask, View
 
 TASKS: Final = ("classification", "embedding", "regression", "other")
@@ -32,7 +33,7 @@ def task_category(task: str | None) -> str:
     words = task.lower().replace("_", "-").replace(" ", "-").split("-")
     found = next((category for category in TASKS if category in words), None)
     if found is None:
-        raise ZoolensError(f"There is no task {task!r}.", hint=f"Tasks are {', '.join(TASKS)}.")
+        raise About(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(TASKS)}.")
     return found
 
 
@@ -45,9 +46,31 @@ def find_reference(query: Query, view: View, fitting: Callable[[], Mask]) -> Ref
 
 def _named(name: str, query: Query, view: View) -> int:
     try:
-        return view.find(name, query.exec)
+        row = view.find(name, query.exec)
     except UnknownName as error:
         raise Misnamed("indexed model", name, (), hint=error.hint) from error
+    except ZoolensError as error:
+        raise About(name, error.message, hint=_advice(error, name, query, view)) from error
+    if not view.index.rows[row].signature:
+        _refuse_unsigned(name, row, view)
+    return row
+
+
+def _advice(error: ZoolensError, name: str, query: Query, view: View) -> str | None:
+    """There are several of that name, or EXEC is too much for the one that is meant."""
+    try:
+        view.find(name, ())
+    except ZoolensError:
+        return error.hint
+    only = " AND ".join(f"{key} = {quoted(value)}" for key, value in query.exec if key not in ("batch", "provenance"))
+    return f"{error.hint} To ask it of candidates alone, write WHERE {only}."
+
+
+def _refuse_unsigned(name: str, row: int, view: View) -> None:
+    try:
+        view.agreement(row)
+    except ZoolensError as error:  # it says why there is none
+        raise About(name, error.message, hint=error.hint) from error
 
 
 def _most_accurate(view: View, fitting: Mask) -> Reference:
@@ -58,7 +81,8 @@ def _most_accurate(view: View, fitting: Mask) -> Reference:
         accuracy = np.where(eligible, view.values(ACCURACY), -np.inf)
         if np.isfinite(accuracy).any():
             return Reference(int(np.argmax(accuracy)), int(eligible.sum()))
-    raise ZoolensError(
+    raise About(
+        "TASK",
         "There is no model with a measured accuracy to compare candidates with.",
         hint="Name one with CORR, or evaluate models with `zoolens eval`.",
     )

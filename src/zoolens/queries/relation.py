@@ -84,7 +84,7 @@ class Relation:
     def _accuracy_drop(self) -> Values:
         """Without what subtracting adds: 91 % less 88 % is 0.03, not 0.030000000000000027."""
         accuracy = self._accuracy()
-        return np.round(accuracy[self._row] - accuracy, _DIGITS)
+        return np.asarray(np.round(accuracy[self._row] - accuracy, _DIGITS))
 
     def _accuracy_drop_upper(self) -> Values:
         """Paired, and valid at any number of inputs."""

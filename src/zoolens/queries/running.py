@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.queries.answers import Answer
 from zoolens.queries.explaining import explain
+from zoolens.queries.keywords import whole_limit
 from zoolens.queries.plan import Plan
 
 
@@ -33,7 +34,8 @@ class Prepared:
         return explain(self.plan)
 
     def _limited(self, limit: int) -> Prepared:
-        return Prepared(replace(self.plan, query=replace(self.plan.query, limit=limit)), self.timings)
+        query = replace(self.plan.query, limit=whole_limit("limit", limit))
+        return Prepared(replace(self.plan, query=query), self.timings)
 
     def _distinct(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The first row of each model but the reference's, as many as are wanted."""

@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.errors import ZoolensError
 from zoolens.queries.attributes import COMMON
 from zoolens.queries.filters import attributes_of
-from zoolens.queries.metrics import ALIASES, DERIVED, Meaning
-from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.metrics import DERIVED, Meaning, unaliased
+from zoolens.queries.misnamed import About, Misnamed
 from zoolens.queries.printing import condition_text
 from zoolens.queries.reference import Reference
 from zoolens.queries.syntax import AllOf, Match, Query
@@ -45,7 +44,7 @@ class Step:
 def batch_of(query: Query) -> int:
     text = dict(query.exec).get(BATCH, "1")
     if not text.isascii() or not text.isdigit() or not int(text):
-        raise ZoolensError(f"The batch size is {text!r}.", hint="Write a whole number: EXEC (batch=8).")
+        raise About(BATCH, f"The batch size is {text!r}.", hint="Write a whole number: EXEC (batch=8).")
     return int(text)
 
 
@@ -68,15 +67,15 @@ def where_step(query: Query, view: View) -> Step | None:
 
 
 def measured_steps(query: Query, view: View, metrics: Iterable[Meaning]) -> Iterator[Step]:
-    """EXEC (provenance=measured): neither claims nor estimates count."""
+    """EXEC (provenance=measured): neither claims nor estimates count, of what is bounded or ordered by."""
     asked = dict(query.exec).get(PROVENANCE)
     if asked is None:
         return
     if asked != "measured":
-        raise ZoolensError(f"The provenance {asked!r} cannot be asked for.", hint="Write EXEC (provenance=measured).")
-    for metric in metrics:
-        if not metric.derived:
-            yield Step(f"{metric.name} was measured", partial(view.measured, metric.column))
+        message = f"The provenance {asked!r} cannot be asked for."
+        raise About(PROVENANCE, message, hint="Write EXEC (provenance=measured).")
+    for metric in {metric.column: metric for metric in metrics if not metric.derived}.values():
+        yield Step(f"{metric.name} was measured", partial(view.measured, metric.column))
 
 
 def candidate_steps(query: Query, view: View, reference: Reference | None) -> Iterator[Step]:
@@ -110,6 +109,6 @@ def _check_keys(query: Query) -> None:
 def _check_attribute(name: str, view: View) -> None:
     if name in COMMON or name in view.attributes:
         return
-    if name in DERIVED or ALIASES.get(name, name) in {column.partition("@")[0] for column in view.units}:
+    if name in DERIVED or unaliased(name) in {column.partition("@")[0] for column in view.units}:
         raise Misnamed("attribute", name, (), hint=f"It is a metric: write ON {name} <= … instead of WHERE.")
     raise Misnamed("attribute", name, COMMON | view.attributes.names)

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from zoolens.equivalence.bounds import binomial_lower
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.building import Index
+from zoolens.index.rows import Figure
 from zoolens.queries.asking import prepare, query
 from zoolens.queries.errors import QueryError
 from zoolens.queries.planning import make_plan
@@ -122,15 +124,27 @@ def test_only_what_does_not_look_at_answers_narrows_the_candidates(index):
 
 def test_each_kind_of_bound_counts(index):
     assert ask(index, "CORR big WITHIN 50% ON accuracy_lower >= 50%").plan.guarantee.comparisons == 10
+    assert ask(index, "CORR big ON accuracy_lower >= 50%").plan.guarantee.comparisons == 10  # agreement's is shown
+    assert ask(index, "CORR big ORDER BY accuracy_lower DESC").plan.guarantee.comparisons == 10
+    assert ask(index, "CORR big ORDER BY equivalence_lower DESC").plan.guarantee.comparisons == 5
+
+
+def test_what_is_not_bounded_promises_nothing(index):
+    answer = ask(index, "ON memory <= 10 MB")
+    assert (answer.guarantee, answer.confidence) == (None, None)
+    assert ask(index, "ON accuracy_lower >= 50%").confidence == 0.95
 
 
 def test_bound_off(index):
-    answer = ask(index, "CORR big WITHIN 93% CONFIDENCE 95% BOUND OFF")
+    answer = ask(index, "CORR big WITHIN 93% BOUND OFF")
     assert names(answer) == ["near", "silent", "small"]
     assert answer.best.equivalence_lower is None
     assert answer.confidence is None
     with pytest.raises(ZoolensError, match="BOUND OFF leaves no equivalence_lower"):
         ask(index, "CORR big ON equivalence_lower >= 90% BOUND OFF")
+    with pytest.raises(QueryError, match="BOUND OFF leaves no CONFIDENCE") as caught:
+        ask(index, "CORR big WITHIN 93% CONFIDENCE 95% BOUND OFF")  # confidence was asked for: not just left out
+    assert caught.value.start == 35
 
 
 def test_too_few_probes_for_such_a_claim(index):
@@ -146,6 +160,21 @@ def test_bound_from_other_data(make_index):
     assert answer.best.equivalence == 0.98
     assert answer.best.equivalence_lower == pytest.approx(binomial_lower(380, 400, 0.05 / 5))
     assert "from 400 inputs of elsewhere" in answer.explanation
+
+
+def test_a_loss_of_exactly_as_much(make_index):
+    """0.9 less 0.87 is 0.030000000000000027."""
+    models = {"big": ("a", 0, 1, 1), "other": ("a", 33, 1, 1)}  # of these, 30 were right
+    answer = ask(make_index(models), "CORR big ON accuracy_drop <= 3%")
+    assert names(answer) == ["other"]
+    assert answer.best["accuracy_drop"] == 0.03
+
+
+def test_nothing_is_a_share_of_what_compares_with_the_reference(index):
+    for bound in ("accuracy_drop <= 50% OF REFERENCE", "l2 <= 50%", "equivalence >= 90% OF REFERENCE"):
+        with pytest.raises(QueryError, match="compares with the reference"):
+            ask(index, f"CORR big ON {bound}")
+    assert ask(index, "CORR big ON accuracy_lower >= 90% OF REFERENCE")
 
 
 def test_figures_relative_to_the_reference(index):
@@ -184,6 +213,17 @@ def test_bounds_of_near_misses_count_all_that_were_considered(index):
     assert answer.misses[0].equivalence_lower == pytest.approx(binomial_lower(800, 1000, 0.05 / 5))
 
 
+def test_of_equally_near_misses_the_most_alike_comes_first(index):
+    answer = ask(index, "CORR big WHERE zoo = 'nowhere'")
+    assert [miss.row.attributes["name"] for miss in answer.misses] == ["near", "silent", "small", "tiny"]
+
+
+def test_a_limit_of_nothing_has_no_share(index):
+    miss = ask(index, "CORR big ON memory < 0%").misses[0]
+    assert [one.sentence for one in miss.rejections] == ["memory is 5 MB, above 0 B"]
+    assert miss.rejections[0].by is None
+
+
 def test_else_nearest(index):
     answer = ask(index, "CORR big WITHIN 95% ON memory <= 5% LIMIT 2 ELSE NEAREST")
     assert answer
@@ -211,12 +251,39 @@ def test_a_condition_that_nobody_meets_is_the_reason(index):
         ("CORR big WHERE zooo = 'toys'", "Did you mean zoo", "zooo"),
         ("CORR big WHERE top1 = 3", "It is a metric: write ON top1", "top1"),
         ("CORR big EXEC (runtim=litert)", "Did you mean runtime", "runtim"),
+        ("CORR big ORDER BY worht(memory)", "no function for ORDER BY named 'worht'", "worht"),
+        ("CORR big ORDER BY log(memory, 2)", "log takes one argument", "log"),
+        ("CORR a WITHIN 90%", "could be any of", "a"),
+        ("CORR near EXEC (runtime=litert)", "was not measured with runtime=litert", "near"),
+        ("CORR near EXEC (runtime=litert, batch=1)", "of candidates alone, write WHERE runtime = 'litert'", "near"),
+        ("ON memory <= 20%", "the query names none", "memory"),
+        ("ORDER BY equivalence", "the query names none", "equivalence"),
+        ("WITHIN 95% ON memory <= 20 MB", "WITHIN is relative", "WITHIN"),
+        ("CORR silent ON memory <= 20%", "has no peak_memory@process", "memory"),
+        ("CORR big EXEC (batch=many)", "batch size is 'many'", "batch"),
+        ("CORR big EXEC (provenance=claimed)", "cannot be asked for", "provenance"),
+        ("TASK poetry", "no task 'poetry'", "poetry"),
+        ("CORR claimed ON memory <= 1 GB", r"claimed was not measured on probes(.|\n)*other:claimed`\.$", "claimed"),
+        ("CORR big WITHIN 99.99% CONFIDENCE 95%", "Even 1,000 equal answers", "WITHIN"),
+        ("CORR big BOUND 'elsewhere'", "needs the store", "BOUND"),
     ],
 )
 def test_names_that_mean_nothing_are_pointed_at(index, text, told, at):
     with pytest.raises(QueryError, match=told) as caught:
         ask(index, text)
     assert text[caught.value.start : caught.value.end] == at
+
+
+def test_metrics_of_your_own_are_bounded_in_their_unit(index):
+    figures = {"download": Figure(0.2, "s"), "confusion": Figure(0.1, "fraction")}
+    rows = [replace(row, figures={**row.figures, **figures}) for row in index.rows]
+    own = Index(rows, dataset=index.dataset, semantic=index.semantic)
+    for bound in ("download <= 300 ms", "download <= 1x", "download <= 100%", "confusion <= 0.1", "confusion <= 1x"):
+        assert ask(own, f"CORR big ON {bound}"), bound
+    with pytest.raises(QueryError, match="MB counts bytes, but download is in seconds"):
+        ask(own, "CORR big ON download <= 100 MB")
+    with pytest.raises(QueryError, match=r"could be of 1 or of the reference's(.|\n)*Write 0.2, or 0.2x"):
+        ask(own, "CORR big ON confusion <= 20%")
 
 
 def test_other_mistakes(index):
@@ -234,6 +301,50 @@ def test_other_mistakes(index):
         ask(index, "CORR big EXEC (batch=many)")
     with pytest.raises(ZoolensError, match="needs the store"):
         ask(index, "CORR big BOUND 'elsewhere'")
+
+
+# --- claims and estimates
+
+
+def of(index, name, metric, **changes):
+    """The index with one figure changed."""
+    rows = list(index.rows)
+    number = next(i for i, row in enumerate(rows) if row.attributes["name"] == name)
+    figures = {**rows[number].figures, metric: replace(rows[number].figures[metric], **changes)}
+    rows[number] = replace(rows[number], figures=figures)
+    return Index(rows, dataset=index.dataset, semantic=index.semantic)
+
+
+def test_only_what_was_measured_orders_too(index):
+    guessed = of(index, "tiny", "latency_p50@batch=1", provenance=Provenance.ESTIMATED)
+    assert names(ask(guessed, "CORR big ORDER BY latency LIMIT 1")) == ["tiny"]
+    assert names(ask(guessed, "CORR big ORDER BY latency LIMIT 1 EXEC (provenance=measured)")) == ["small"]
+
+
+def test_a_share_of_what_the_reference_only_claims(index):
+    claimed = of(index, "big", "peak_memory@process", provenance=Provenance.CLAIMED)
+    answer = ask(claimed, "EXPLAIN CORR big ON memory <= 20%")
+    assert "memory <= 20 MB (20 % of the reference's 100 MB, which is claimed)" in answer.explanation
+    for text in ("ON memory <= 20%", "ORDER BY memory / REF.memory"):
+        with pytest.raises(QueryError, match="is claimed, and only what was measured"):
+            ask(claimed, f"CORR big {text} EXEC (provenance=measured)")
+
+
+def test_why_not_says_what_is_only_claimed(index):
+    claimed = of(index, "tiny", "peak_memory@process", provenance=Provenance.CLAIMED)
+    miss = next(one for one in ask(claimed, "CORR big ON memory < 1 MB").misses if one.ref == "toys:tiny@1.0")
+    assert miss.rejections[0].sentence == "memory is 5 MB (claimed), 400 % above 1 MB"
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_a_figure_that_is_no_number_is_unknown(index, odd):
+    strange = of(index, "tiny", "peak_memory@process", value=odd)
+    answer = ask(strange, "CORR big ON latency < 10 ms AND memory < 1 MB ORDER BY memory")
+    json.dumps(answer.as_data(), allow_nan=False)
+    answer = ask(strange, "CORR big ORDER BY memory")
+    json.dumps(answer.as_data(), allow_nan=False)
+    assert set(names(answer)[-2:]) == {"silent", "tiny"}
+    assert "memory" not in answer.matches[-1].figures
 
 
 # --- the whole against brute force
@@ -270,17 +381,31 @@ def test_prepared_queries_run_again_with_other_limits(index):
     assert names(prepared.run(limit=1)) == ["near"]
     assert len(prepared.run()) == 4
     assert prepared.run().matches[0] == prepared.run(limit=1).best
+    for limit in (0, -1, "many"):
+        with pytest.raises(ZoolensError, match="not a whole number"):
+            prepared.run(limit=limit)
 
 
 def test_explain(index):
     told = ask(index, "EXPLAIN CORR big WITHIN 90% ON memory <= 20%").explanation
     assert "reference: toys:big@1.0 in onnxruntime" in told
+    candidates = told.index("candidates: 3 of 8 rows")
+    assert (
+        candidates < told.index("memory <= 20 MB") < told.index("answers on the probes") < told.index("equivalence >=")
+    )
     assert "memory <= 20 MB (20 % of the reference's 100 MB)" in told
     assert "near misses" not in told
     analysed = ask(index, "EXPLAIN ANALYZE CORR big WITHIN 90% ON memory <= 20%")
     assert "toys:near@1.0 in onnxruntime: memory is 60 MB, 200 % above 20 MB" in analysed.explanation
     assert "search:" in analysed.explanation
+    assert "3 after memory <= 20 MB" in analysed.explanation  # as many as there are candidates
     assert repr(analysed) == analysed.explanation
+
+
+def test_explain_without_candidates(make_index):
+    told = ask(make_index({"big": ("a", 0, 1, 1)}), "EXPLAIN ANALYZE CORR big").explanation
+    assert "none: no candidate" in told
+    assert "comparisons" not in told
 
 
 def test_data_and_frame(index):

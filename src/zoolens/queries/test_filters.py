@@ -38,9 +38,15 @@ def chosen(text):
         ("zoo IN ('keras', 'timm') OR license = mit", [1, 2]),
         ("version > 1.9", [2]),  # a number: 1.10 is 1.1
         ("version > '1.9.0'", [1, 2]),  # text: numbers within it count as numbers
+        ("version > '1.9'", [1, 2]),
+        ("version = '1.1'", []),
+        ("version = '1.10'", [1]),
+        ("version IN ('1.1', '2.0')", [2]),
+        ("threads = '4'", [1]),
         ("threads >= 4", [1]),
         ("quantised = true", [1]),
-        ('"ref" LIKE "*net2@*"', [2]),
+        ("ref LIKE '*net2@*'", [2]),
+        ("ref IN ('demo:net0@1.0')", [0]),
         ("ZOO = keras", [1]),
         ("zoo = keras AND license = MIT", []),
         ("NOT (zoo = keras AND threads = 2)", [0, 1]),
@@ -55,6 +61,26 @@ def test_names_that_look_like_numbers_without_being_any():
     assert compare("Infinity", "=", "infinity")
     assert compare("nan", "=", "NaN")
     assert compare("1" * 5000, "<", "v2")
+
+
+def test_whole_numbers_of_any_length():
+    assert not compare(10**400, "=", 5.0)
+    assert compare(10**400, "!=", "5")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "holds"),
+    [
+        ("*a*b", True), ("a*a*b", True), ("a%b", True), ("*b*a", False), ("a_*b", True), ("*", True), ("**b**", True),
+        ("?" * 6, True), ("?" * 5, False), ("a*ab*b", False), ("a.*b", False), ("A*B", True),
+    ],
+)  # fmt: skip
+def test_like(pattern, holds):
+    assert compare("aaaaab", "LIKE", pattern) is holds
+
+
+def test_many_stars_do_not_take_for_ever():
+    assert not compare("a" * 300, "LIKE", "*a" * 100 + "*b")
 
 
 def test_equal_in_order_is_not_equal():

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from zoolens.errors import ZoolensError
@@ -19,6 +20,11 @@ def test_keywords_say_what_text_says():
     assert asked == parse(text)
 
 
+def test_keywords_in_any_case_and_of_any_whole_type():
+    asked = with_keywords(Query(reference="a"), {"bound": "OFF", "limit": np.int64(3)}, {"Memory": "20%"})
+    assert asked == parse("CORR a ON memory <= 20% BOUND OFF LIMIT 3")
+
+
 def test_keywords_add_bounds_and_replace_the_rest():
     asked = with_keywords(parse("CORR a WITHIN 90% ON memory <= 20%"), {"within": 0.95}, {"flops": "2G"})
     assert asked == parse("CORR a WITHIN 95% ON memory <= 20% AND flops <= 2G")
@@ -27,11 +33,16 @@ def test_keywords_add_bounds_and_replace_the_rest():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"within": 95}, "fraction"),
-        ({"within": 1.5}, "fraction"),
+        ({"within": 95}, 'within=95 is no share. Write within="95%"'),
+        ({"within": 1.5}, "is no share"),
+        ({"within": "95 MB"}, "is no share"),
+        ({"within": "90% OF REFERENCE"}, "is no share"),
+        ({"within": float("nan")}, "is no share"),
         ({"confidence": 1}, "is no share"),
         ({"limit": 0}, "whole number"),
         ({"limit": True}, "whole number"),
+        ({"limit": 2.0}, "whole number"),
+        ({"limit": 10**10}, "whole number"),
         ({"where": "zoo ="}, "Expected"),
     ],
 )

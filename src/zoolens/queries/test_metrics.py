@@ -23,6 +23,8 @@ UNITS = {
         ("cold_start", 1, "cold_start@total"),
         ("cold_start@load", 1, "cold_start@load"),
         ("odd", 1, "odd@only"),
+        ("latency@batch=8", 1, "latency_p50@batch=8"),
+        ("memory@process", 1, "peak_memory@process"),
         ("agreement", 1, "equivalence"),
     ],
 )
@@ -49,6 +51,11 @@ def test_what_looks_at_answers():
 def test_unknown_names(name, batch, told):
     with pytest.raises(Misnamed, match=told):
         meaning(name, UNITS, batch)
+
+
+def test_nothing_is_indexed():
+    with pytest.raises(Misnamed, match="Nothing is indexed yet"):
+        meaning("memory", {})
 
 
 def test_the_place_is_pointed_at():

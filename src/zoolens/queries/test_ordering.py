@@ -57,6 +57,17 @@ def test_a_function_takes_columns_or_single_numbers():
     assert math.isnan(values("utility(memory)", utility=lambda memory: None)[0])
 
 
+def test_unknown_in_unknown_out_of_whole_columns_too():
+    found = values("fast(latency)", fast=lambda latency: latency < 2)
+    assert found[:2] == [0.0, 1.0]
+    assert math.isnan(found[2])
+
+
+def test_what_is_no_number_is_told():
+    with pytest.raises(ZoolensError, match=r"utility\(10\) failed: TypeError"):
+        values("utility(memory)", utility=lambda memory: memory * 1j)
+
+
 def test_a_failing_function_is_told_with_its_arguments():
     def broken(memory):
         raise KeyError("no")

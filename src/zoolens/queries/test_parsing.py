@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.queries.parsing import QueryError, error_about, parse, parse_condition, parse_orders, places
+from zoolens.queries.parsing import QueryError, error_about, parse, parse_bounds, parse_condition, parse_orders, places
 from zoolens.queries.syntax import Bound, Match, Metric, Order, Quantity, Query
 
 MEMORY = Bound("memory", "<", Quantity(0.8, "%", relative=True))
@@ -130,7 +130,7 @@ def test_places_of_names_are_known_for_errors_found_later():
     found = places(text)
     assert {name: text[slice(*place)] for name, place in found.items()} == {
         "resnet50": "resnet50", "memory": "Memory", "odd name": "'odd name'", "zoo": "zoo", "f": "f",
-        "energy": "energy",
+        "energy": "energy", "CORR": "CORR", "ON": "ON", "WHERE": "WHERE", "ORDER": "ORDER",
     }  # fmt: skip
     error = error_about("zoo", text, "There is no zoo.", hint="Ask for name.")
     assert (error.start, error.end) == found["zoo"]
@@ -139,5 +139,18 @@ def test_places_of_names_are_known_for_errors_found_later():
 def test_parts_are_read_alone():
     assert parse_condition("zoo = 'timm'") == Match("zoo", "=", "timm")
     assert parse_orders("memory DESC") == (Order(Metric("memory"), descending=True),)
-    with pytest.raises(QueryError, match="should end here"):
-        parse_condition("zoo = 'timm' LIMIT 5")
+    assert parse_bounds("memory < 80%") == (MEMORY,)
+    for read, text in ((parse_condition, "zoo = 'timm'"), (parse_bounds, "memory < 80%")):
+        with pytest.raises(QueryError, match="should end here"):
+            read(f"{text} LIMIT 5")
+
+
+def test_a_name_of_nothing_is_pointed_at():
+    error = told("CORR '' WITHIN 90%")
+    assert (error.start, error.end) == (5, 7)
+
+
+def test_ref_is_an_attribute_where_it_is_compared():
+    assert parse("WHERE ref LIKE 'timm:*'").where == Match("ref", "LIKE", "timm:*")
+    assert "REF" in told("WHERE ref").message
+    assert parse("ORDER BY REF.memory").order == (Order(Metric("memory", reference=True)),)

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.index.rows import Figure
 from zoolens.queries.metrics import Meaning
 from zoolens.queries.predicates import Predicate, resolve
 from zoolens.queries.syntax import Bound, Quantity
-from zoolens.queries.wording import amount, at_least, predicate_words, rejection_words
+from zoolens.queries.wording import amount, at_least, at_most, mark, predicate_words, rejection_words
+from zoolens.store.records import Provenance
 
 MEMORY = Meaning("memory", "peak_memory@process", "B", derived=False, answers=False)
 ACCURACY = Meaning("accuracy", "top1", "fraction", derived=False, answers=True)
@@ -36,6 +38,27 @@ def test_relative_quantities_become_absolute():
     assert predicate_words(predicate) == "memory <= 23.4 MB (20 % of the reference's 117 MB)"
 
 
+@pytest.mark.parametrize("percent", [7, 14, 28, 29, 55, 57, 58, 110, 115])
+def test_a_share_of_the_reference_is_what_a_person_would_work_out(percent):
+    """0.29 * 100 is 28.999999999999996: a model of exactly 29 % would not be at most 29 %."""
+    share = Quantity(percent / 100, "%", relative=True)
+    predicate = resolve(Bound("memory", "<=", share), MEMORY, 100.0)
+    assert predicate.passes(np.array([float(percent)])).all()
+    assert not resolve(Bound("memory", "<", share), MEMORY, 100.0).passes(np.array([float(percent)])).any()
+
+
+def test_what_the_reference_only_claims_is_told():
+    asked = Bound("memory", "<=", Quantity(0.2, "%", relative=True))
+    told = predicate_words(resolve(asked, MEMORY, 117e6, "which is claimed"))
+    assert told == "memory <= 23.4 MB (20 % of the reference's 117 MB, which is claimed)"
+
+
+def test_marks():
+    assert mark(Figure(1.0)) == mark(None) == ""
+    assert mark(Figure(1.0, provenance=Provenance.CLAIMED)) == " (claimed)"
+    assert mark(Figure(1.0, provenance=Provenance.ESTIMATED, error=0.12)) == " (estimated ±12 %)"
+
+
 def test_rejections_in_words():
     memory = Predicate(MEMORY, "<=", 20e6)
     assert rejection_words(memory, 25e6, 0.25) == "memory is 25 MB, 25 % above 20 MB"
@@ -43,11 +66,15 @@ def test_rejections_in_words():
     accuracy = Predicate(ACCURACY, ">=", 0.7)
     assert rejection_words(accuracy, 0.68, 0.02) == "accuracy is 68 %, 2 points below 70 %"
     assert rejection_words(Predicate(MEMORY, "<", 20e6), 20e6, 5e-324) == "memory is 20 MB, not beyond 20 MB"
+    nothing = Predicate(MEMORY, "<", 0.0)
+    assert not nothing.has_scale
+    assert rejection_words(nothing, 45e6, None, " (claimed)") == "memory is 45 MB (claimed), above 0 B"
 
 
-def test_a_lower_bound_is_never_rounded_up():
+def test_bounds_are_never_rounded_to_the_better_side():
     assert at_least(0.92069) == "≥ 92.0 %"
     assert at_least(1.0) == "≥ 100.0 %"
+    assert at_most(0.01921) == "≤ 2.0 %"
 
 
 def test_fractions_are_violated_in_points():

@@ -78,6 +78,8 @@ def test_what_is_no_quantity_is_put_right(text, metric, told):
 
 def test_a_number_that_is_not_finite_is_refused():
     with pytest.raises(QueryError, match="too large"):
+        quantity(float("inf"), "memory")
+    with pytest.raises(QueryError, match="no number"):
         quantity(float("nan"), "memory")
 
 

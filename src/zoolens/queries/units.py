@@ -79,6 +79,8 @@ def _hint_for(unit: Unit, wanted: str, number: str) -> str:
 
 
 def _checked(found: Quantity, metric: str, text: str, start: int, end: int) -> Quantity:
+    if math.isnan(found.value):
+        raise QueryError("This is no number.", text, start, end, hint="Write a number and its unit.")
     if not math.isfinite(found.value):
         raise QueryError("This number is too large.", text, start, end, hint="The largest is about 1e308.")
     if abs(found.value) > 1 and not found.relative and is_fraction(metric):

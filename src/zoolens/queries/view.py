@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zoolens.index.building import Index
 from zoolens.queries.attributes import Attributes
 from zoolens.queries.filters import rows_where
+from zoolens.queries.metrics import Meaning, meaning
 from zoolens.queries.syntax import Condition
 from zoolens.store.records import Provenance
 
@@ -29,6 +30,7 @@ class View:
         self.index = index
         self.attributes = Attributes(index.rows)
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._meanings: dict[tuple[str, int], Meaning] = {}
         self._where: dict[Condition, Mask] = {}
         self._measured: dict[str, Mask] = {}
         self._agreements: OrderedDict[int, Values] = OrderedDict()
@@ -100,6 +102,15 @@ class View:
                 self._found.clear()
             self._found[name, settings] = self.index.find(name, dict(settings))
         return self._found[name, settings]
+
+    def meaning(self, name: str, batch: int) -> Meaning:
+        """What a metric's name stands for here."""
+        found = self._meanings.get((name, batch))
+        if found is None:
+            if len(self._meanings) >= _REMEMBERED:
+                self._meanings.clear()
+            found = self._meanings[name, batch] = meaning(name, self.units, batch)
+        return found
 
     def where(self, condition: Condition) -> Mask:
         if condition not in self._where:

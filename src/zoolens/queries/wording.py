@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from zoolens.index.rows import Figure
 from zoolens.queries.predicates import Predicate
+from zoolens.store.records import Provenance
 
 _SCALES: Final = {
     "s": ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs")),
@@ -34,6 +36,19 @@ def at_least(share: float) -> str:
     return f"≥ {math.floor(1000 * share) / 10:.1f} %"
 
 
+def at_most(share: float) -> str:
+    """An upper bound, never rounded down."""
+    return f"≤ {math.ceil(1000 * share) / 10:.1f} %"
+
+
+def mark(figure: Figure | None) -> str:
+    """Nothing beside what was measured; a word beside claims and estimates."""
+    if figure is None or figure.provenance is Provenance.MEASURED:
+        return ""
+    error = f" ±{100 * figure.error:.0f} %" if figure.error is not None else ""
+    return f" ({figure.provenance}{error})"
+
+
 def _digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
@@ -42,22 +57,25 @@ def predicate_words(predicate: Predicate) -> str:
     """memory <= 23.4 MB (20 % of the reference's 117 MB)"""
     unit = predicate.metric.unit
     text = f"{predicate.metric.name} {predicate.comparison} {amount(predicate.threshold, unit)}"
+    why = [predicate.note] if predicate.note else []
     if predicate.share is not None and predicate.reference is not None:
-        text += f" ({_digits(100 * predicate.share)} % of the reference's {amount(predicate.reference, unit)})"
-    return f"{text} ({predicate.note})" if predicate.note else text
+        why.insert(0, f"{_digits(100 * predicate.share)} % of the reference's {amount(predicate.reference, unit)}")
+    return f"{text} ({', '.join(why)})" if why else text
 
 
-def rejection_words(predicate: Predicate, value: float | None, by: float | None) -> str:
-    """memory is 30 MB, 28 % above 23.4 MB"""
+def rejection_words(predicate: Predicate, value: float | None, by: float | None, marked: str = "") -> str:
+    """memory is 30 MB, 28 % above 23.4 MB. `marked`: the figure's `mark`."""
     metric = predicate.metric
-    if value is None or by is None:
+    if value is None:
         return f"{metric.name} is unknown"
     threshold = amount(predicate.threshold, metric.unit)
     side = "above" if value > predicate.threshold else "below" if value < predicate.threshold else "not beyond"
-    return f"{metric.name} is {amount(value, metric.unit)}, {_distance(predicate, by)}{side} {threshold}"
+    return f"{metric.name} is {amount(value, metric.unit)}{marked}, {_distance(predicate, by)}{side} {threshold}"
 
 
-def _distance(predicate: Predicate, by: float) -> str:
+def _distance(predicate: Predicate, by: float | None) -> str:
+    if by is None:
+        return ""
     if predicate.metric.unit == "fraction":
         return f"{_rough(by)} points " if 100 * by >= _LEAST_TOLD else ""
     return f"{_rough(by)} % " if 100 * by >= _LEAST_TOLD else ""

@@ -14,14 +14,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
+from zoolens import plugins
 from zoolens.equivalence.bounds import corrected
+from zoolens.equivalence.origins import check_model
 from zoolens.equivalence.pair import OnData, equiv
 from zoolens.equivalence.twins.pieces import Piece, pieces_of
 from zoolens.equivalence.twins.provenance import segment_data, twins_folder, write_twin
 from zoolens.equivalence.twins.search import attempts
 from zoolens.equivalence.twins.theory import Theory, some_inputs, theory_of
 from zoolens.equivalence.twins.theory import as_data as theory_data
-from zoolens.errors import ModelError, ZoolensError
+from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.matching import common_segments
 from zoolens.graph.model import Graph
@@ -94,6 +96,8 @@ def make_twins(
     """
     if not 0 <= epsilon < 1:
         raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
+    if runtime is not None:
+        _check_runtime(runtime)
     reference, donor = find_model(str(a)), _one(b)
     graphs = folded(weighted_graph(reference)), folded(weighted_graph(donor))
     pieces = pieces_of(*graphs, common_segments(*graphs, least=1))
@@ -108,6 +112,11 @@ def make_twins(
 
         *twins, last = attempts(pieces, measure, lambda twin: twin.within)
         return [*twins, maker.explained(last) if theory else last]
+
+
+def _check_runtime(name: str) -> None:
+    if "onnx" not in plugins.load(plugins.RUNTIMES, name)().formats:
+        raise UnsupportedAbility(name, "run_twins", "they are written as ONNX, which it does not read.")
 
 
 def _one(model: str | Path) -> Entry:
@@ -149,6 +158,7 @@ class _Maker:
             self.name, str(written.manifest), data=data, runtime=runtime, store=store,
             confidence=confidence, progress=progress,
         )  # fmt: skip
+        check_model(self.reference, report.worst.a)
         return Twin(
             reference=self.reference.full_ref,
             donor=self.donor.full_ref,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from zoolens.equivalence.twins.pieces import Piece
 from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
-from zoolens.graph.writing.file import batch_is_free, onnx_bytes
+from zoolens.graph.writing.file import batch_is_free, onnx_bytes, write_whole
 from zoolens.manifests.files import dump_manifest
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.paths import data_dir
@@ -59,16 +59,15 @@ def _short(entry: Entry) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, so that a killed run leaves nothing that looks like a twin."""
+    if _content(path) != content:
+        write_whole(path, content)
+
+
+def _content(path: Path) -> bytes | None:
     try:
-        if path.is_file() and path.read_bytes() == content:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise ModelError(f"{path} cannot be written: {error.strerror}.", hint="Name another folder.") from error
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def twin_manifest(
@@ -88,7 +87,7 @@ def twin_manifest(
             "framework": None,
             "element_type": "float32",
             "requires": "",
-            "inputs": tuple(_input(given, graph, place) for place, given in enumerate(own.inputs)),
+            "inputs": tuple(_input(given, graph, place, reference) for place, given in enumerate(own.inputs)),
             "outputs": tuple(_output(one, graph, place, reference) for place, one in enumerate(own.outputs)),
             "assets": (asset,),
             "claims": (),
@@ -131,12 +130,19 @@ def segment_data(piece: Piece) -> dict[str, Any]:
     }
 
 
-def _input(given: Input, graph: Graph, place: int) -> Input:
+def _input(given: Input, graph: Graph, place: int, reference: Entry) -> Input:
     """As the canonical form takes it: real numbers, channels first, any batch where the graph allows it."""
-    node = graph.inputs[place]
+    if place >= len(graph.inputs):
+        raise ModelError(f"{reference.ref} declares more inputs than its network has.")
+    node = next((one for one in graph.inputs if given.name in (one.name, one.source)), graph.inputs[place])
     axes = str(graph.facts.get("input_axes", {}).get(node.name, ""))
     moved = axes in _MOVED and given.layout == axes
     shape = tuple(given.shape[axis] for axis in _MOVED[axes]) if moved else given.shape
+    if [extent or own for extent, own in zip(shape[1:], node.shape[1:], strict=False)] != list(node.shape[1:]):
+        raise ModelError(
+            f"{reference.ref} declares an input of {_words(given.shape)} ({given.layout}), and its network takes "
+            f"{_words(node.shape)}: a twin could not be fed."
+        )
     batch = None if batch_is_free(graph) else 1
     return given.model_copy(
         update={
@@ -146,6 +152,10 @@ def _input(given: Input, graph: Graph, place: int) -> Input:
             "dtype": "float32",
         }
     )
+
+
+def _words(shape: Sequence[int | None]) -> str:
+    return "×".join("?" if extent is None else str(extent) for extent in shape)
 
 
 def _output(one: Output, graph: Graph, place: int, reference: Entry) -> Output:

@@ -129,6 +129,35 @@ def test_networks_without_a_common_part_are_refused(store, images, tmp_path):
         make_twins("demo:mlp-small", tiny, data=images, store=store)
 
 
+def test_a_runtime_that_cannot_run_twins_is_refused_before_anything_is_done(store, images, tmp_path):
+    with pytest.raises(ZoolensError, match="written as ONNX, which it does not read"):
+        make_twins(
+            "demo:lenet-wide",
+            "demo:lenet-wide-int8",
+            data=images,
+            runtime="litert",
+            store=store,
+            folder=tmp_path / "twins",
+        )
+    assert not store.runs()
+    assert not (tmp_path / "twins").exists()
+
+
+def test_weights_and_answers_of_the_reference_are_of_one_file(store, images, tmp_path, monkeypatch):
+    zoo = tmp_path / "zoo"
+    zoo.mkdir()
+    monkeypatch.setenv("ZOOLENS_PATH", str(zoo))
+    copy = changed_copy(zoo, lambda kernel: kernel)
+    chosen = {"data": images, "store": store, "folder": tmp_path / "twins"}
+    (before,) = make_twins("folder:copy", "demo:lenet-torch", **chosen)
+    changed_copy(zoo, lambda kernel: -kernel)  # trained anew, under the same name
+    with pytest.raises(ModelError, match=f"Run {before.on.a.id[:8]} of .* was made with other files"):
+        make_twins("folder:copy", "demo:lenet-torch", **chosen)
+    (after,) = make_twins(copy, copy, **chosen)  # a path means the file as it is
+    assert after.on.a.id != before.on.a.id
+    assert after.agreement == 1
+
+
 def test_an_epsilon_must_be_a_share(store, images):
     with pytest.raises(ZoolensError, match="epsilon of 1 makes no sense"):
         make_twins("demo:lenet-torch", "demo:lenet-jax", data=images, epsilon=1, store=store)

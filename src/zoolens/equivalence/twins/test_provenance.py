@@ -15,11 +15,11 @@ from zoolens.zoos.base import Entry, Weights
 ASSET = Asset(format="onnx", files=(AssetFile(location="twin.onnx"),))
 
 
-def network(axes="NHWC"):
+def network(axes="NHWC", shape=(1, 3, 4, 5)):
     builder = GraphBuilder("net", keep_weights=True)
-    x = builder.add("input", (), (1, 3, 4, 5), name="x")
-    kernel = builder.parameter("kernel", (2, 3), "k", np.ones((2, 3)))
-    pooled = builder.add("global_avg_pool", (x,), (1, 3), name="pool")
+    x = builder.add("input", (), shape, name="x")
+    kernel = builder.parameter("kernel", (2, shape[1]), "k", np.ones((2, shape[1])))
+    pooled = builder.add("global_avg_pool", (x,), shape[:2], name="pool")
     answer = builder.add("dense", (pooled,), (1, 2), name="scores", parameters=[kernel])
     return builder.finish([answer, pooled], {"input_axes": {"x": axes}, "file_outputs": ("Identity", "Features")})
 
@@ -43,10 +43,10 @@ def piece():
     return Piece(Common(ours, theirs, "near weights", 0.25), 10, 6, 9, 5)
 
 
-def made(tmp_path, **changes):
+def made(tmp_path, graph=None, **changes):
     reference = entry(tmp_path, **changes)
     donor = entry(tmp_path, name="other", license="BSD-3-Clause")
-    return twin_manifest(network(), reference, donor, [piece()], name="twin", asset=ASSET)
+    return twin_manifest(graph or network(), reference, donor, [piece()], name="twin", asset=ASSET)
 
 
 def test_a_twin_takes_what_the_canonical_form_takes(tmp_path):
@@ -56,7 +56,20 @@ def test_a_twin_takes_what_the_canonical_form_takes(tmp_path):
 
 def test_an_input_that_was_not_moved_stays_as_it_was(tmp_path):
     own = Input(shape=(None, 28, 28), layout="NHW", color="gray")
-    assert made(tmp_path, inputs=(own,)).inputs == (own,)
+    assert made(tmp_path, network("", (1, 28, 28)), inputs=(own,)).inputs == (own,)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "why"),
+    [
+        ([Input(shape=(None, 6, 4, 5))], r"declares an input of \?×6×4×5 \(NCHW\), and its network takes 1×3×4×5"),
+        ([Input(shape=(1, 4, 5, 3), layout="NHWC")] * 2, "more inputs than its network has"),
+    ],
+    ids=["another shape", "too many"],
+)
+def test_inputs_that_the_network_does_not_have_are_refused(tmp_path, inputs, why):
+    with pytest.raises(ModelError, match=why):
+        made(tmp_path, inputs=tuple(inputs))
 
 
 def test_answers_keep_their_meaning(tmp_path):
@@ -82,6 +95,35 @@ def test_nobody_claimed_anything_about_the_twin(tmp_path):
 def test_preprocessing_by_code_is_refused(tmp_path):
     with pytest.raises(ModelError, match="Python code"):
         made(tmp_path, code=Code(preprocess="def preprocess(image): return image"))
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "zoo/..", "a/../../b", "..", "x/" + "y" * 300])
+def test_a_hostile_name_leads_nowhere(tmp_path, name):
+    reference = entry(tmp_path)
+    hostile = Entry("folder", reference.manifest.model_copy(update={"name": name}), Weights.PRESENT, tmp_path)
+    written = write_twin(network(), hostile, hostile, [piece()], tmp_path / "twins")
+    assert {written.model.parent, written.manifest.parent} == {tmp_path / "twins"}
+    assert len(list((tmp_path / "twins").iterdir())) == 2
+
+
+def test_a_twin_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, content):
+        path.open("wb").write(content[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(ModelError, match="cannot be written: No space left on device"):
+        write_twin(network(), entry(tmp_path), entry(tmp_path), [piece()], tmp_path / "twins")
+    assert list((tmp_path / "twins").iterdir()) == []
+
+
+def test_half_a_file_is_written_anew(tmp_path):
+    reference, folder = entry(tmp_path), tmp_path / "twins"
+    whole = write_twin(network(), reference, reference, [piece()], folder)
+    content = whole.model.read_bytes()
+    whole.model.write_bytes(content[:20])
+    write_twin(network(), reference, reference, [piece()], folder)
+    assert whole.model.read_bytes() == content
 
 
 def test_the_name_holds_the_digest_of_the_content(tmp_path):

@@ -7,14 +7,15 @@ noise estimate puts noise as large as each piece's own difference behind it, one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
 import numpy as np
 
-from zoolens.datasets.opening import open_dataset
 from zoolens.equivalence.noise import NoiseEstimate, noise_estimate, relative_difference
+from zoolens.equivalence.origins import open_inputs
 from zoolens.equivalence.propagation import AnalyticBound, bound_twin
 from zoolens.equivalence.twins.pieces import Piece
 from zoolens.errors import ZoolensError
@@ -68,16 +69,11 @@ def _noise(original: Graph, donor: Graph, piece: Piece, inputs: Array) -> NoiseE
 
 def some_inputs(run: Run, given: Input, graph: Graph, count: int = INPUTS) -> Array:
     """Inputs of the data a run was made on, spread evenly over it, ready to be fed to the graph."""
-    origin = run.origin
-    dataset = open_dataset(origin["data"], limit=origin.get("limit"), seed=origin.get("seed"))
-    try:
+    prepare = build_prepare(given, TensorSpec("input", (None, *graph.inputs[0].shape[1:]), "float32"))
+    with closing(open_inputs(run)) as dataset:
         decoded = dataset.decoded_with(given.decoder)
-        shape = graph.inputs[0].shape
-        prepare = build_prepare(given, TensorSpec("input", (None, *shape[1:]), "float32"))
         chosen = np.linspace(0, len(decoded) - 1, min(count, len(decoded))).astype(int)
         return np.stack([prepare(decoded.read(int(index)).value) for index in chosen])
-    finally:
-        dataset.close()
 
 
 def as_data(theory: Theory) -> dict[str, Any]:

@@ -97,12 +97,17 @@ def _became_bias(call: Call, live: str, constant: Constant, axis: int) -> bool:
 
 
 def prelu(call: Call, channel: int, axes: str) -> None:
-    """A slope for every channel, one for all, or one for each number; `axes` where it lies along the `channel` axis."""
+    """A slope for every channel (a vector), one for all, or one for each number of a shape that is broadcast; `axes`
+    where it lies along the `channel` axis."""
     slope = call.constant(1)
     if slope is None:
         call.unknown("with a computed slope")
         return
-    axis = only_axis(call.shape(0), slope.shape)
-    slope = slope.reshaped((slope.size,)) if axis is not None or slope.size == 1 else slope
+    shape = call.shape(0)
+    axis = only_axis(shape, slope.shape)
+    if axis == channel or slope.size == 1:
+        slope = slope.reshaped((slope.size,))
+    else:  # a vector would be taken for the channels'
+        slope = slope.reshaped(((1,) * len(shape) + slope.shape)[-max(len(shape) - 1, 2) :])
     parameters = (call.state.parameter("alpha", slope),)
     call.emit("prelu", (call.live(0),), parameters=parameters, axes=axes if axis == channel else "")

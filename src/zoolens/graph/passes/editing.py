@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import is_
 
+from zoolens.graph.building import free_key
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, pruned
 
 Rule = Callable[[Node, "Editor"], "Node | str"]
@@ -75,7 +76,9 @@ class Editor:
         """A key for values computed from those of other keys; where there are no values it is only a name."""
         known = [self.values(source) for source in sources]
         if all(values is not None for values in known):
-            self.weights[key] = compute(*known)
+            values = compute(*known)
+            key = free_key(key, values, self.values)
+            self.weights[key] = values
         return key
 
     def _unique(self, wanted: str) -> str:

@@ -61,11 +61,8 @@ def _clipped(call: Call, low: float | None, high: float | None) -> str:
 def _prelu(call: Call) -> str:
     alpha = call.values("alpha")
     assert alpha is not None  # it is what the layer learns
-    rank = len(call.shape)
-    if alpha.size in (1, call.shape[min(1, rank - 1)]):
-        shape = [-1 if axis == min(1, rank - 1) else 1 for axis in range(rank)][1:] or [-1]
-        return call.emit("PRelu", call.x, call.weight("alpha", shape) or "")
-    return call.emit("PRelu", call.x, call.weight("alpha") or "")
+    along_channels = [-1, *(1,) * (len(call.shape) - 2)] if alpha.ndim < 2 else None
+    return call.emit("PRelu", call.x, call.weight("alpha", along_channels) or "")
 
 
 # --- two values, or one and a number

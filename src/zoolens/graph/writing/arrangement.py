@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.graph.model import Array
+from zoolens.graph.reference_spatial import RESIZES, nearest_places
 from zoolens.graph.writing.sheet import Call, Kind
 
 _INDEXED: Final = {"gather": 1, "embedding": 0}  # the input that holds indices
@@ -119,33 +120,25 @@ def _depth_to_space(call: Call) -> str:
 def _resize(call: Call) -> str:
     """By scales and not by sizes: a size would fix the batch."""
     mode = call.get("mode", "nearest")
+    how = call.get("coordinates") or ("asymmetric" if mode == "nearest" else "half_pixel")
+    if how not in RESIZES:
+        raise call.refused(f"it resizes by the rule {how[:80]!r}")
     if mode == "nearest":
-        return _nearest(call)
+        return _nearest(call, how)
     scales = [_scale(before, after) for before, after in zip(call.given(), call.shape, strict=True)]
-    how = call.get("coordinates") or "half_pixel"
     given = (call.x, "", call.tensor(np.asarray(scales), "scales"))
     return call.emit("Resize", *given, mode=mode, coordinate_transformation_mode=how)
 
 
-def _nearest(call: Call) -> str:
+def _nearest(call: Call, how: str) -> str:
     """A choice of rows and columns: where a place lies just between two, a runtime's rounding would decide."""
     x = call.x
     for axis in range(2, len(call.shape)):
         before, after = call.given()[axis], call.shape[axis]
         if before != after:
-            chosen = _nearest_places(before, after, call.get("coordinates") or "asymmetric")
+            chosen = nearest_places(before, after, how)
             x = call.emit("Gather", x, call.tensor(chosen, f"places{axis}", "int"), axis=axis)
     return x if x != call.x else call.emit("Identity", x)
-
-
-def _nearest_places(before: int, after: int, coordinates: str) -> Array:
-    rows = np.arange(after)
-    if coordinates == "half_pixel":
-        places = np.ceil((rows + 0.5) * (before / after) - 1)
-    else:
-        step = (before - 1) / max(1, after - 1) if coordinates == "align_corners" else before / after
-        places = np.floor(rows * step)
-    return np.asarray(np.clip(places, 0, before - 1))
 
 
 def _scale(before: int, after: int) -> float:

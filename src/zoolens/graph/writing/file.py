@@ -6,11 +6,10 @@ allows it (`batch`). Quantised models are written as the real numbers they stand
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.model import Graph, Node, pruned
@@ -31,16 +30,23 @@ RULES: Final[dict[str, Callable[[Call], str]]] = {**LAYERS, **POOLS, **ARITHMETI
 def write_onnx(graph: Graph, path: str | Path) -> Path:
     """Write the file, whole or not at all, and return its path; ModelError names what cannot be written."""
     target = Path(path)
-    content = onnx_bytes(graph)
+    write_whole(target, onnx_bytes(graph))
+    return target
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Whole or not at all, whoever else writes the same file, and whenever this process ends."""
+    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".part")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(name).replace(target)
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
-        raise ModelError(f"{target} cannot be written: {error.strerror}.") from error
-    return target
+        why = error.strerror or type(error).__name__
+        raise ModelError(f"{target} cannot be written: {why}.", hint="Name another folder.") from error
 
 
 def onnx_bytes(graph: Graph) -> bytes:
@@ -80,7 +86,7 @@ def _model(onnx: Any, graph: Graph) -> Any:
         onnx.helper.make_node(one.op, list(one.inputs), [one.output], name=one.output, **one.attributes)
         for one in sheet.operators
     ]
-    inputs = [_value_info(onnx, sheet, node, sheet.values[node.name]) for node in sheet.graph.inputs]
+    inputs = [_value_info(onnx, sheet, node, node.name) for node in sheet.graph.inputs]
     outputs = [_value_info(onnx, sheet, sheet.graph.by_name[name], sheet.values[name]) for name in sheet.graph.outputs]
     tensors = [onnx.numpy_helper.from_array(values, name) for name, values in sheet.tensors.items()]
     drawn = onnx.helper.make_graph(nodes, graph.name or "graph", inputs, outputs, tensors)

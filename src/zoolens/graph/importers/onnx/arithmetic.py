@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.operands import combine, prelu
+from zoolens.runtimes.onnxfile import DTYPES
 
 # --- dense layers
 
@@ -77,6 +78,8 @@ def _binary(op: str) -> Callable[[Call], None]:
 
 # --- one operand
 
+_SELU: Final = (1.67326319, 1.05070102)
+
 
 def _unary(op: str, **attributes: float) -> Callable[[Call], None]:
     """`attributes` are those the operator has under the same name, with ONNX's defaults."""
@@ -103,6 +106,15 @@ def _limit(call: Call, name: str, position: int) -> float | None:
     return None if found is None or abs(found) > 1e38 else float(found)
 
 
+def _selu(call: Call) -> None:
+    """With other numbers than its own it is a scaled ELU."""
+    alpha, gamma = call.get("alpha", _SELU[0]), call.get("gamma", _SELU[1])
+    if np.allclose((alpha, gamma), _SELU, rtol=1e-4):
+        call.emit("selu", (call.live(0),))
+    else:
+        call.emit("mul", (call.add("elu", (call.live(0),), alpha=alpha),), scalar=gamma)
+
+
 def _prelu(call: Call) -> None:
     prelu(call, 1, SPATIAL_AXES.get(len(call.shape(0)), ""))
 
@@ -125,6 +137,33 @@ def _softmax(op: str) -> Callable[[Call], None]:
         call.emit("reshape", (call.add(op, (flat,), axis=1),), shape=shape)
 
     return softmax
+
+
+def _cast(call: Call) -> None:
+    """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
+    target = DTYPES.get(call.get("to", 1), "") if call.node.op == "Cast" else _dtype(call, 1)
+    live = call.live(0)
+    if target == "bool" and call.state.node(live).op != "compare":
+        call.emit("compare", (live,), kind="!=", scalar=0)
+    elif target.lstrip("u").startswith("int") and not _is_whole(call, live):
+        call.unknown(f"to {target}")
+    else:
+        call.emit("cast", (live,))
+
+
+def _dtype(call: Call, position: int) -> str:
+    value = call.constant(position)
+    return value.dtype if value is not None else ""
+
+
+def _is_whole(call: Call, live: str) -> bool:
+    """Whether a value surely has no fractions: a comparison, a rounded number, an input of whole numbers."""
+    node = call.state.node(live)
+    while node.op in ("reshape", "flatten", "transpose", "slice", "expand", "cast", "identity"):
+        node = call.state.node(node.inputs[0])
+    given = call.state.specs.get(node.source)
+    whole = given is not None and given.dtype.lstrip("u").startswith(("int", "bool"))
+    return node.op in ("compare", "floor", "ceil", "round") or (node.op == "input" and whole)
 
 
 def _dropout(call: Call) -> None:
@@ -152,10 +191,12 @@ ARITHMETIC: Final[dict[str, Callable[[Call], None]]] = {
     "Min": _binary("minimum"),
     **{
         op.capitalize(): _unary(op)
-        for op in ("relu", "sigmoid", "tanh", "selu", "softplus", "mish", "abs", "neg", "exp", "log", "sqrt", "erf",
-                   "sin", "cos", "floor", "ceil", "round", "reciprocal", "identity", "cast")
+        for op in ("relu", "sigmoid", "tanh", "softplus", "mish", "abs", "neg", "exp", "log", "sqrt", "erf",
+                   "sin", "cos", "floor", "ceil", "round", "reciprocal", "identity")
     },
-    "CastLike": _unary("cast"),
+    "Selu": _selu,
+    "Cast": _cast,
+    "CastLike": _cast,
     "HardSwish": _unary("hard_swish"),
     "HardSigmoid": _unary("hard_sigmoid", alpha=0.2, beta=0.5),
     "Elu": _unary("elu", alpha=1.0),

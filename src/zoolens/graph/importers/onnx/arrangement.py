@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.onnx.constants import SHAPE_CHANGES, permutation, slices
+from zoolens.graph.importers.resizing import Axis, nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.translation import tuples
 from zoolens.graph.model import Shape, Value
 from zoolens.graph.shapes import broadcast
@@ -124,27 +125,56 @@ def _space_to_depth(call: Call) -> None:
 
 def _resize(call: Call) -> None:
     shape = call.shape(0)
-    target = _resized_shape(call, shape)
+    axes = _resized_axes(call, shape)
     mode = {"bilinear": "linear"}.get(call.get("mode", "nearest"), call.get("mode", "nearest"))
-    if len(target) != len(shape) or mode not in ("nearest", "linear", "cubic"):
-        raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(target)}.")
-    call.emit("resize", (call.live(0),), shape=target, axes=SPATIAL_AXES.get(len(shape), ""), mode=mode)
+    if len(axes) != len(shape) or mode not in ("nearest", "linear", "cubic"):
+        raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(axes)}.")
+    if call.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        call.unknown("that keeps the aspect ratio")
+        return
+    call.emit(
+        "resize",
+        (call.live(0),),
+        shape=tuple(axis.after for axis in axes),
+        axes=SPATIAL_AXES.get(len(shape), ""),
+        mode=mode,
+        coordinates=_rule(call, mode, axes),
+    )
 
 
-def _resized_shape(call: Call, shape: Shape) -> Shape:
+def _is_old(call: Call) -> bool:
+    """Before opset 11 the factors come second, and there is one rule."""
+    return call.node.op == "Upsample" or call.opset < 11
+
+
+def _rule(call: Call, mode: str, axes: Sequence[Axis]) -> str | None:
+    moved = [axis for axis in axes if axis.before != axis.after]
+    rule = "asymmetric" if _is_old(call) else call.get("coordinate_transformation_mode", "half_pixel")[:40]
+    if any(axis.before != axis.after for axis in axes[:2]):
+        return f"{rule}, along channels"
+    if mode == "nearest":
+        rounding = "floor" if _is_old(call) else call.get("nearest_mode", "round_prefer_floor")[:40]
+        return nearest_rule(moved, rule, rounding)
+    if call.get("antialias", 0) or call.get("exclude_outside", 0) or call.get("cubic_coeff_a", -0.75) != -0.75:
+        return f"{rule}, with other weights"
+    return smooth_rule(moved, rule)
+
+
+def _resized_axes(call: Call, shape: Shape) -> list[Axis]:
     """From sizes or factors, for all axes or some."""
-    upsample = call.node.op == "Upsample" or call.opset < 11
     factors = call.attributes.get("scales")
-    values = call.setting(1 if upsample else 2) if factors is None else np.asarray(factors)
-    sizes = None if upsample else call.whole(3)
-    axes = [call.axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
+    values = call.setting(1 if _is_old(call) else 2) if factors is None else np.asarray(factors)
+    sizes = None if _is_old(call) else call.whole(3)
+    chosen = [call.axis(axis, len(shape)) for axis in call.integers("axes") or range(len(shape))]
     given = sizes or ([] if values is None else values.tolist())
-    target = list(shape)
-    if len(given) != len(axes):
-        return ()
-    for axis, value in zip(axes, given, strict=True):
-        target[axis] = int(value) if sizes else int(np.floor(min(shape[axis] * value, 2.0**40)))
-    return tuple(target)
+    if len(given) != len(chosen):
+        return []
+    found = [resized_axis(extent, extent) for extent in shape]
+    for axis, value in zip(chosen, given, strict=True):
+        extent = shape[axis]
+        after = int(value) if sizes else int(np.floor(min(extent * value, 2.0**40)))
+        found[axis] = resized_axis(extent, after, None if sizes else float(value))
+    return found
 
 
 def _reduce(op: str) -> Callable[[Call], None]:

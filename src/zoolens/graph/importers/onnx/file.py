@@ -58,7 +58,7 @@ def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
         raise ModelError(f"The ONNX graph is damaged: the tensor {twice[:60]!r} is made twice.")
     uses = Counter(name for node in file.nodes for name in node.inputs)
     uses.update(spec.name for spec in file.outputs)
-    specs = {**file.values, **{spec.name: spec for spec in file.outputs}}
+    specs = {**file.values, **{spec.name: spec for spec in (*file.inputs, *file.outputs)}}
     batch = fixed_batch(spec.shape for spec in file.inputs)
     builder = GraphBuilder(path.stem, keep_weights=weights)
     return Translation(builder, uses, folder=path.parent, opset=file.opset or 9, batch=batch, specs=specs)

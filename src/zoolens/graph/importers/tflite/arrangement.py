@@ -10,6 +10,7 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.resizing import nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.tflite.call import Call
 from zoolens.graph.importers.translation import Dynamic, tuples
 from zoolens.graph.model import Array, Shape
@@ -183,12 +184,23 @@ def _gather(call: Call) -> None:
         call.emit("gather", (call.live(0), call.live(1)), axis=axis)
 
 
-def _resize(mode: str) -> Callable[[Call], None]:
+def _resize(mode: str, first: int) -> Callable[[Call], None]:
+    """`first`: the slot of the flag for aligned corners; the next one is that for centred pixels."""
+
     def resize(call: Call) -> None:
         size, shape = call.whole(1) or [], call.shape(0)
         if len(size) != 2 or len(shape) != 4:
             raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(size)}.")
-        call.emit("resize", (call.live(0),), shape=(shape[0], *size, shape[3]), axes="NHWC", mode=mode)
+        axes = [resized_axis(before, after) for before, after in zip(shape[1:3], size, strict=True) if before != after]
+        aligned, centred = call.flag(first), call.flag(first + 1)
+        if mode == "linear":
+            rule = smooth_rule(axes, "align_corners" if aligned else "half_pixel" if centred else "asymmetric")
+        elif aligned:
+            rule = nearest_rule(axes, "align_corners", "round_prefer_ceil")
+        else:
+            rule = nearest_rule(axes, "tf_half_pixel_for_nn" if centred else "asymmetric", "floor")
+        target = (shape[0], *size, shape[3])
+        call.emit("resize", (call.live(0),), shape=target, axes="NHWC", mode=mode, coordinates=rule)
 
     return resize
 
@@ -258,8 +270,8 @@ ARRANGEMENT: Final[dict[str, Callable[[Call], None]]] = {
     "SHAPE": _shape,
     "BROADCAST_TO": _broadcast,
     "TILE": lambda call: call.emit("tile", (call.live(0),), repeats=tuple(call.whole(1) or ())),
-    "RESIZE_BILINEAR": _resize("linear"),
-    "RESIZE_NEAREST_NEIGHBOR": _resize("nearest"),
+    "RESIZE_BILINEAR": _resize("linear", 2),
+    "RESIZE_NEAREST_NEIGHBOR": _resize("nearest", 0),
     "SPACE_TO_DEPTH": _block("space_to_depth"),
     "DEPTH_TO_SPACE": _block("depth_to_space", mode="DCR"),
     "MEAN": _reduce("mean"),

@@ -73,12 +73,13 @@ def _conv_transpose(call: Call) -> None:
         return
     kernel = stored.transposed((3, 0, 1, 2))
     stride = (call.option(2), call.option(1))
-    totals = [
-        max((given - 1) * step + reach(size, 1) - wanted, 0)
+    beyond = [
+        (given - 1) * step + reach(size, 1) - wanted
         for given, step, size, wanted in zip(
             spatial(call.shape(2)), stride, kernel.shape[2:], spatial(target), strict=True
         )
     ]
+    totals, extra = [max(one, 0) for one in beyond], tuple(max(-one, 0) for one in beyond)
     begins = [total // 2 for total in totals]
     name = call.add(
         "conv_transpose",
@@ -88,6 +89,7 @@ def _conv_transpose(call: Call) -> None:
         kernel=kernel.shape[2:],
         stride=stride,
         pads=(*begins, *(total - begin for total, begin in zip(totals, begins, strict=True))),
+        output_pads=extra if any(extra) else None,
     )
     call.finish(name, 3)
 
@@ -192,6 +194,17 @@ def _compare(kind: str) -> Callable[[Call], None]:
     return lambda call: call.emit("compare", (call.live(0), call.live(1)), kind=kind)
 
 
+def _cast(call: Call) -> None:
+    """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
+    source, target = (call.state.tensors[one].dtype for one in (call.operator.inputs[0], call.operator.outputs[0]))
+    if "float" not in source or "float" in target:
+        call.emit("cast", (call.live(0),))
+    elif target == "bool":
+        call.emit("compare", (call.live(0),), kind="!=", scalar=0)
+    else:
+        call.unknown(f"to {target}")
+
+
 def _dequantize(call: Call) -> None:
     value = call.given(0)
     if isinstance(value, Constant):  # weights kept in 16 bits
@@ -217,8 +230,9 @@ LAYERS: Final[dict[str, Callable[[Call], None]]] = {
     **{
         op.upper(): _unary(op)
         for op in ("relu", "relu6", "tanh", "hard_swish", "elu", "exp", "log", "sqrt", "rsqrt", "square", "abs", "neg",
-                   "floor", "ceil", "round", "sin", "cos", "quantize", "cast")
+                   "floor", "ceil", "round", "sin", "cos", "quantize")
     },
+    "CAST": _cast,
     "RELU_N1_TO_1": _clip(-1.0, 1.0),
     "RELU_0_TO_1": _clip(0.0, 1.0),
     "LOGISTIC": _unary("sigmoid"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from zoolens.graph.importers.resizing import nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.torch.layers import per_axis
 from zoolens.graph.importers.torch.trace import SHAPE_ONLY, Call, Lowering
 
@@ -27,7 +28,12 @@ def cast(call: Call) -> str:
     x = call["self"]
     if call.result is x or call.result.dtype == x.dtype:
         return call.trace.value(x)
-    return call.add("cast", call.trace.value(x), to=str(call.result.dtype).removeprefix("torch."))
+    target = str(call.result.dtype).removeprefix("torch.")
+    if x.is_floating_point() and target == "bool":
+        return call.add("compare", call.trace.value(x), kind="!=", scalar=0)
+    if x.is_floating_point() and not call.result.is_floating_point():
+        return call.unknown(f" to {target}")  # it cuts off fractions
+    return call.add("cast", call.trace.value(x), to=target)
 
 
 def permute(call: Call) -> str:
@@ -214,10 +220,20 @@ def channel_shuffle(call: Call) -> str:
 def resize(mode: str) -> Lowering:
     def lower(call: Call) -> str:
         x = call.get("self", call.get("input"))
-        coordinates = "align_corners" if call.get("align_corners") else None
-        return call.add("resize", call.trace.value(x), mode=mode, coordinates=coordinates, axes="NCHW")
+        return call.add("resize", call.trace.value(x), mode=mode, coordinates=_rule(call, x, mode), axes="NCHW")
 
     return lower
+
+
+def _rule(call: Call, x: Any, mode: str) -> str | None:
+    factors = call.get("scale_factors") or (call.get("scales_h"), call.get("scales_w"))
+    extents = zip(x.shape[2:], call.shape[2:], factors, strict=True)
+    axes = [resized_axis(before, after, factor) for before, after, factor in extents if before != after]
+    if call.op.endswith("_aa"):
+        return "half_pixel, with other weights"
+    if mode == "nearest":
+        return nearest_rule(axes, "asymmetric", "floor")
+    return smooth_rule(axes, "align_corners" if call.get("align_corners") else "half_pixel")
 
 
 def copy(call: Call) -> str:

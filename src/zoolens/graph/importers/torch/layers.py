@@ -150,11 +150,16 @@ def max_pool_with_indices(call: Call) -> Any:
 def avg_pool(call: Call) -> str:
     if call.get("divisor_override"):
         return call.unknown(" with a divisor of its own")
-    geometry = _pool_geometry(call)
-    declared = any(per_axis(call["padding"], len(geometry["kernel"])))
-    # What ceil mode adds beyond the declared padding is never counted.
-    counted = True if declared and call["count_include_pad"] else None
-    return call.add("avg_pool", call.value("self"), count_pad=counted, axes=axes_of(call), **geometry)
+    geometry, x = _pool_geometry(call), call.value("self")
+    begins = per_axis(call["padding"], len(geometry["kernel"]))
+    counted = bool(any(begins) and call["count_include_pad"])
+    if counted and geometry["pads"] != begins * 2:
+        # What ceil mode adds beyond the declared padding is never counted: only the rest is padded by hand.
+        shape = [extent + 2 * pad for extent, pad in zip(call["self"].shape, (0, 0, *begins), strict=True)]
+        x = call.add("pad", x, shape=shape, pads=(0, 0, *begins) * 2, axes=axes_of(call))
+        rest = tuple(a - b for a, b in zip(geometry["pads"], begins * 2, strict=True))
+        geometry, counted = {**geometry, "pads": rest}, False
+    return call.add("avg_pool", x, count_pad=counted or None, axes=axes_of(call), **geometry)
 
 
 def _pool_geometry(call: Call) -> dict[str, Any]:
