@@ -76,6 +76,7 @@ class Index:
         given = [self._spaces.get(row.key, Space()) for row in self.rows]
         self._classes = tuple(_numbered(kind) for kind in ([one.name for one in given], [one.width for one in given]))
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
+        self._held = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,9 +120,14 @@ class Index:
         if row not in self._rankings:
             self._rankings[row] = Ranking(self.columns, self.agreement(row))
         self._rankings.move_to_end(row)
-        while len(self._rankings) > 1 and self.nbytes > self.memory:
-            self._rankings.popitem(last=False)
+        if self._held != self._arrays_held():  # something came in: counting bytes takes as long as a search
+            while len(self._rankings) > 1 and self.nbytes > self.memory:
+                self._rankings.popitem(last=False)
+            self._held = self._arrays_held()
         return self._rankings[row]
+
+    def _arrays_held(self) -> int:
+        return sum(one.arrays for one in self._rankings.values())
 
     def signature(self, row: int) -> Signature:
         """All that was answered, from the store; classes in the data's order."""

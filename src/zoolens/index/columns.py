@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,7 @@ from zoolens.errors import UnknownName
 from zoolens.index.buckets import Buckets, Codes, Floats, Span, buckets_of, code_type, codes_of
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """The values from `low` to `high`, without an end that is open."""
 
     column: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ STACK: Final = (
     "mode",
 )  # keys of EXEC that are looked at
 SHOWN: Final = 5
+MANY: Final = 5_000
 _KEY: Final = re.compile(r"[0-9a-f]{8,16}")
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -82,7 +83,7 @@ def _bare(ref: str) -> str:
     return ref.partition("@")[0]
 
 
-def _close(wanted: str, known: Iterable[str]) -> list[str]:
+def _close(wanted: str, known: Collection[str]) -> list[str]:
     """References whose name, or its last part, is spelt much alike."""
     import difflib
 
@@ -90,7 +91,8 @@ def _close(wanted: str, known: Iterable[str]) -> list[str]:
     for ref in known:
         name = ref.partition(":")[2].lower()
         for part in (ref.lower(), name, PurePath(name).name):
-            by_part.setdefault(part, ref)
+            if len(known) <= MANY or part[:2] == wanted[:2]:  # likeness takes long to tell
+                by_part.setdefault(part, ref)
     return list(dict.fromkeys(by_part[part] for part in difflib.get_close_matches(wanted, by_part, n=3)))
 
 

@@ -60,6 +60,11 @@ class Ranking:
         codes = sum(ranked.nbytes for ranked in self._codes.values())
         return self._ordering.nbytes + codes + (0 if ranks is None else int(ranks.nbytes))
 
+    @property
+    def arrays(self) -> int:
+        """How many arrays it has: as long as they are as many, `nbytes` is the same."""
+        return 1 + len(self._codes) + ("_positions" in vars(self))
+
     def top(
         self,
         ranges: Sequence[Range],

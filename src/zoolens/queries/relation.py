@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import behaviour
-from zoolens.equivalence.compatibility import compatible
+from zoolens.equivalence.compatibility import Compatibility
 from zoolens.equivalence.sequences import paired_lowers
 from zoolens.errors import ZoolensError
 from zoolens.queries import metrics
@@ -104,10 +104,11 @@ class Relation:
         """Mean distance of the main output's vectors; of classifiers, whose best scores only are kept, the most that it
         can be."""
         reference = self.view.index.signature(self._row)
+        comparable = np.isfinite(self.view.agreement(self._row))
         found = np.full(len(self.view), np.nan)
-        for row in np.flatnonzero(self.candidates.rows & self.view.answered):
-            signature = self.view.index.signature(int(row))
-            found[row] = behaviour(reference, signature, compatible(reference.run, signature.run))[0].l2.high
+        for row in np.flatnonzero(self.candidates.rows & self.view.answered & comparable):
+            signature = self.view.index.signature(int(row))  # classes are in the data's order already
+            found[row] = behaviour(reference, signature, Compatibility())[0].l2.high
         return found
 
     # The planner refuses queries for which these are missing.

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.equivalence.bounds import binomial_lower
+from zoolens.equivalence.conftest import one_hot, write_run
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.building import Index
 from zoolens.index.rows import Figure
@@ -17,6 +18,7 @@ from zoolens.queries.running import Prepared
 from zoolens.queries.syntax import Query
 from zoolens.queries.view import View
 from zoolens.store.records import Provenance
+from zoolens.store.store import open_store
 
 
 def names(answer):
@@ -419,3 +421,15 @@ def test_data_and_frame(index):
     assert frame["model"].tolist() == ["toys:near@1.0", "toys:small@1.0"]
     assert frame["memory_ratio"].tolist() == pytest.approx([0.6, 0.15])
     assert np.isfinite(frame["equivalence_lower"]).all()
+
+
+def test_distances_of_models_that_order_their_classes_differently(tmp_path):
+    given = np.arange(40) % 10
+    names_in_order = [f"class {number}" for number in range(10)]
+    turned = {"outputs": [{"labels": names_in_order[-3:] + names_in_order[:-3]}]}
+    with open_store(tmp_path / "store.sqlite") as store:
+        write_run(store, "plain", one_hot(given), given, classes=names_in_order)
+        write_run(store, "turned", one_hot((given + 3) % 10), given, classes=names_in_order, **turned)
+        answer = query("CORR plain ON l2 < 0.2", store=store)
+        assert answer.best.ref == "zoo:turned@1.0.0"
+        assert answer.best["l2"] < 0.05  # they answer alike, class for class

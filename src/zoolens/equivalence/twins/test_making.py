@@ -146,13 +146,13 @@ def test_a_runtime_that_cannot_run_twins_is_refused_before_anything_is_done(stor
 def test_weights_and_answers_of_the_reference_are_of_one_file(store, images, tmp_path, monkeypatch):
     zoo = tmp_path / "zoo"
     zoo.mkdir()
-    monkeypatch.setenv("ZOOLENS_PATH", str(zoo))
+    monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(zoo))
     copy = changed_copy(zoo, lambda kernel: kernel)
     chosen = {"data": images, "store": store, "folder": tmp_path / "twins"}
-    (before,) = make_twins("folder:copy", "demo:lenet-torch", **chosen)
+    (before,) = make_twins("folder:copy.onnx", "demo:lenet-torch", **chosen)
     changed_copy(zoo, lambda kernel: -kernel)  # trained anew, under the same name
     with pytest.raises(ModelError, match=f"Run {before.on.a.id[:8]} of .* was made with other files"):
-        make_twins("folder:copy", "demo:lenet-torch", **chosen)
+        make_twins("folder:copy.onnx", "demo:lenet-torch", **chosen)
     (after,) = make_twins(copy, copy, **chosen)  # a path means the file as it is
     assert after.on.a.id != before.on.a.id
     assert after.agreement == 1
