@@ -11,6 +11,7 @@ import click
 
 from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, figure, provenance_mark, stack_label, with_interval
+from zoolens.manifests.twins import origin_of_twin
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequenc
         "run": run.id + (f" (attempt {run.key.attempt})" if run.key.attempt else ""),
         "when": _when(run),
         "model": f"{run.ref} ({run.model.format}, {run.model.fingerprint[:12]})",
+        **origin_of_twin(run.model.manifest.get("attributes") or {}),
         "dataset": f"{run.dataset.name} ({run.dataset.size:,} inputs, {run.dataset.fingerprint[:12]})",
         "runtime": f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
         "precision": run.precision or "the runtime does not tell",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from zoolens.errors import ZoolensError
 if TYPE_CHECKING:
     from zoolens.equivalence.twins.making import Twin
     from zoolens.equivalence.twins.theory import Theory
+    from zoolens.graph.cost import Cost
     from zoolens.graph.model import Graph
     from zoolens.graph.segments import Common
 
@@ -80,11 +82,13 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
 
 
 def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
+    from zoolens.graph.cost import cost
     from zoolens.graph.matching import common_segments
 
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
-    rows = [_figures(number, one, *graphs) for number, one in enumerate(commons, 1)]
+    costs = cost(graphs[0])
+    rows = [_figures(number, one, costs) for number, one in enumerate(commons, 1)]
     if chosen["as_json"]:
         click.echo(json.dumps({"a": a, "b": b, "segments": rows}, indent=2, ensure_ascii=False))
         return
@@ -105,22 +109,20 @@ def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
         return graph_of(a, store=store), graph_of(b, store=store)
 
 
-def _figures(number: int, common: Common, a: Graph, b: Graph) -> dict[str, Any]:
-    from zoolens.graph.cost import cost
-
-    layers, total = {layer.name: layer for layer in cost(a).layers}, cost(a).macs
+def _figures(number: int, common: Common, costs: Cost) -> dict[str, Any]:
+    layers = {layer.name: layer for layer in costs.layers}
     macs = sum(layers[name].macs for name in common.a.nodes)
     return {
         "number": number,
         "kind": common.kind,
-        "distance": common.distance,
+        "distance": common.distance if common.distance is None or isfinite(common.distance) else None,
         "nodes": len(common.a),
         "donor_nodes": len(common.b),
         "a": [common.a.entry, common.a.exit],
         "b": [common.b.entry, common.b.exit],
         "parameters": sum(layers[name].parameters for name in common.a.nodes),
         "macs": macs,
-        "macs_share": macs / total if total else 0.0,
+        "macs_share": macs / costs.macs if costs.macs else 0.0,
     }
 
 
@@ -176,15 +178,16 @@ def _print_twins(twins: Sequence[Twin]) -> None:
     console = make_console()
     first = twins[0]
     console.print(f"[bold]{plain(first.reference)}[/] with parts of [bold]{plain(first.donor)}[/]")
-    console.print(f"  {first.on.n:,} inputs of {plain(first.on.dataset)}, {first.on.b.stack.runtime}\n")
+    runtimes = " and ".join(dict.fromkeys(run.stack.runtime for run in (first.on.a, first.on.b)))
+    console.print(f"  {first.on.n:,} inputs of {plain(first.on.dataset)}, {plain(runtimes)}\n")
     columns = [
         Column("pieces", right=True, keep=9), Column("dropped", right=True, keep=4),
         Column("MACs of A replaced", right=True, keep=3),
         Column("agreement (measured)", right=True, keep=8), Column("at least, 95 %", right=True, keep=6),
         Column("top-1, twin − A", right=True, keep=7), Column("", keep=5),
     ]  # fmt: skip
-    print_table(columns, [_twin_cells(twin) for twin in twins])
     last = twins[-1]
+    print_table(columns, [_twin_cells(twin, last=twin is last) for twin in twins])
     if last.theory is not None:
         _print_theory(console, last.theory, last)
     if last.within:
@@ -216,7 +219,7 @@ def _unchanged(share: float | None) -> str:
     return "bounds no classes" if share is None else f"proves {100 * share:.0f} % of the answers unchanged"
 
 
-def _twin_cells(twin: Twin) -> tuple[str, ...]:
+def _twin_cells(twin: Twin, *, last: bool) -> tuple[str, ...]:
     bounds, change = twin.on.bounds, twin.accuracy_difference
     return (
         str(len(twin.pieces)),
@@ -225,5 +228,5 @@ def _twin_cells(twin: Twin) -> tuple[str, ...]:
         f"{100 * twin.agreement:.2f} %",
         "–" if bounds is None else f"{100 * bounds.agreement:.2f} %",
         "–" if change is None else f"{100 * change:+.2f} pt",
-        "within" if twin.within else "dropped a piece and tried again" if len(twin.pieces) > 1 else "",
+        "within" if twin.within else "" if last else "dropped a piece and tried again",
     )

@@ -21,6 +21,7 @@ from zoolens.manifests.schema import (
     Resize,
     Step,
 )
+from zoolens.manifests.twins import origin_of_twin
 from zoolens.runtimes.draft import find_model
 from zoolens.zoos.base import Entry
 
@@ -89,6 +90,7 @@ def _facts(entry: Entry) -> Iterator[str]:
             yield f"  {name}"
             yield from (f"    | {line}" for line in source.splitlines())
     yield from (f"see         {reference}" for reference in manifest.references)
+    yield from (f"{name:12}{text}" for name, text in origin_of_twin(manifest.attributes).items())
 
 
 def describe_input(item: Input) -> str:

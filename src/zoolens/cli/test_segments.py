@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from zoolens.cli import query, runs, show
 from zoolens.cli.segments import command
 from zoolens.errors import ZoolensError
 
@@ -43,6 +44,21 @@ def test_twins_are_made(tmp_path):
     strict = CliRunner().invoke(command, [*call, "--within", "0"])
     assert strict.exit_code == 1
     assert "No twin" in strict.output
+
+
+def test_a_twin_says_everywhere_what_it_is_made_of(tmp_path):
+    call = [*PAIR, "--splice", "--data", "demo", "-o", str(tmp_path / "twins"), "--within", "2%", "--json"]
+    (made,) = json.loads(CliRunner().invoke(command, call).output)
+    asked = ["SELECT MODELS CORR lenet-wide WITHIN 90% SEGMENTS", "--json"]
+    (found,) = json.loads(CliRunner().invoke(query.command, asked).output)["matches"]
+    assert (found["twin_of"], found["donor"]) == ("demo:lenet-wide@1.0.0", "demo:lenet-wide-int8@1.0.0")
+    assert found["segments"].count("near weights") == len(made["segments"]) == 4
+    assert found["segments"] in CliRunner().invoke(show.command, [made["manifest"]]).output
+    told = CliRunner().invoke(runs.command, ["show", made["run"]]).output
+    assert "twin of" in told
+    assert "demo:lenet-wide-int8@1.0.0" in told
+    none = CliRunner().invoke(query.command, [asked[0].replace(" SEGMENTS", ""), "--json"])
+    assert not json.loads(none.output)["matches"]
 
 
 def test_what_is_missing_is_said():

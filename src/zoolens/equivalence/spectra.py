@@ -31,11 +31,11 @@ Proof = Literal["cholesky", "random"]
 Floats = NDArray[np.float64]
 
 _MADE: Final = 1 << 20  # entries of the matrices that are made together
-_TESTED: Final = 1 << 17  # and of those that are tested together, while they are in the cache
+_TESTED: Final = 1 << 18  # and of those that are tested together, while they are in the cache
 _STEPS: Final = 24  # of Lanczos
 _SMALL: Final = 24  # matrices up to this size are solved, not bounded
 _WRONG: Final = 1e-12  # the chance that a random proof is wrong
-_LARGE: Final = 400  # from this size on, reading a matrix takes longer than multiplying it by a few more draws
+_LARGE: Final = 100  # from this size on, reading a matrix takes longer than multiplying it by a few more draws
 
 
 def largest_eigenvalue(

@@ -41,7 +41,7 @@ class Likeness:
     @property
     def kind(self) -> Kind:
         distance = self.distance
-        if distance is None or distance > NEAR:
+        if distance is None or not distance <= NEAR:  # nor is one that is not a number
             return "same structure"
         return "near weights" if distance else "equal weights"
 

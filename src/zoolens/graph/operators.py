@@ -33,8 +33,8 @@ class Operator:
 
     @cached_property
     def key(self) -> str:
-        """Of all that decides how long it takes: operators, attributes and shapes, no values."""
-        text = repr(([signature(node) for node in self.nodes], [signature(leaf) for leaf in self.leaves]))
+        """Of all that decides how long it takes: operators, attributes and shapes. No values, nor makers of inputs."""
+        text = repr(([signature(node) for node in self.nodes], [signature(_leaf(leaf, "")) for leaf in self.leaves]))
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
     def describe(self) -> str:

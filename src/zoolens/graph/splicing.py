@@ -108,7 +108,7 @@ def _unique(wanted: str, taken: set[str]) -> str:
 
 def _rekeyed(m: Graph, nodes: Iterable[Node]) -> dict[str, str]:
     """A key for each tensor of these nodes that no tensor of `m` has."""
-    taken, keys = set(m.weights), {}
+    taken, keys = {one.key for node in m.nodes for one in node.parameters} | set(m.weights), {}
     for key in dict.fromkeys(one.key for node in nodes for one in node.parameters):
         keys[key] = _unique(key, taken)
         taken.add(keys[key])

@@ -20,6 +20,18 @@ def test_equal_operators_have_equal_keys_and_other_shapes_others():
     assert len({one.key for one in graph}) == len(graph)
 
 
+def test_it_does_not_matter_who_made_the_input():
+    def sums(op):
+        nodes = (
+            Node("x", "input", (), (1, 2)),
+            Node("y", op, ("x",), (1, 2)),
+            Node("z", "add", ("x", "y"), (1, 2)),
+        )
+        return operators(Graph("g", nodes, ("z",)))[-1]
+
+    assert sums("softmax").key == sums("tanh").key
+
+
 @pytest.mark.parametrize("place", range(5))
 def test_an_operator_alone_can_be_computed(place):
     alone = operators(small())[place].as_graph()

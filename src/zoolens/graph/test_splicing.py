@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import ModelError
+from zoolens.graph.building import GraphBuilder
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.passes.conftest import Sketch
@@ -156,3 +157,13 @@ def test_a_value_that_is_used_outside_is_a_second_exit():
     made = tuple(node.name for node in graph.nodes[graph.nodes.index(before) : graph.nodes.index(inner) + 1])
     with pytest.raises(ModelError, match="comes out of the segment"):
         check_segment(graph, Segment(before.inputs[0], inner.name, made))
+
+
+def test_parameters_stay_apart_where_no_values_are_known():
+    builder = GraphBuilder("two")
+    x = builder.add("input", (), (1, 4), name="x")
+    for name in ("first", "second"):
+        x = builder.add("dense", (x,), (1, 4), name=name, parameters=[builder.parameter("kernel", (4, 4), name)])
+    graph = builder.finish([x])
+    first, second = Segment("x", "first", ("first",)), Segment("first", "second", ("second",))
+    assert splice(graph, second, graph, first).parameters == graph.parameters == 32

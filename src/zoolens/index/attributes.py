@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zoolens.index.rows import Attribute
+from zoolens.manifests.twins import segments_of_twin
 from zoolens.store.records import ASIDE, Run
 
 
@@ -37,9 +38,11 @@ def _identified(ref: str) -> Iterator[tuple[str, Attribute]]:
 
 
 def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
-    for name, value in (manifest.get("attributes") or {}).items():
+    given = manifest.get("attributes") or {}
+    for name, value in given.items():
         if isinstance(value, str | int | float | bool):
             yield str(name), value
+    yield "segments", segments_of_twin(given) if "twin_of" in given else ""
     outputs = manifest.get("outputs")  # absent where only claims are kept
     yield "task", (outputs[0].get("task") or "classification") if outputs else ""
     yield "element_type", manifest.get("element_type") or ("float32" if outputs else "")

@@ -28,9 +28,10 @@ from zoolens.store.store import Store
 
 METRIC: Final = "operator_time"  # the raw sum, with the table's runtime and version as scope
 LATENCY: Final = "latency_p50@batch=1"
-FLOAT32: Final = "float32"  # operators are timed so; a canonical graph does not tell that its network is quantised
+FLOAT32: Final = "float32"  # operators are timed so
 LEAST: Final = 3  # networks measured as a whole that an error can be told from
 COVERED: Final = 0.95  # share of a network's operators that must be in the table
+REACH: Final = 4.0  # times larger or smaller than those measured as a whole: what they tell, they tell of such networks
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,20 @@ class Raw:
     covered: float
 
 
+_UNTIMED: Final = Raw(0.0, 0.0, 0.0)  # of a quantised network
+
+
 @dataclass(frozen=True)
 class Calibration:
     """`factor` turns raw sums into latencies; `error`: relative, one standard deviation, each network predicted from
-    the others. None where too few networks were measured as a whole."""
+    the others. None where too few networks were measured as a whole. `low` to `high`: the raw sums it may be used for;
+    calls weigh much in tiny networks and nothing in large ones."""
 
     factor: float
     error: float | None
     networks: int
+    low: float = 0.0
+    high: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -67,15 +74,17 @@ def raw_estimate(graph: Graph, table: LatencyTable) -> Raw:
 
 def calibrate(pairs: Sequence[tuple[float, float]]) -> Calibration:
     """From (raw, measured) seconds of networks that have both."""
-    ratios = [math.log(measured / raw) for raw, measured in pairs if raw > 0 and measured > 0]
-    if not ratios:
+    sound = [(raw, measured) for raw, measured in pairs if raw > 0 and measured > 0]
+    if not sound:
         return Calibration(1.0, None, 0)
-    factor = math.exp(median(ratios))
+    ratios = [math.log(measured / raw) for raw, measured in sound]
+    sizes = [raw for raw, _ in sound]
+    factor, low, high = math.exp(median(ratios)), min(sizes) / REACH, max(sizes) * REACH
     if len(ratios) < LEAST:
-        return Calibration(factor, None, len(ratios))
+        return Calibration(factor, None, len(ratios), low, high)
     misses = [own - median(ratios[:place] + ratios[place + 1 :]) for place, own in enumerate(ratios)]
     spread = math.sqrt(math.fsum(miss * miss for miss in misses) / len(misses))
-    return Calibration(factor, math.expm1(spread), len(ratios))
+    return Calibration(factor, math.expm1(spread), len(ratios), low, high)
 
 
 def estimate_operators(
@@ -87,8 +96,10 @@ def estimate_operators(
     if not named:
         raise UnknownName("structure", ", ".join(patterns), hint="`zoolens index build` reads structures.")
     graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for run in named}
-    table = latency_table(graphs.values(), store, runtime=runtime, progress=progress)
-    return [_kept(store, run, raw_estimate(graphs[run.id], table), table) for run in named]
+    real = {key: graph for key, graph in graphs.items() if not graph.facts.get("quantised")}
+    table = latency_table(real.values(), store, runtime=runtime, progress=progress)
+    found = {key: raw_estimate(graph, table) for key, graph in real.items()}
+    return [_kept(store, run, found.get(run.id, _UNTIMED), table) for run in named]
 
 
 def _named(run: Run, patterns: Sequence[str]) -> bool:
@@ -148,8 +159,11 @@ def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 
 def _figure(raw: float, name: str, calibration: Calibration) -> Figure:
-    value, error = raw * calibration.factor, calibration.error
     stack = name.partition("@")[2]
+    if not calibration.low <= raw <= calibration.high:
+        source = f"float32 operator times of {stack}; no network of about its size was measured as a whole"
+        return Figure(raw, "s", Provenance.ESTIMATED, source=source)
+    value, error = raw * calibration.factor, calibration.error
     source = f"float32 operator times of {stack}, corrected by {calibration.networks} measured networks"
     if error is None:
         return Figure(value, "s", Provenance.ESTIMATED, source=source)

@@ -9,6 +9,7 @@ from zoolens.index.estimates import calibrate, estimate_operators, latency_estim
 from zoolens.index.rows import Figure, Row
 from zoolens.measure.operators import LatencyTable
 from zoolens.store.records import Provenance
+from zoolens.zoos.demo import MODELS_FOLDER
 
 
 def table(seconds=1e-3, *, without=0):
@@ -51,6 +52,18 @@ def test_an_estimate_is_marked_as_one_and_measured_networks_get_none():
     assert figure.low < figure.value < figure.high
 
 
+def test_networks_of_another_size_correct_nothing_and_tell_no_error():
+    rows = [
+        *(row(key, latency=2e-3) for key in "abc"),
+        row("near", raw=3e-3, runtime=None),
+        row("far", raw=1.0, runtime=None),
+    ]
+    found = {key: figures["latency_p50@batch=1"] for key, figures in latency_estimates(rows).items()}
+    assert found["near"].value == pytest.approx(6e-3)
+    assert found["near"].error is not None
+    assert (found["far"].value, found["far"].error, found["far"].high) == (1.0, None, None)
+
+
 def test_latencies_of_another_runtime_correct_nothing():
     rows = [row("a", latency=9.0, runtime="litert"), row("d", runtime=None)]
     figure = latency_estimates(rows)["d"]["latency_p50@batch=1"]
@@ -89,3 +102,13 @@ def test_a_structure_gets_an_estimate_that_a_query_finds(tmp_path):
         assert only.figures["latency_p50@batch=1"].provenance is Provenance.ESTIMATED
         with pytest.raises(ZoolensError, match="no structure named"):
             estimate_operators(store, ["nobody:*"])
+
+
+@pytest.mark.parametrize("name", ["lenet-int8.onnx", "lenet-int8.tflite"])
+def test_a_quantised_network_that_was_never_run_gets_no_estimate_in_float32(tmp_path, name):
+    pytest.importorskip("onnxruntime")
+    with zoolens.open_store(tmp_path / "store.sqlite") as store:
+        zoolens.graph_of(MODELS_FOLDER / name, store=store)
+        (found,) = estimate_operators(store)
+        assert found.raw.covered == 0
+        assert not any("latency" in figure for row in build_index(store).rows for figure in row.figures)

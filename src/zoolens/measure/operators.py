@@ -46,7 +46,7 @@ class LatencyTable:
 def latency_table(
     graphs: Iterable[Graph], store: Store, *, runtime: str = "onnxruntime", progress: Progress | None = None
 ) -> LatencyTable:
-    """The table for every operator of these graphs. What the store has is not measured again."""
+    """The table for every operator of these graphs. What the store has is not measured again; what failed is tried."""
     library = _runtime(runtime)
     stack = _stack(library)
     wanted = {one.key: one for graph in graphs for one in operators(graph)}
@@ -83,13 +83,14 @@ def _stack(runtime: Runtime) -> StackRecord:
 
 
 def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
-    runs = [run for run in store.runs(runtime=stack.runtime) if run.key.stack == stack.fingerprint and run.stages]
-    measured = store.observations_by_run([run.id for run in runs], metrics=["latency_p50"])
-    known: dict[str, float | str] = {}
-    for run in runs:
-        value = next((one.value for one in measured.get(run.id, ()) if one.scope == "batch=1"), None)
-        known[str(run.model.manifest["key"])] = value if value is not None else run.stages[STAGE]
-    return known
+    runs = {run.id: run for run in store.runs(runtime=stack.runtime) if run.key.stack == stack.fingerprint}
+    measured = store.observations_by_run(list(runs), metrics=["latency_p50"])
+    return {
+        str(runs[run_id].model.manifest["key"]): one.value
+        for run_id, observations in measured.items()
+        for one in observations
+        if one.scope == "batch=1" and one.value is not None
+    }
 
 
 def _measured(store: Store, runtime: Runtime, stack: StackRecord, operator: Operator) -> float | str:

@@ -64,7 +64,7 @@ class Match:
     def as_data(self) -> dict[str, Any]:
         return {
             "model": self.ref,
-            "twin_of": self.row.twin_of,
+            **{name: self.row.attributes.get(name) for name in ("twin_of", "donor", "segments")},
             "runtime": self.runtime,
             "run": self.row.key,
             "fits": self.fits,

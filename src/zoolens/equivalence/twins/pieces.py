@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from zoolens.graph.cost import cost
-from zoolens.graph.model import Graph, Node, Parameter
+from zoolens.graph.likeness import likeness
+from zoolens.graph.model import Graph, Node
 from zoolens.graph.segments import Common, Kind, Segment
 
-NEAR: Final = 0.1  # relative distance up to which weights count as near
 _LEAVES: Final = ("parameter", "constant")
 
 
@@ -133,25 +131,6 @@ def _ends(nodes: Sequence[Node], narrow: Sequence[int]) -> list[int]:
 
 def _weighed(a: Graph, b: Graph, ours: Segment, theirs: Segment) -> Common:
     """What the weights of one piece say about its kind."""
-    distance = weight_distance(a, b, ours, theirs)
-    if distance is None:
-        return Common(ours, theirs, "same structure")
-    kind: Kind = "equal weights" if distance == 0 else "near weights" if distance <= NEAR else "same structure"
-    return Common(ours, theirs, kind, distance)
-
-
-def weight_distance(a: Graph, b: Graph, ours: Segment, theirs: Segment) -> float | None:
-    """‖Wa − Wb‖ / ‖Wa‖ over all parameters of segments that are alike; None where values are not known."""
-    apart = size = 0.0
-    for one, two in zip(_computing(a, ours), _computing(b, theirs), strict=True):
-        for own, other in zip(_by_role(one), _by_role(two), strict=True):
-            if own.key not in a.weights or other.key not in b.weights:
-                return None
-            mine = np.asarray(a.weights[own.key], np.float64).reshape(-1)
-            apart += float(np.square(mine - np.asarray(b.weights[other.key], np.float64).reshape(-1)).sum())
-            size += float(np.square(mine).sum())
-    return 0.0 if not apart else (apart / size) ** 0.5 if size else float("inf")
-
-
-def _by_role(node: Node) -> list[Parameter]:
-    return sorted(node.parameters, key=lambda one: one.role)
+    pairs = zip(_computing(a, ours), _computing(b, theirs), strict=True)
+    found = likeness(a, b, pairs, weighted=True)
+    return Common(ours, theirs, found.kind, found.distance)

@@ -9,7 +9,7 @@ Pieces of equal weights can do none and are dropped last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import TypeVar
 
 from zoolens.equivalence.twins.pieces import Piece
@@ -23,17 +23,19 @@ def dropping_order(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def expected_harm(piece: Piece) -> float:
-    return inf if piece.kind == "same interface" or piece.distance is None else piece.distance
+    distance = None if piece.kind == "same interface" else piece.distance
+    return distance if distance is not None and isfinite(distance) else inf
 
 
 def attempts(
     pieces: Sequence[Piece], measure: Callable[[Sequence[Piece]], T], good: Callable[[T], bool]
 ) -> Iterator[T]:
-    """What was measured of each twin that was tried; the last one is good, or no piece is left."""
+    """What was measured of each twin that was tried; the last is good, or no piece is left that changes anything."""
     order = dropping_order(pieces)
     for dropped in range(len(order)):
         gone = set(map(id, order[:dropped]))
-        found = measure([piece for piece in pieces if id(piece) not in gone])
+        kept = [piece for piece in pieces if id(piece) not in gone]
+        found = measure(kept)
         yield found
-        if good(found):
+        if good(found) or not any(map(expected_harm, kept)):
             return

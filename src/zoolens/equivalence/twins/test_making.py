@@ -13,6 +13,7 @@ from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.weighted import weighted_graph
 from zoolens.graph.writing import write_onnx
 from zoolens.manifests.files import read_manifest
+from zoolens.measure.progress import Silent
 from zoolens.testing import models
 
 
@@ -89,6 +90,22 @@ def test_a_second_time_nothing_is_run(store, images, tmp_path):
     assert not any(twin.within for twin in made[0])
     assert len(list(tmp_path.glob("*.onnx"))) == 5
     assert len(store.runs()) == 6
+
+
+def test_what_was_broken_off_is_completed(store, images, tmp_path):
+    class Impatient(Silent):
+        def end(self):
+            if store.runs(model="*-with-*"):
+                raise KeyboardInterrupt
+
+    chosen = {"data": images, "epsilon": 0.02, "store": store, "folder": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        make_twins("demo:lenet-wide", "demo:lenet-wide-int8", progress=Impatient(), **chosen)
+    (broken,) = store.runs(model="*-with-*")
+    store.finish_stage(broken.id, "predictions", [])  # and not one step further
+    (twin,) = make_twins("demo:lenet-wide", "demo:lenet-wide-int8", **chosen)
+    assert twin.on.b.id == broken.id
+    assert {one.metric for one in store.observations(broken.id)} >= {"top1", "file_size"}
 
 
 def test_the_order_of_the_two_matters(store, images, tmp_path):

@@ -66,6 +66,15 @@ def test_distances_are_those_of_the_changed_layer():
     assert last.kind == "same structure"
 
 
+def test_weights_that_are_not_numbers_are_not_near():
+    a = weighted_graph("demo:mlp-small")
+    key = a.nodes[-1].parameter("kernel").key
+    b = replace(a, weights={**a.weights, key: np.full_like(a.weights[key], np.nan)})
+    *others, last = pieces_of(a, b, same(a, b))
+    assert last.kind == "same structure"
+    assert dropping_order([*others, last])[0] == last
+
+
 # --- the order in which pieces are dropped
 
 
@@ -91,6 +100,11 @@ def test_the_most_harmful_is_dropped_first_and_the_cheapest_among_equals():
 def test_dropping_ends_with_the_first_that_is_good():
     tried = list(attempts(PIECES, len, lambda count: count <= 3))
     assert tried == [5, 4, 3]
+
+
+def test_pieces_that_change_nothing_are_not_dropped_one_by_one():
+    equal = [piece(name, "equal weights", 0.0, 5) for name in "abc"]
+    assert list(attempts([*equal, PIECES[3]], len, lambda _: False)) == [4, 3]
 
 
 def test_dropping_ends_when_nothing_is_left():

@@ -48,6 +48,8 @@ def load(request: Request) -> Graph:
     settle(state)
     outputs = [_output(state, spec.name) for spec in file.outputs]
     facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
+    if any(node.op in QUANTISED for node in file.nodes):
+        facts["quantised"] = True
     return counted(state.builder.finish(dict.fromkeys(outputs), facts))
 
 

@@ -39,7 +39,8 @@ def load(request: Request) -> Graph:
         _translate(state, operator)
     settle(state)
     outputs = dict.fromkeys(_output(state, index) for index in file.outputs)
-    return counted(state.builder.finish(outputs, {"format": "tflite"}))
+    quantised = {"quantised": True} if any(tensor.scales for tensor in state.tensors) else {}
+    return counted(state.builder.finish(outputs, {"format": "tflite", **quantised}))
 
 
 def _check(file: TfliteGraph) -> None:
