@@ -95,25 +95,25 @@ class Search:
         flags = self._mask(start, stop)
         if self.limit > FEW:
             return self._add_crowd(flags, start, found, part=stop - start)
-        seen, wrong = flags.tobytes(), 0
-        first = at = seen.find(1)
+        seen, wrong, left = flags.tobytes(), 0, self.limit - len(found)
+        find, unsure = seen.find, self._unsure
+        first = at = find(1)
         while at >= 0:
-            if self._exact(start + at):
-                found.append(start + at)
-                if len(found) == self.limit:
+            position = start + at
+            for code_at, code, one in unsure:  # in place: a call for each position takes longer than the rest
+                if code_at(position) == code and not one.admits(self.order.item(position)):
+                    wrong += 1
+                    break
+            else:
+                found.append(position)
+                left -= 1
+                if not left:
                     return True
-            elif (wrong := wrong + 1) == MOST_WRONG:
+            if wrong == MOST_WRONG:
                 part = max(LEAST_PART, 20 * (at - first))  # some 200 of them
-                return self._add_crowd(flags[at + 1 :], start + at + 1, found, part=part)
-            at = seen.find(1, at + 1)
+                return self._add_crowd(flags[at + 1 :], position + 1, found, part=part)
+            at = find(1, at + 1)
         return False
-
-    def _exact(self, position: int) -> bool:
-        """Whether a position that the mask let through satisfies every range."""
-        for code_at, code, one in self._unsure:
-            if code_at(position) == code and not one.admits(self.order.item(position)):
-                return False
-        return True
 
     def _add_crowd(self, flags: Mask, start: int, found: list[int], *, part: int) -> bool:
         """The same by array, in parts that grow."""
