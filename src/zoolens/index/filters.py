@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -80,6 +81,12 @@ class Filter:
             # Codes below `first` wrap round to large ones, and NaN's stays above: one comparison for both ends.
             codes = np.subtract(codes, self._low)
         return less_equal(codes, self._width)
+
+    def view(self, start: int, stop: int) -> Callable[[], Mask]:
+        """`mask` of these positions, made ready to be called again and again."""
+        if self.span.first:
+            return partial(self.mask, start, stop)
+        return partial(less_equal, self.codes[start:stop], self._width)
 
     def alive(self, start: int, stop: int) -> Mask:
         """Which blocks from `start` to before `stop` may hold a position that satisfies it."""

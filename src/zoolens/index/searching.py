@@ -32,7 +32,19 @@ class Search:
     """`begin` to `end`: the positions whose score is high enough. `admitted`: by position. `share`: of the positions,
     expected to satisfy all ranges. `ranks` gives the position of each row, -1 where it has no score."""
 
-    __slots__ = ("_unsure", "admitted", "begin", "end", "filters", "limit", "order", "ranks", "share")
+    __slots__ = (
+        "_first",
+        "_unsure",
+        "_views",
+        "admitted",
+        "begin",
+        "end",
+        "filters",
+        "limit",
+        "order",
+        "ranks",
+        "share",
+    )
 
     def __init__(
         self,
@@ -48,24 +60,25 @@ class Search:
         self.admitted, self.ranks = admitted, ranks
         self.begin, self.end = window
         self._unsure = [(one.ranked.code_at, code, one) for one in filters for code in one.unsure]
+        # What the first piece is made of, cut once: a search is called many times, and most end there.
+        self._first = min(self.begin + min(max(2 * self.touched, LEAST_PIECE), MOST_PIECE), self.end)
+        self._views = [one.view(self.begin, self._first) for one in filters]
 
     def __call__(self) -> Rows:
-        begin, end = self.begin, self.end
+        begin, end, first = self.begin, self.end, self._first
         if self.limit <= 0 or end <= begin:
             return np.empty(0, np.int64)
         if self.unconditional:
             return self.order[begin : min(begin + self.limit, end)].astype(np.int64)
-        touched = self.touched
-        if self.gathers(touched):
+        if self.gathers(self.touched):
             return self._gathered()
         found: list[int] = []
-        first = min(begin + min(max(2 * touched, LEAST_PIECE), MOST_PIECE), end)
-        if not self._scan(begin, first, found) and first < end:
+        if not self._scan(begin, self._first_mask(), found) and first < end:
             pieces = self._pieces(first) if end - first > LEAST_ZONED else [(first, end)]
             if self.gathers(sum([stop - start for start, stop in pieces])):
                 return self._gathered()
             for start, stop in pieces:
-                if self._scan(start, stop, found):
+                if self._scan(start, self._mask(start, stop), found):
                     break
         return self.order.take(found).astype(np.int64) if found else np.empty(0, np.int64)
 
@@ -90,11 +103,18 @@ class Search:
         assert mask is not None, "a search without conditions reads the order itself"
         return mask
 
-    def _scan(self, start: int, stop: int, found: list[int]) -> bool:
+    def _first_mask(self) -> Mask:
+        """`_mask` of the first piece."""
+        mask = None if self.admitted is None else self.admitted[self.begin : self._first]
+        for view in self._views:
+            mask = view() if mask is None else np.logical_and(mask, view())
+        assert mask is not None, "a search without conditions reads the order itself"
+        return mask
+
+    def _scan(self, start: int, flags: Mask, found: list[int]) -> bool:
         """Adds what a piece holds to `found`; True when that is enough."""
-        flags = self._mask(start, stop)
         if self.limit > FEW:
-            return self._add_crowd(flags, start, found, part=stop - start)
+            return self._add_crowd(flags, start, found, part=len(flags))
         seen, wrong, left = flags.tobytes(), 0, self.limit - len(found)
         find, unsure = seen.find, self._unsure
         first = at = find(1)
