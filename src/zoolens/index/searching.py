@@ -56,7 +56,7 @@ class Search:
         admitted: Mask | None,
         ranks: Callable[[], NDArray[np.int32]],
     ) -> None:
-        self.order, self.filters, self.limit, self.share = order, filters, limit, share
+        self.order, self.filters, self.limit, self.share = order, filters, max(limit, 0), share
         self.admitted, self.ranks = admitted, ranks
         self.begin, self.end = window
         self._unsure = [(one.ranked.code_at, code, one) for one in filters for code in one.unsure]
@@ -66,7 +66,7 @@ class Search:
 
     def __call__(self) -> Rows:
         begin, end, first = self.begin, self.end, self._first
-        if self.limit <= 0 or end <= begin:
+        if not self.limit or end <= begin:
             return np.empty(0, np.int64)
         if self.unconditional:
             return self.order[begin : min(begin + self.limit, end)].astype(np.int64)
