@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "paths", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
-    "preprocess", "graph", "measure", "comparisons", "audit", "equivalence", "index", "queries", "cli", "testing",
+    "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence", "index", "queries", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.
@@ -29,21 +29,46 @@ FRAMEWORKS = {
         "torchvision_shim.py",
         "graph/importers/torch/*.py",
         "graph/counters/*.py",
+        "crosstrain/trainers/torch*.py",
+        "crosstrain/live/torch*.py",
     ],
-    "torchvision": ["runtimes/torch*.py", "zoos/torchvision.py", "torchvision_shim.py", "graph/importers/torch/*.py"],
+    "torchvision": [
+        "runtimes/torch*.py",
+        "zoos/torchvision.py",
+        "torchvision_shim.py",
+        "graph/importers/torch/*.py",
+        "crosstrain/trainers/torch*.py",
+        "crosstrain/live/torch*.py",
+    ],
     "timm": ["runtimes/torch*.py", "zoos/timm.py", "graph/importers/torch/*.py"],
     "transformers": ["graph/importers/torch/*.py"],
-    "tensorflow": ["runtimes/tensorflow*.py", "graph/importers/tensorflow/*.py", "graph/counters/tensorflow.py"],
+    "tensorflow": [
+        "runtimes/tensorflow*.py",
+        "graph/importers/tensorflow/*.py",
+        "graph/counters/tensorflow.py",
+        "crosstrain/trainers/keras*.py",
+        "crosstrain/live/keras*.py",
+    ],
     "tf_slim": ["graph/importers/tensorflow/*.py"],
     "official": ["graph/importers/tensorflow/*.py"],
-    "keras": ["runtimes/tensorflow*.py", "zoos/keras.py", "graph/importers/keras/*.py", "graph/counters/tensorflow.py"],
+    "keras": [
+        "runtimes/tensorflow*.py",
+        "zoos/keras.py",
+        "graph/importers/keras/*.py",
+        "graph/counters/tensorflow.py",
+        "crosstrain/trainers/keras*.py",
+        "crosstrain/live/keras*.py",
+    ],
     "tf_keras": ["runtimes/tensorflow*.py", "graph/importers/tensorflow/*.py"],
     "h5py": ["runtimes/tensorflow*.py"],
-    "jax": ["runtimes/jax.py"],
+    "jax": ["runtimes/jax.py", "crosstrain/trainers/keras*.py"],
+    "optuna": ["crosstrain/search/sampler.py"],
+    "ray": ["crosstrain/search/ray.py"],
+    "safetensors": ["crosstrain/weights.py"],
     "mxnet": ["runtimes/mxnet.py", "graph/importers/gluon/*.py"],
     "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py", "graph/writing/*.py"],
     "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py", "manifests/hub.py"],
-    "pandas": ["store/*.py", "queries/frame.py"],
+    "pandas": ["store/*.py", "queries/frame.py", "crosstrain/frame.py"],
     "psycopg": ["store/*.py"],
 }
 

@@ -15,6 +15,7 @@ METRICS: Final = "zoolens.metrics"
 GRAPH_LIBRARIES: Final = "zoolens.graph.libraries"
 GRAPH_FILES: Final = "zoolens.graph.files"
 COUNTERS: Final = "zoolens.counters"
+TRAINERS: Final = "zoolens.trainers"
 RESOURCES: Final = "zoolens.resources"
 FUNCTIONS: Final = "zoolens.functions"
 
@@ -26,6 +27,7 @@ _KIND = {
     GRAPH_LIBRARIES: "library whose structure can be read",
     GRAPH_FILES: "format whose structure can be read",
     COUNTERS: "cost counter",
+    TRAINERS: "trainer",
     RESOURCES: "resource metric",
     FUNCTIONS: "function for ORDER BY",
 }

@@ -28,7 +28,7 @@ class RankedCodes:
     """A column's codes in score order, and the zone map: the lowest and highest known code of each block."""
 
     codes: Codes
-    code_at: Callable[[int], int]  # twice as fast as indexing the array
+    lookup: memoryview  # of `codes`: looking one up takes half as long as in the array
     lows: Codes
     highs: Codes
 
@@ -40,11 +40,11 @@ class RankedCodes:
 def ranked_codes(column: Column, rows: NDArray[np.int32]) -> RankedCodes:
     codes = column.arranged.codes[rows]
     if not len(codes):
-        return RankedCodes(codes, codes.data.__getitem__, codes, codes)
+        return RankedCodes(codes, codes.data, codes, codes)
     blocks = np.arange(0, len(codes), BLOCK)
     known = np.where(codes == np.iinfo(codes.dtype).max, codes.dtype.type(0), codes)
     lows, highs = np.minimum.reduceat(codes, blocks), np.maximum.reduceat(known, blocks)
-    return RankedCodes(codes, codes.data.__getitem__, lows, highs)
+    return RankedCodes(codes, codes.data, lows, highs)
 
 
 class Filter:
@@ -74,19 +74,12 @@ class Filter:
         self._low, self._high = codes[span.first, ...], codes[span.last, ...]
         self._width = codes[span.last - span.first, ...] if span.rows else self._high
 
-    def mask(self, start: int, stop: int) -> Mask:
-        """Where the code is one of the span's, for the positions from `start` to before `stop`."""
+    def view(self, start: int, stop: int) -> Callable[[], Mask]:
+        """Tells, called, where the code is one of the span's, for the positions from `start` to before `stop`."""
         codes = self.codes[start:stop]
         if self.span.first:
-            # Codes below `first` wrap round to large ones, and NaN's stays above: one comparison for both ends.
-            codes = np.subtract(codes, self._low)
-        return less_equal(codes, self._width)
-
-    def view(self, start: int, stop: int) -> Callable[[], Mask]:
-        """`mask` of these positions, made ready to be called again and again."""
-        if self.span.first:
-            return partial(self.mask, start, stop)
-        return partial(less_equal, self.codes[start:stop], self._width)
+            return partial(_between, codes, self._low, self._width)
+        return partial(less_equal, codes, self._width)
 
     def alive(self, start: int, stop: int) -> Mask:
         """Which blocks from `start` to before `stop` may hold a position that satisfies it."""
@@ -104,3 +97,8 @@ class Filter:
 
     def admits(self, row: int) -> bool:
         return self.range.admits(self.column.exact.item(row))
+
+
+def _between(codes: Codes, low: Codes, width: Codes) -> Mask:
+    """Codes below `low` wrap round to large ones, and NaN's stays above: one comparison for both ends."""
+    return less_equal(np.subtract(codes, low), width)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf, prod
 from operator import attrgetter
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,7 @@ from numpy.typing import NDArray
 from zoolens.index.columns import Columns, Range
 from zoolens.index.filters import Filter, RankedCodes, ranked_codes
 from zoolens.index.ordering import ordering_of
-from zoolens.index.searching import Rows, Search
-
-Strategy = Literal["nothing", "prefix", "scan", "gather"]
+from zoolens.index.searching import Rows, Search, Strategy
 
 
 @dataclass(frozen=True)
@@ -110,13 +107,13 @@ class Ranking:
     ) -> Plan:
         search = self.prepare(ranges, limit, floor=floor, admit=admit)
         shares = {one.column: self._filter(one).share for one in ranges}
-        if search.limit <= 0 or search.end <= search.begin:
-            return Plan("nothing", 0, shares)
-        if search.unconditional:
-            return Plan("prefix", min(limit, search.end - search.begin), shares)
-        if search.gathers(search.touched):
-            return Plan("gather", round(search.filters[0].span.expected), shares)
-        return Plan("scan", search.touched, shares)
+        touched = {
+            "nothing": 0,
+            "prefix": min(limit, search.end - search.begin),
+            "scan": search.touched,
+            "gather": round(search.filters[0].span.expected) if search.filters else 0,
+        }
+        return Plan(search.strategy, touched[search.strategy], shares)
 
     def _filter(self, range_: Range) -> Filter:
         column = self._columns[range_.column]

@@ -8,7 +8,8 @@ and the best of them picked instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from operator import itemgetter
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +27,21 @@ GATHER_ROW: Final = 50
 GATHER_CALL: Final = 100_000
 
 Rows = NDArray[np.int64]
+Strategy = Literal["nothing", "prefix", "scan", "gather"]
+
+logical_and: Callable[[Mask, Mask, Mask], Mask] = np.logical_and  # as a ufunc it is typed to return anything
 
 
 class Search:
     """`begin` to `end`: the positions whose score is high enough. `admitted`: by position. `share`: of the positions,
-    expected to satisfy all ranges. `ranks` gives the position of each row, -1 where it has no score."""
+    expected to satisfy all ranges. `ranks` gives the position of each row, -1 where it has no score.
+
+    All that does not depend on the figures is settled when it is made: a search is called many times."""
 
     __slots__ = (
         "_first",
+        "_parts",
         "_unsure",
-        "_views",
         "admitted",
         "begin",
         "end",
@@ -43,7 +49,8 @@ class Search:
         "limit",
         "order",
         "ranks",
-        "share",
+        "strategy",
+        "touched",
     )
 
     def __init__(
@@ -56,88 +63,92 @@ class Search:
         admitted: Mask | None,
         ranks: Callable[[], NDArray[np.int32]],
     ) -> None:
-        self.order, self.filters, self.limit, self.share = order, filters, max(limit, 0), share
+        self.order, self.filters, self.limit = order, filters, max(limit, 0)
         self.admitted, self.ranks = admitted, ranks
         self.begin, self.end = window
-        self._unsure = [(one.ranked.code_at, code, one) for one in filters for code in one.unsure]
-        # What the first piece is made of, cut once: a search is called many times, and most end there.
+        size = self.end - self.begin
+        # Positions that a scan is expected to look at, were the ranges independent of the score.
+        self.touched = int(self.limit / share) if share * size > self.limit else size
+        self.strategy = self._chosen()
         self._first = min(self.begin + min(max(2 * self.touched, LEAST_PIECE), MOST_PIECE), self.end)
-        self._views = [one.view(self.begin, self._first) for one in filters]
+        self._parts = self._cut(self.begin, self._first)
+        self._unsure = [(one.ranked.lookup, code, one) for one in filters for code in one.unsure]
+
+    def _chosen(self) -> Strategy:
+        if not self.limit or self.end <= self.begin:
+            return "nothing"
+        if not self.filters and self.admitted is None:
+            return "prefix"
+        return "gather" if self._gathers(self.touched) else "scan"
 
     def __call__(self) -> Rows:
-        begin, end, first = self.begin, self.end, self._first
-        if not self.limit or end <= begin:
-            return np.empty(0, np.int64)
-        if self.unconditional:
-            return self.order[begin : min(begin + self.limit, end)].astype(np.int64)
-        if self.gathers(self.touched):
+        if self.strategy == "scan":
+            return self._scanned()
+        if self.strategy == "gather":
             return self._gathered()
+        if self.strategy == "prefix":
+            return self.order[self.begin : min(self.begin + self.limit, self.end)].astype(np.int64)
+        return np.empty(0, np.int64)
+
+    def _gathers(self, positions: int) -> bool:
+        """Gathering the rows of the most selective range is cheaper than scanning so many positions."""
+        return bool(self.filters) and GATHER_CALL + GATHER_ROW * self.filters[0].span.expected < positions
+
+    def _scanned(self) -> Rows:
         found: list[int] = []
-        if not self._scan(begin, self._first_mask(), found) and first < end:
+        first, end = self._first, self.end
+        if not self._scan(self.begin, _all_of(self._parts), found) and first < end:
             pieces = self._pieces(first) if end - first > LEAST_ZONED else [(first, end)]
-            if self.gathers(sum([stop - start for start, stop in pieces])):
+            if self._gathers(sum([stop - start for start, stop in pieces])):
                 return self._gathered()
             for start, stop in pieces:
                 if self._scan(start, self._mask(start, stop), found):
                     break
         return self.order.take(found).astype(np.int64) if found else np.empty(0, np.int64)
 
-    @property
-    def unconditional(self) -> bool:
-        return not self.filters and self.admitted is None
-
-    @property
-    def touched(self) -> int:
-        """Positions that a scan is expected to look at, were the ranges independent of the score."""
-        window = self.end - self.begin
-        return int(self.limit / self.share) if self.share * window > self.limit else window
-
-    def gathers(self, positions: int) -> bool:
-        """Gathering the rows of the most selective range is cheaper than scanning so many positions."""
-        return bool(self.filters) and GATHER_CALL + GATHER_ROW * self.filters[0].span.expected < positions
+    def _cut(self, start: int, stop: int) -> list[Callable[[], Mask]]:
+        """What together makes the mask of a piece."""
+        parts = [one.view(start, stop) for one in self.filters]
+        if self.admitted is not None:
+            parts.append(self.admitted[start:stop].copy)
+        return parts
 
     def _mask(self, start: int, stop: int) -> Mask:
-        mask = None if self.admitted is None else self.admitted[start:stop]
-        for one in self.filters:
-            mask = one.mask(start, stop) if mask is None else np.logical_and(mask, one.mask(start, stop))
-        assert mask is not None, "a search without conditions reads the order itself"
-        return mask
-
-    def _first_mask(self) -> Mask:
-        """`_mask` of the first piece."""
-        mask = None if self.admitted is None else self.admitted[self.begin : self._first]
-        for view in self._views:
-            mask = view() if mask is None else np.logical_and(mask, view())
-        assert mask is not None, "a search without conditions reads the order itself"
-        return mask
+        return _all_of(self._cut(start, stop))
 
     def _scan(self, start: int, flags: Mask, found: list[int]) -> bool:
         """Adds what a piece holds to `found`; True when that is enough."""
         if self.limit > FEW:
-            return self._add_crowd(flags, start, found, part=len(flags))
-        seen, wrong, left = flags.tobytes(), 0, self.limit - len(found)
-        find, unsure = seen.find, self._unsure
-        first = at = find(1)
-        while at >= 0:
-            position = start + at
-            for code_at, code, one in unsure:  # in place: a call for each position takes longer than the rest
-                if code_at(position) == code and not one.admits(self.order.item(position)):
-                    wrong += 1
-                    break
-            else:
-                found.append(position)
+            return self._add_crowd(flags, start, found)
+        find, at, wrong = flags.tobytes().find, -1, 0
+        while wrong < MOST_WRONG:
+            some: list[int] = []
+            left = self.limit - len(found)
+            while left and (at := find(1, at + 1)) >= 0:
+                some.append(start + at)
                 left -= 1
-                if not left:
-                    return True
-            if wrong == MOST_WRONG:
-                part = max(LEAST_PART, 20 * (at - first))  # some 200 of them
-                return self._add_crowd(flags[at + 1 :], position + 1, found, part=part)
-            at = find(1, at + 1)
-        return False
+            right = self._right(some) if some else some
+            found += right
+            if left or len(right) == len(some):
+                return not left
+            wrong += len(some) - len(right)
+        return self._add_crowd(flags[at + 1 :], start + at + 1, found)
 
-    def _add_crowd(self, flags: Mask, start: int, found: list[int], *, part: int) -> bool:
+    def _right(self, positions: list[int]) -> list[int]:
+        """`_settled` of a few."""
+        pick = itemgetter(positions[0], *positions)  # of one alone it would not make a tuple
+        for codes, code, one in self._unsure:
+            if code in pick(codes):
+                row_at = self.order.item
+                positions = [at for at in positions if codes[at] != code or one.admits(row_at(at))]
+                if not positions:
+                    break
+                pick = itemgetter(positions[0], *positions)
+        return positions
+
+    def _add_crowd(self, flags: Mask, start: int, found: list[int]) -> bool:
         """The same by array, in parts that grow."""
-        low = 0
+        low, part = 0, len(flags) if self.limit > FEW else LEAST_PART
         while low < len(flags):
             positions = self._settled(flags[low : low + part].nonzero()[0] + (start + low))
             found += positions[: self.limit - len(found)].tolist()
@@ -179,7 +190,7 @@ class Search:
         """How many rows satisfy every range, whatever the limit."""
         if self.end <= self.begin:
             return 0
-        if self.unconditional:
+        if not self.filters and self.admitted is None:
             return self.end - self.begin
         return sum(self._count(start, stop) for start, stop in self._pieces(self.begin))
 
@@ -191,6 +202,13 @@ class Search:
                 doubt |= one.doubtful(start, stop)
         doubtful = (flags & doubt).nonzero()[0] + start
         return int(np.count_nonzero(flags)) - len(doubtful) + len(self._settled(doubtful))
+
+
+def _all_of(parts: list[Callable[[], Mask]]) -> Mask:
+    mask = parts[0]()
+    for part in parts[1:]:
+        logical_and(mask, part(), mask)
+    return mask
 
 
 def _runs(flags: bytes) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,64 @@
+"""What frameworks decide silently. Each may be fixed for both sides or for one: `explain` switches them one by one."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Semantics(BaseModel):
+    """None is left to the framework, which is what people do and where the frameworks part.
+
+    A trainer reports what it resolved every None to, read from the live objects.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    norm_momentum: float | None = Field(default=None, ge=0, le=1, description="share of the old statistics kept")
+    norm_epsilon: float | None = Field(default=None, gt=0)
+    init: Literal["glorot_uniform", "kaiming_normal", "kaiming_uniform", "lecun_uniform"] | None = Field(
+        default=None, description="of kernels; kaiming_normal takes the fan out, the others as their authors define"
+    )
+    bias_init: Literal["zeros", "uniform"] | None = Field(default=None, description="uniform: ±1/√(fan in)")
+    conv_bias: bool | None = Field(default=None, description="of convolutions before a norm")
+    dropout: float | None = Field(default=None, ge=0, lt=1)
+    stride: Literal["1x1", "3x3"] | None = Field(default=None, description="of a bottleneck: which layer has it")
+    padding: Literal["symmetric", "same"] | None = Field(
+        default=None, description="of strided layers: same pads bottom and right"
+    )
+    adam_rule: Literal["outside", "inside"] | None = Field(
+        default=None,
+        description="outside adds epsilon to the corrected root (torch), inside to the uncorrected one (TensorFlow, "
+        "Keras), which makes it act larger in the first steps",
+    )
+    adam_epsilon: float | None = Field(default=None, ge=0, description="where the recipe's optimizer gives none")
+
+    def over(self, other: Semantics) -> Semantics:
+        """These where they are set, the other's elsewhere."""
+        mine = {key: value for key, value in self.model_dump().items() if value is not None}
+        return Semantics(**{**other.model_dump(), **mine})
+
+    def differing(self, other: Semantics) -> tuple[str, ...]:
+        """Names of what both sides have and have differently."""
+        theirs = other.model_dump()
+        return tuple(
+            key
+            for key, value in self.model_dump().items()
+            if value is not None and theirs[key] is not None and value != theirs[key]
+        )
+
+
+# What "aligned" fixes unless the recipe says otherwise.
+ALIGNED: Final = Semantics(
+    norm_momentum=0.9,
+    norm_epsilon=1e-5,
+    init="kaiming_uniform",
+    bias_init="zeros",
+    conv_bias=False,
+    dropout=0.0,
+    stride="3x3",
+    padding="symmetric",
+    adam_rule="outside",
+    adam_epsilon=1e-8,
+)
