@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.errors import GateFailed
 
 
@@ -54,9 +55,7 @@ def command(**chosen: Any) -> None:
             progress=bars,
         ).without(chosen["ignore"])
     if chosen["as_json"]:
-        import json
-
-        click.echo(json.dumps(audit.to_json(), indent=1, ensure_ascii=False, default=str))
+        echo_json(audit.to_json())
     else:
         show(audit, make_console(), all_findings=chosen["all_findings"])
     if chosen["page"]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import make_console, plain
 from zoolens.errors import GateFailed
 
@@ -32,9 +33,7 @@ def command(run_a: str, run_b: str, conditions: tuple[str, ...], shown: int, sto
     report = compare(run_a, run_b, store=store)
     verdicts = [gate.verdict(report) for gate in gates]
     if as_json:
-        import json
-
-        click.echo(json.dumps(as_data(report), indent=2, default=str))
+        echo_json(as_data(report))
     else:
         print_report(report, shown)
     broken = [text for holds, text in verdicts if holds]

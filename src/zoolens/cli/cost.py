@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import count, figure
@@ -44,7 +44,7 @@ def command(
     total = cost(structure.graph)
     counts = _counts(structure) if counters else []
     if as_json:
-        click.echo(json.dumps(_as_data(structure, total, counts, layers=layers), indent=2, ensure_ascii=False))
+        echo_json(_as_data(structure, total, counts, layers=layers))
         return
     for line in _totals(structure, total):
         click.echo(line)

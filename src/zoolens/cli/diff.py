@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.tables import make_console, plain
 from zoolens.errors import ModelError, ZoolensError
@@ -57,7 +57,7 @@ def command(
 
         _write(svg, picture(found))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        echo_json(found.to_json())
     else:
         _print(found, (a, b), show_all=show_all)
     ctx.exit(0 if found.same else DIFFERENT)

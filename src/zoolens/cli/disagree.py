@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def command(
     if csv_file is not None:
         csv_file.write_text(as_csv(found), encoding="utf-8")
     if as_json:
-        import json
-
-        click.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+        echo_json(as_data(found))
     else:
         print_disagreements(found)
 

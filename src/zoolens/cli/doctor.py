@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import GateFailed
 
@@ -78,11 +79,9 @@ def _fails(diagnosis: Diagnosis, condition: str | None) -> bool:
 
 
 def _print_json(diagnosis: Diagnosis, _: bool) -> None:
-    import json
-
     from zoolens.audit.doctor.correction import as_data
 
-    click.echo(json.dumps(as_data(diagnosis), indent=2, ensure_ascii=False))
+    echo_json(as_data(diagnosis))
 
 
 def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import stack_label
 from zoolens.errors import GateFailed, ZoolensError
@@ -87,9 +88,7 @@ def _pair(
             *models, data=data, runtime=runtime, store=store, confidence=confidence, bound=bound, progress=bars
         )
     if as_json:
-        import json
-
-        click.echo(json.dumps(as_data(report), indent=2, ensure_ascii=False))
+        echo_json(as_data(report))
     else:
         print_report(report)
     if report.reasons:
@@ -210,9 +209,7 @@ def _matrix(
     if csv_file is not None:
         csv_file.write_text(as_csv(matrix), encoding="utf-8")
     if as_json:
-        import json
-
-        click.echo(json.dumps(as_data(matrix), indent=2, ensure_ascii=False))
+        echo_json(as_data(matrix))
     else:
         print_matrix(matrix)
 

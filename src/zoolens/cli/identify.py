@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import ZoolensError
@@ -65,9 +66,7 @@ def _names(found: Structure, model: str) -> list[str]:
 
 
 def _print_json(result: Identification) -> None:
-    import json
-
-    click.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    echo_json(result.to_json())
 
 
 def _print(result: Identification) -> None:

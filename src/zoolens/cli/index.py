@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
 
     index = build_index(store, data=data, task=task)
     if as_json:
-        import json
-
-        click.echo(json.dumps(_as_data(index), indent=2))
+        echo_json(_as_data(index))
         return
     _print_summary(index)
     _print_unsigned(index)

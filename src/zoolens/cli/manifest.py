@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
 from zoolens.manifests.locations import presence, resolve_asset, resolve_file
@@ -66,7 +66,7 @@ def validate(paths: tuple[Path, ...]) -> None:
 @command.command("schema")
 def schema() -> None:
     """Print the JSON Schema of a manifest, for editors."""
-    click.echo(json.dumps(Manifest.model_json_schema(), indent=2, ensure_ascii=False))
+    echo_json(Manifest.model_json_schema())
 
 
 def check_file(path: Path) -> Iterator[Problem]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import plain
 from zoolens.cli.text import count, figure
 from zoolens.zoos.base import Entry, Weights
@@ -54,7 +54,7 @@ def command(
     state = _WEIGHTS[weights].value if weights else None
     found = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
     if as_json:
-        click.echo(json.dumps([_as_data(entry) for entry in found.entries], indent=2, ensure_ascii=False))
+        echo_json([_as_data(entry) for entry in found.entries])
     else:
         filtered = any(option is not None for option in (zoo, task, max_params, weights, search))
         _print(found, in_full=show_all or filtered)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.errors import AssetError
 from zoolens.manifests.download import Progress
 from zoolens.manifests.locations import presence, resolve_asset
@@ -24,7 +24,7 @@ def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None
     pulled = {entry.ref: pull(entry, format_) for entry in find_models(models)}
     if as_json:
         paths = {ref: {role: str(path) for role, path in files.items()} for ref, files in pulled.items()}
-        click.echo(json.dumps(paths, indent=2))
+        echo_json(paths)
         return
     for ref, files in pulled.items():
         for role, path in files.items():

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import ZoolensError
 
@@ -134,9 +135,7 @@ def _advice(answer: Answer, *, shown: bool) -> str:
 
 
 def _print_json(answer: Answer) -> None:
-    import json
-
-    click.echo(json.dumps(answer.as_data(), indent=2, ensure_ascii=False, default=str))
+    echo_json(answer.as_data())
 
 
 def _print_csv(answer: Answer) -> None:

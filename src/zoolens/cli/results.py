@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import click
-
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, figure, stack_label, with_interval
 from zoolens.measure.evaluate import Outcome
@@ -64,7 +62,7 @@ def _value(observation: Observation | None) -> str:
 
 
 def print_json(store: Store, outcomes: Sequence[Outcome], _: Sequence[int]) -> None:
-    click.echo(json.dumps([_as_data(store, outcome) for outcome in outcomes], indent=2, default=str))
+    echo_json([_as_data(store, outcome) for outcome in outcomes])
 
 
 def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, figure, provenance_mark, stack_label, with_interval
 from zoolens.manifests.twins import origin_of_twin
@@ -53,7 +53,7 @@ def command(
         runs = opened.runs(model=model, dataset=dataset, runtime=runtime, limit=limit)
         observations = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
     if as_json:
-        click.echo(json.dumps([_listed(run, observations.get(run.id, [])) for run in runs], indent=2, default=str))
+        echo_json([_listed(run, observations.get(run.id, [])) for run in runs])
     elif runs:
         _print_list(runs, observations)
     else:
@@ -76,7 +76,7 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
     if as_json:
         data = {**_about(found), **asdict(found), "observations": [asdict(one) for one in observations]}
         data["stages"] = {name: asdict(state) for name, state in stages.items()}
-        click.echo(json.dumps(data, indent=2, default=str, ensure_ascii=False))
+        echo_json(data)
     else:
         _print_run(found, stages, observations)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from zoolens.cli.jsonout import echo_json
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -14,8 +16,6 @@ def command(as_json: bool) -> None:
 
     found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
     if as_json:
-        import json
-
         rows = [
             {
                 "name": one.name,
@@ -28,7 +28,7 @@ def command(as_json: bool) -> None:
             }
             for one in found
         ]
-        click.echo(json.dumps(rows, indent=2))
+        echo_json(rows)
         return
     from rich.console import Console
     from rich.table import Table

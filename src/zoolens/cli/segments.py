@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.errors import ZoolensError
 
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     if chosen["as_json"]:
         from zoolens.equivalence.twins.making import as_data
 
-        click.echo(json.dumps([as_data(twin) for twin in twins], indent=2, ensure_ascii=False))
+        echo_json([as_data(twin) for twin in twins])
     else:
         _print_twins(twins)
     ctx.exit(0 if any(twin.within for twin in twins) else 1)
@@ -90,7 +90,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     costs = cost(graphs[0])
     rows = [_figures(number, one, costs) for number, one in enumerate(commons, 1)]
     if chosen["as_json"]:
-        click.echo(json.dumps({"a": a, "b": b, "segments": rows}, indent=2, ensure_ascii=False))
+        echo_json({"a": a, "b": b, "segments": rows})
         return
     if not rows:
         raise ZoolensError(f"{a} and {b} have no segment of {chosen['least']} nodes in common.")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import click
 
+from zoolens.cli.jsonout import echo_json
 from zoolens.cli.text import count, figure
 from zoolens.errors import AssetError
 from zoolens.manifests.locations import locate, presence
@@ -33,7 +33,7 @@ def command(model: str, as_json: bool) -> None:
     """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""
     entry = find_model(model)
     if as_json:
-        click.echo(json.dumps(_as_data(entry), indent=2, ensure_ascii=False))
+        echo_json(_as_data(entry))
         return
     for line in _lines(entry):
         click.echo(line)
