@@ -1,0 +1,1 @@
+"""What a study's trials tell: tables, collapsed predictors, and where a published study does not hold."""

@@ -1,0 +1,358 @@
+"""Trials as observations in the one store.
+
+Each side of a trial is a run: its model is the recipe with its semantics, its dataset the training data, its stack
+"crosstrain:FRAMEWORK". The same training is the same run, whatever studies it belongs to. That it belongs to a trial is
+an observation "trial" on each side's run, written once all its sides are: whoever finds one can read the whole trial.
+
+Every write is idempotent and whole or absent, so a study that was killed is simply run again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count, permutations
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.job import Outcome
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.study import Side, Study, Trial
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.runtimes.machine import describe_machine
+from zoolens.store.records import (
+    ASIDE,
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Provenance,
+    RunKey,
+    StackRecord,
+    fingerprint,
+)
+from zoolens.store.store import Store
+from zoolens.store.values import to_json
+
+RUNTIME: Final = f"crosstrain{ASIDE}"  # and the framework's name
+STAGE: Final = "training"
+ANSWERS: Final = "answers"  # bulk: the class answered for each test sample, in order
+_STUDIES: Final = DatasetRecord(fingerprint(["crosstrain studies"]), "crosstrain studies", 0)
+_DIGITS: Final = re.compile(r"([0-9]+)")
+
+Told = tuple[Recipe | None, Semantics]
+Facts = Mapping[tuple[str, str], Observation]  # of a run, by metric and scope
+Versions = Mapping[str, str]  # distribution -> version; the first one is "the" version
+
+
+def this_machine() -> dict[str, Any]:
+    """What of this machine can change what is learnt, or how long it takes."""
+    machine = describe_machine()
+    return {"cpu": machine.cpu, "cores": machine.cores, "architecture": machine.architecture}
+
+
+# --- writing
+
+
+def file_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
+    """What is said of a study as a whole. What was said before stays; the last word counts."""
+    content = {"name": name}
+    model = ModelRecord(fingerprint(["crosstrain study", content]), f"crosstrain-study:{name}", "study", content)
+    run = store.begin_run(model, _STUDIES, _stack("study", {}, {}))
+    said = {"frameworks": list(frameworks), "details": dict(details)}
+    known = store.observations(run.id, metric="study")
+    if not known or known[-1].details != _stored(said):
+        scope = str(len(known) + 1)
+        store.finish_stage(run.id, f"study {scope}", [Observation("study", None, scope=scope, details=said)])
+
+
+def file_trial(
+    store: Store,
+    study: str,
+    trial: Trial,
+    *,
+    recipe_of: Mapping[str, Told],
+    dataset: DatasetRecord,
+    versions: Mapping[str, Versions],
+    predictions: Mapping[str, NDArray[Any]] | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    conditions: Mapping[str, Any] | None = None,
+    provenance: Provenance = Provenance.MEASURED,
+) -> Trial:
+    """File a trial and return it with the runs of its sides. `recipe_of`, `versions`, `predictions` and `outcomes` are
+    by framework; semantics are those the side was told (`Job.semantics`), not what it resolved them to. `conditions`:
+    what else can change the numbers, such as loop, device and threads; None: this machine. A side that was trained
+    before stays as it is."""
+    surroundings = this_machine() if conditions is None else conditions
+    filed = []
+    for side in trial.sides:
+        recipe, semantics = recipe_of[side.framework]
+        model = _model(side.framework, recipe, semantics, study, trial)
+        stack = _stack(side.framework, versions[side.framework], surroundings)
+        run = store.begin_run(model, dataset, stack)
+        if run.stages.get(STAGE) != "done":
+            answers = (predictions or {}).get(side.framework)
+            _file_side(store, run.id, side, answers, (outcomes or {}).get(side.framework), provenance)
+        filed.append(replace(side, run=run.id))
+    complete = replace(trial, sides=tuple(filed))
+    _file_membership(store, study, complete)
+    return complete
+
+
+def _model(framework: str, recipe: Recipe | None, semantics: Semantics, study: str, trial: Trial) -> ModelRecord:
+    """Without a recipe (a published trial) nobody knows what would be the same training: each trial is its own."""
+    if recipe is not None:
+        return _recipe_model(framework, recipe, semantics)
+    settings = {"hyperparameters": dict(trial.hyperparameters), "framework": framework}
+    identity: dict[str, Any] = {"study": study, "trial": trial.id, **settings}
+    ref = f"crosstrain:{trial.details.get('architecture') or study}"
+    return ModelRecord(fingerprint(["crosstrain", identity]), ref, "recipe", identity)
+
+
+def _recipe_model(framework: str, recipe: Recipe, semantics: Semantics) -> ModelRecord:
+    manifest = {
+        "recipe": recipe.model_dump(mode="json"),
+        "semantics": semantics.model_dump(mode="json"),
+        "framework": framework,
+    }
+    identity = {**manifest, "recipe": recipe.model_dump(mode="json", exclude={"dataset"})}  # its content is in the key
+    return ModelRecord(fingerprint(["crosstrain", identity]), f"crosstrain:{recipe.architecture}", "recipe", manifest)
+
+
+def _stack(framework: str, versions: Versions, conditions: Mapping[str, Any]) -> StackRecord:
+    version = next(iter(versions.values()), None)
+    identity = {"framework": framework, "version": version, "packages": dict(versions), "conditions": dict(conditions)}
+    return StackRecord(fingerprint(["crosstrain", identity]), f"{RUNTIME}{framework}", identity, identity)
+
+
+def _file_side(
+    store: Store,
+    run_id: str,
+    side: Side,
+    answers: NDArray[Any] | None,
+    outcome: Outcome | None,
+    provenance: Provenance,
+) -> None:
+    if side.status == "failed":
+        store.fail_stage(run_id, STAGE, side.message or "it failed without a word")
+        return
+    part = None if answers is None else _keep_answers(store, run_id, np.asarray(answers, np.int32))
+    found = [*_figures(side), *(_measured(outcome) if outcome else ())]
+    details = {"status": side.status, "message": side.message}
+    learnt = {**details, "semantics": dict(side.semantics), "answers": part}
+    found.append(Observation(STAGE, float(len(side.losses)), unit="epochs", details=learnt))
+    store.finish_stage(run_id, STAGE, [replace(one, provenance=provenance) for one in found], details=details)
+
+
+def _figures(side: Side) -> Iterator[Observation]:
+    counted = {"correct": side.correct, "exact": side.exact}
+    if side.accuracy is not None:
+        yield Observation("accuracy", side.accuracy, unit="fraction", n=side.total, details=counted)
+    if side.seconds is not None:
+        yield Observation("training_time", side.seconds, unit="s")
+    yield from _series("loss", "epoch", side.losses, first=1)
+    yield from _series("accuracy", "epoch", side.accuracies, first=1, unit="fraction")
+    yield from _series("recall", "class", side.class_accuracy, unit="fraction")
+    yield from _series("answered", "class", side.answered)
+
+
+def _series(
+    metric: str, over: str, values: Iterable[float | None], first: int = 0, unit: str = ""
+) -> Iterator[Observation]:
+    for place, value in enumerate(values, start=first):
+        number = float("nan") if value is None else float(value)
+        yield Observation(metric, number, scope=f"{over}={place}", unit=unit)
+
+
+def _measured(outcome: Outcome) -> Iterator[Observation]:
+    """What a side measured that is not part of a trial."""
+    if outcome.parameters is not None:
+        yield Observation("parameters", float(outcome.parameters))
+    yield Observation("steps", float(outcome.steps))
+    for epoch in outcome.epochs:
+        yield Observation("epoch_time", epoch.seconds, scope=f"epoch={epoch.number}", unit="s")
+
+
+def _keep_answers(store: Store, run_id: str, answers: NDArray[np.int32]) -> int:
+    """The number of the part that holds these answers. A training that was killed after it had written them left a
+    part behind, and the next one may have learnt something else."""
+    part, table = 0, pa.table({"answer": pa.array(answers, pa.int32())})
+    while not store.add_part(run_id, ANSWERS, part, table) and not np.array_equal(_part(store, run_id, part), answers):
+        part += 1
+    return part
+
+
+def _file_membership(store: Store, study: str, trial: Trial) -> None:
+    run_of = {side.framework: str(side.run) for side in trial.sides}
+    said = _stored(
+        {
+            "study": study,
+            "trial": trial.id,
+            "hyperparameters": dict(trial.hyperparameters),
+            "notes": list(trial.notes),
+            "details": dict(trial.details),
+            "sides": list(run_of.items()),
+            "failed": {side.framework: side.message for side in trial.sides if side.status == "failed"},
+        }
+    )
+    known = store.observations_by_run(list(run_of.values()), metrics=["trial", "churn"])
+    for framework, run_id in run_of.items():
+        there = _by_scope(known.get(run_id, ()))
+        found = [_membership(said, framework, there), *_churn(trial, framework, run_of)]
+        new = [one for one in found if (one.metric, one.scope) not in there]
+        if new:
+            store.finish_stage(run_id, f"trial {study}/{trial.id}", new)
+
+
+def _membership(said: dict[str, Any], framework: str, there: Facts) -> Observation:
+    """Under its plain scope, or a numbered one where another word about the same trial is there already."""
+    plain = scope = f"{said['study']}/{said['trial']}/{framework}"
+    number = 1
+    while ("trial", scope) in there and _without_time(there["trial", scope].details) != said:
+        number += 1
+        scope = f"{plain} ({number})"
+    return Observation("trial", None, scope=scope, details={**said, "filed": datetime.now(UTC).isoformat()})
+
+
+def _churn(trial: Trial, framework: str, run_of: Mapping[str, str]) -> Iterator[Observation]:
+    for (a, b), share in trial.churn.items():
+        if a == framework:
+            yield Observation("churn", share, scope=f"with={run_of[b]}", unit="fraction", details={"other": b})
+
+
+def _without_time(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in details.items() if key != "filed"}
+
+
+def _stored(details: Mapping[str, Any]) -> dict[str, Any]:
+    """As the store gives it back: tuples are lists, numpy's numbers plain ones."""
+    plain: dict[str, Any] = json.loads(to_json(details))
+    return plain
+
+
+# --- reading
+
+
+def study_names(store: Store) -> list[str]:
+    recorded = {str(run.model.manifest["name"]) for run in store.runs(runtime=f"{RUNTIME}study")}
+    return sorted(recorded | {str(one["study"]) for one in _memberships(store)})
+
+
+def read_study(store: Store, name: str) -> Study:
+    """A study with all its trials, by their ids in natural order."""
+    newest: dict[str, Mapping[str, Any]] = {}
+    for one in sorted(_memberships(store), key=lambda one: str(one["filed"])):
+        if one["study"] == name:
+            newest[str(one["trial"])] = one
+    said = _said_of(store, name)
+    if said is None and not newest:
+        raise UnknownName("study", name, study_names(store))
+    runs = {run for one in newest.values() for _, run in one["sides"]}
+    facts = {run: _by_scope(found) for run, found in store.observations_by_run(runs).items()}
+    trials = tuple(_trial(newest[key], facts) for key in sorted(newest, key=natural_order))
+    frameworks = dict.fromkeys(side.framework for trial in trials for side in trial.sides)
+    said = said or {"frameworks": list(frameworks), "details": {}}
+    return Study(name, tuple(said["frameworks"]), trials, said["details"])
+
+
+def side_done(
+    store: Store,
+    *,
+    framework: str,
+    recipe: Recipe,
+    semantics: Semantics,
+    dataset: DatasetRecord,
+    versions: Versions,
+    conditions: Mapping[str, Any] | None = None,
+) -> Side | None:
+    """The side that was trained so already, else None; the arguments are those of `file_trial`. One that failed is not
+    done; one that did not stay finite, or ran out of memory, is."""
+    stack = _stack(framework, versions, this_machine() if conditions is None else conditions)
+    model = _recipe_model(framework, recipe, semantics)
+    key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint)
+    return _side(framework, key.id, _by_scope(store.observations_by_run([key.id]).get(key.id, ())))
+
+
+def answers_of(store: Store, run: str) -> NDArray[np.int32]:
+    """The class that this run's side answered for each test sample."""
+    learnt = store.observations(run, metric=STAGE)
+    part = learnt[0].details.get("answers") if learnt else None
+    if part is None:
+        raise ZoolensError(f"Run {run} has no stored answers.", hint="Trials that others published come without them.")
+    return _part(store, run, int(part))
+
+
+def _part(store: Store, run_id: str, number: int) -> NDArray[np.int32]:
+    parts = zip(store.parts(run_id, ANSWERS), store.iter_tables(run_id, ANSWERS), strict=True)
+    table = next(table for part, table in parts if part.part == number)
+    return np.asarray(table["answer"].to_numpy(), np.int32)
+
+
+def _memberships(store: Store) -> list[Mapping[str, Any]]:
+    return [one.details for found in store.observations_by_run(metrics=["trial"]).values() for one in found]
+
+
+def _said_of(store: Store, name: str) -> Mapping[str, Any] | None:
+    for run in store.runs(runtime=f"{RUNTIME}study"):
+        if run.model.manifest["name"] == name and (found := store.observations(run.id, metric="study")):
+            return found[-1].details
+    return None
+
+
+def _trial(said: Mapping[str, Any], facts: Mapping[str, Facts]) -> Trial:
+    sides = []
+    for framework, run in said["sides"]:
+        failed = Side(framework, status="failed", message=said["failed"].get(framework, ""), run=run)
+        sides.append(_side(framework, run, facts.get(run, {})) or failed)
+    churn = {
+        (a, b): float(share.value)
+        for (a, run), (b, other) in permutations(said["sides"], 2)
+        if (share := facts.get(run, {}).get(("churn", f"with={other}"))) and share.value is not None
+    }
+    return Trial(said["trial"], said["hyperparameters"], tuple(sides), churn, tuple(said["notes"]), said["details"])
+
+
+def _side(framework: str, run: str, facts: Facts) -> Side | None:
+    learnt = facts.get((STAGE, ""))
+    if learnt is None:
+        return None
+    accuracy, seconds = facts.get(("accuracy", "")), facts.get(("training_time", ""))
+    return Side(
+        framework,
+        status=learnt.details["status"],
+        accuracy=accuracy.value if accuracy else None,
+        exact=accuracy.details["exact"] if accuracy else True,
+        correct=accuracy.details["correct"] if accuracy else None,
+        total=accuracy.n if accuracy else None,
+        losses=tuple(_read_series(facts, "loss", "epoch", 1)),
+        accuracies=tuple(_read_series(facts, "accuracy", "epoch", 1)),
+        class_accuracy=tuple(_read_series(facts, "recall", "class", 0)),
+        answered=tuple(int(count or 0) for count in _read_series(facts, "answered", "class", 0)),
+        seconds=seconds.value if seconds else None,
+        semantics=learnt.details["semantics"],
+        message=learnt.details["message"],
+        run=run,
+    )
+
+
+def _read_series(facts: Facts, metric: str, over: str, first: int) -> Iterator[float | None]:
+    for place in count(first):
+        if (one := facts.get((metric, f"{over}={place}"))) is None:
+            return
+        yield one.value
+
+
+def _by_scope(observations: Iterable[Observation]) -> Facts:
+    return {(one.metric, one.scope): one for one in observations}
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Numbers in a name count as numbers: 9 comes before 10."""
+    pieces = (piece.lstrip("0") if piece.isdecimal() else piece for piece in _DIGITS.split(name))
+    return [(len(piece) if place % 2 else 0, piece) for place, piece in enumerate(pieces)]
