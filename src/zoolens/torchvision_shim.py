@@ -2,14 +2,16 @@
 
 The torchvision wheel on the package index is built against one CUDA version. Beside another build of torch its
 operator library fails to load, and then `import torchvision` itself fails, because it registers a fake `nms` whose
-schema nobody declared. Classification needs none of these operators: declaring the schemas is enough, and harmless
-where the real ones load.
+schema nobody declared. Classification needs none of these operators: declaring the schemas is enough. Where the real
+ones load they must not be declared before them, which would end the process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 _SCHEMAS = (
@@ -22,11 +24,24 @@ _declarations: list[Any] = []
 
 def import_torchvision() -> Any:
     """The torchvision module; raises ImportError where torch or torchvision is not installed."""
-    if "torchvision" not in sys.modules:
+    if "torchvision" not in sys.modules and not _operators_load():
         _declare_operators()
     import torchvision
 
     return torchvision
+
+
+def _operators_load() -> bool:
+    """Whether torchvision's compiled operators fit this torch; loading them twice is loading them once."""
+    import torch
+
+    package = find_spec("torchvision")
+    for place in (package.submodule_search_locations or ()) if package else ():
+        for library in sorted(Path(place).glob("_C*.so")) + sorted(Path(place).glob("_C*.pyd")):
+            with contextlib.suppress(ImportError, OSError):
+                torch.ops.load_library(str(library))
+                return True
+    return False
 
 
 def _declare_operators() -> None:

@@ -72,7 +72,7 @@ def _reflected(
         for image in IMAGES:
             shift = 2 * image * (high - low)
             total += _bells(grid, part + shift, width) + _bells(grid, 2 * low - part + shift, width)
-    return total / (len(values) * width * np.sqrt(2 * np.pi))
+    return np.asarray(total / (len(values) * width * np.sqrt(2 * np.pi)))
 
 
 def _bells(grid: NDArray[np.float64], centres: NDArray[np.float64], width: float) -> NDArray[np.float64]:

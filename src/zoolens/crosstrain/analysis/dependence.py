@@ -72,7 +72,7 @@ def dependence(columns: Mapping[str, NDArray[Any]], target: Matrix, name: str, *
     curves = tuple(_curve(surrogate, position, float(alone[position].std())) for position in positions)
     found = [_interaction(surrogate, pair, alone) for pair in combinations(positions, 2)]
     found.sort(key=lambda one: -one.strength)
-    surface = two_way(surrogate, *(one.name for one in found[0].inputs)) if found else None
+    surface = two_way(surrogate, found[0].inputs[0].name, found[0].inputs[1].name) if found else None
     return Dependence(name, surrogate, curves, tuple(found), surface)
 
 
@@ -100,7 +100,7 @@ def _at_trials(surrogate: Surrogate, *positions: int) -> Matrix:
     """Partial dependence at the fitted trials, less its mean."""
     kernel = np.prod([surrogate.similar[position] for position in positions], axis=0)
     found: Matrix = kernel @ (surrogate.weights * surrogate.others(*positions).mean(axis=0))
-    return found - found.mean()
+    return np.asarray(found - found.mean())
 
 
 def _interaction(surrogate: Surrogate, pair: tuple[int, int], alone: list[Matrix]) -> Interaction:

@@ -45,7 +45,8 @@ class Input:
     def seen(self, values: NDArray[Any]) -> Matrix:
         """One row per value; two different levels are as far apart as the two ends of a range."""
         if self.levels:
-            return np.sqrt(0.5) * (values[:, None] == np.array(self.levels)[None, :]).astype(np.float64)
+            same = values[:, None] == np.array(self.levels)[None, :]
+            return np.where(same, np.sqrt(0.5), 0.0)
         numbers = np.asarray(values, np.float64)
         low, high = (np.log(self.low), np.log(self.high)) if self.log else (self.low, self.high)
         scaled = ((np.log(numbers) if self.log else numbers) - low) / (high - low)
@@ -75,6 +76,7 @@ class Surrogate:
     similar: tuple[Matrix, ...]
     r_squared: float
     left_out: int  # trials without a target or without one of the hyperparameters, or beyond the most
+    ignored: tuple[str, ...]  # hyperparameters that are no inputs
 
     @property
     def n(self) -> int:
@@ -116,16 +118,22 @@ def usable(values: NDArray[Any]) -> Matrix:
 
 
 def fit(columns: Mapping[str, NDArray[Any]], target: Matrix, *, seed: int = 0) -> Surrogate:
-    known = np.isfinite(target)
-    for column in columns.values():
-        known &= np.abs(column) < LARGEST if column.dtype.kind == "f" else column != ""
-    rows = _sampled(columns, target, np.flatnonzero(known), seed)
+    """Inputs are the hyperparameters that at least half of the trials have, up to the most; trials need all of them."""
+    given = {name: _present(column) for name, column in columns.items()}
+    used = {name: columns[name] for name, one in given.items() if 2 * one.sum() >= len(one)}
+    known = np.isfinite(target) & np.logical_and.reduce([np.ones(len(target), bool), *(given[name] for name in used)])
+    rows = _sampled(used, target, np.flatnonzero(known), seed)
     if len(rows) < FEWEST:
-        raise TooFewTrials("a surrogate", len(rows), FEWEST)
-    inputs = tuple(_input(name, column[rows]) for name, column in columns.items())
-    varying = [one for one in inputs if one.levels[1:] or one.low < one.high][:MOST_INPUTS]
-    kept = tuple(columns[one.name][rows] for one in varying)
-    return _fitted(tuple(varying), kept, target[rows], len(target) - len(rows))
+        raise TooFewTrials("a surrogate, complete ones", len(rows), FEWEST)
+    inputs = [_input(name, column[rows]) for name, column in used.items()]
+    varying = tuple(one for one in inputs if one.levels[1:] or one.low < one.high)[:MOST_INPUTS]
+    kept = tuple(used[one.name][rows] for one in varying)
+    ignored = tuple(name for name in columns if name not in {one.name for one in varying})
+    return _fitted(varying, kept, target[rows], len(target) - len(rows), ignored)
+
+
+def _present(column: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(column) < LARGEST if column.dtype.kind == "f" else column != "")
 
 
 def _sampled(columns: Mapping[str, NDArray[Any]], target: Matrix, rows: NDArray[Any], seed: int) -> NDArray[Any]:
@@ -143,21 +151,28 @@ def _input(name: str, column: NDArray[Any]) -> Input:
     return Input(name, float(column.min()), float(column.max()), spans_decades(column))
 
 
-def _fitted(inputs: tuple[Input, ...], columns: tuple[NDArray[Any], ...], target: Matrix, left_out: int) -> Surrogate:
+def _fitted(
+    inputs: tuple[Input, ...],
+    columns: tuple[NDArray[Any], ...],
+    target: Matrix,
+    left_out: int,
+    ignored: tuple[str, ...],
+) -> Surrogate:
     mean = float(target.mean())
+    centred = target - mean if np.ptp(target) > 0 else np.zeros(len(target))  # no rounding to explain
     apart = [_squares(one.seen(column), one.seen(column)) for one, column in zip(inputs, columns, strict=True)]
-    settings = _best(_blocks(apart, target - mean))
+    settings = _best(_blocks(apart, centred))
     lengths, noise = tuple(float(one) for one in np.exp(settings[:-1])), float(np.exp(settings[-1]))
     similar = tuple(_bell(one, length) for one, length in zip(apart, lengths, strict=True))
-    kernel = np.prod([np.ones_like(apart[0]), *similar], axis=0) if apart else np.ones((len(target),) * 2)
+    kernel = np.prod(similar, axis=0) if similar else np.ones((len(target), len(target)))
     inverse = np.linalg.inv(kernel + noise * np.eye(len(target)))
-    weights = inverse @ (target - mean)
-    scale = float((target - mean) @ weights / len(target))
+    weights = inverse @ centred
+    scale = float(centred @ weights / len(target))
     missed = weights / np.diag(inverse)  # a trial's value less what the others predict for it
-    spread = float(((target - mean) ** 2).sum())
-    r_squared = 1 - float((missed**2).sum()) / spread if spread > 0 else 0.0
+    spread = float(centred @ centred)
+    r_squared = 1 - float(missed @ missed) / spread if spread > 0 else 0.0
     return Surrogate(
-        inputs, columns, target, mean, lengths, noise, scale, weights, inverse, similar, r_squared, left_out
+        inputs, columns, target, mean, lengths, noise, scale, weights, inverse, similar, r_squared, left_out, ignored
     )
 
 

@@ -32,7 +32,7 @@ def test_it_does_not_sink_at_a_border_where_the_values_lie():
 
 
 def test_two_humps_stay_apart_under_silverman():
-    values = np.r_[np.full(30, 0.1), np.random.default_rng(0).normal(0.7, 0.02, 70)]
+    values = np.r_[np.full(20, 0.1), np.random.default_rng(0).normal(0.7, 0.02, 80)]
     found = density(values)
     at = dict(zip(np.round(found.grid, 2), found.height, strict=True))
     assert at[0.4] < 0.01 * min(at[0.1], at[0.7])

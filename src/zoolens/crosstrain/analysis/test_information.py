@@ -80,15 +80,14 @@ def test_crossing_refines_both():
 
 
 def test_what_only_two_say_together_is_synergy():
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 2, (2, 400)).astype(float)
+    a, b = np.tile([0.0, 0, 1, 1], 100), np.tile([0.0, 1, 0, 1], 100)  # balanced: each alone says exactly nothing
     target = np.where(a != b, 0.9, 0.1)
     found = information({"a": a, "b": b}, target, "Δ")
     (pair,) = found.joints
     assert pair.nats == pytest.approx(found.entropy)
-    assert pair.synergy > 0.95 * np.log(2)
+    assert pair.synergy == pytest.approx(np.log(2))
     assert pair.p_value == pytest.approx(1 / 1000)
-    assert all(one.p_value > 0.05 for one in found.singles)
+    assert [(one.nats, one.p_value) for one in found.singles] == [(pytest.approx(0, abs=1e-12), 1.0)] * 2
 
 
 def test_chance_alone_is_not_significant_and_explains_the_bias():

@@ -1,0 +1,1 @@
+"""How two frameworks' versions of one architecture differ before any training: definition, defaults, update rules."""

@@ -1,0 +1,199 @@
+"""Tables as data, and as CSV: everything that the page or a picture shows is in one of these files, unrounded."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from zoolens.crosstrain.analysis.tables import summarise
+from zoolens.crosstrain.report.findings import Figure, Findings, side_of, warnings
+from zoolens.crosstrain.study import Trial
+
+Kind = Literal["text", "number", "percent", "nats", "p"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """`kind`: how the page words it; files have the plain value."""
+
+    name: str
+    kind: Kind = "text"
+
+
+@dataclass(frozen=True)
+class Table:
+    """`name`: of its file."""
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def write_csv(tables: Sequence[Table], folder: Path) -> list[Path]:
+    """One file per table; of two with the same name the later is numbered."""
+    written: list[Path] = []
+    for table in tables:
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name)[:60].strip("-") or "table"
+        count = sum(re.fullmatch(rf"{re.escape(stem)}(-\d+)?", path.stem) is not None for path in written)
+        path = folder / (f"{stem}-{count + 1}.csv" if count else f"{stem}.csv")
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow([_plain(column.name) for column in table.columns])
+            writer.writerows([[_plain(value) for value in row] for row in table.rows])
+        written.append(path)
+    return written
+
+
+def trials_table(findings: Findings, trials: Sequence[int] | None = None, *, brief: bool = False) -> Table:
+    """`trials`: which, by position. `brief`: what fits on a page."""
+    study = findings.study
+    given = dict.fromkeys(name for trial in study.trials for name in trial.hyperparameters)
+    names = list(findings.columns) if brief else list(given)
+    columns = [Column("trial"), *(Column(name, "number") for name in names)]
+    for framework in study.frameworks:
+        columns.append(Column(framework if brief else f"{framework} accuracy", "percent"))
+        if not brief:
+            columns += [Column(f"{framework} {one}") for one in ("status", "exact", "correct", "total", "seconds")]
+    columns += [] if brief else [Column(f"Δ {a} – {b}", "percent") for a, b in findings.pairs]
+    columns += [Column("Δ", "percent"), Column("notes")]
+    rows = []
+    for position in range(len(study.trials)) if trials is None else trials:
+        trial = study.trials[position]
+        pairs = [] if brief else [figure.values[position] for figure in findings.pairs.values()]
+        notes = "; ".join((*warnings(findings, trial), *trial.notes))
+        hyper = [trial.hyperparameters.get(name) for name in names]
+        sides = _sides(trial, study.frameworks, brief)
+        rows.append((trial.id, *hyper, *sides, *pairs, findings.delta.values[position], notes))
+    return Table("trials", tuple(columns), tuple(rows))
+
+
+def _sides(trial: Trial, frameworks: Sequence[str], brief: bool) -> Iterator[Any]:
+    for framework in frameworks:
+        side = side_of(trial, framework)
+        yield None if side is None else side.accuracy
+        if not brief:
+            yield from (
+                (None,) * 5 if side is None else (side.status, side.exact, side.correct, side.total, side.seconds)
+            )
+
+
+_SUMMARY = ("min", "max", "median", "mean")
+
+
+def accuracies_table(findings: Findings) -> Table:
+    columns = [Column("side"), Column("trials", "number"), *(Column(one, "percent") for one in _SUMMARY)]
+    columns += [Column("collapsed", "number"), Column("not finished", "number")]
+    rows = []
+    for name, figure in findings.accuracies.items():
+        sides = [side for trial in findings.study.trials if (side := side_of(trial, name))]
+        collapsed = sum(one.certain and one.framework == name for one in findings.flags)
+        broken = sum(side.status != "finished" for side in sides)
+        rows.append((name, len(figure.known), *_summary(figure), collapsed, broken))
+    return Table("accuracies", tuple(columns), tuple(rows))
+
+
+def deltas_table(findings: Findings) -> Table:
+    columns = [Column("pair"), Column("trials", "number"), *(Column(one, "percent") for one in _SUMMARY)]
+    columns += [Column("≥ 5 %", "number"), Column("share ≥ 5 %", "percent"), Column("first − second, mean", "percent")]
+    columns.append(Column("churn, mean", "percent"))
+    rows = []
+    for (a, b), figure in findings.pairs.items():
+        signed = findings.accuracies[a].values - findings.accuracies[b].values
+        churn = [float(one) for trial in findings.study.trials if (one := _churn(trial, a, b)) is not None]
+        rows.append((figure.name, *_delta_row(figure), _mean(signed), _mean(np.array(churn))))
+    if len(findings.pairs) > 1:
+        rows.append(("largest of each trial", *_delta_row(findings.delta), None, None))
+    return Table("deltas", tuple(columns), tuple(rows))
+
+
+def _delta_row(figure: Figure) -> tuple[Any, ...]:
+    n = len(figure.known)
+    return n, *_summary(figure), figure.apart, figure.apart / n if n else None
+
+
+def _churn(trial: Trial, a: str, b: str) -> float | None:
+    churn: Mapping[tuple[str, str], float] = trial.churn
+    return churn.get((a, b), churn.get((b, a)))
+
+
+def _summary(figure: Figure) -> tuple[float | None, ...]:
+    found = summarise(figure.name, figure.values)
+    return found.minimum, found.maximum, found.median, found.mean
+
+
+def _mean(values: Any) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def densities_table(findings: Findings) -> Table:
+    shown = [*findings.accuracies.values(), *findings.pairs.values()]
+    rows = [
+        (figure.name, figure.density.rule, figure.density.bandwidth, float(at), float(height))
+        for figure in shown
+        if figure.density is not None
+        for at, height in zip(figure.density.grid, figure.density.height, strict=True)
+    ]
+    return Table("densities", tuple(map(Column, ("figure", "rule", "bandwidth", "value", "density"))), tuple(rows))
+
+
+def information_table(findings: Findings) -> Table:
+    names = ("target", "first", "second", "nats", "chance", "p", "synergy", "synergy_chance", "trials", "estimator")
+    rows: list[tuple[Any, ...]] = []
+    for found in findings.information:
+        tail = (found.n, found.estimator)
+        rows += [
+            (found.target, one.name, None, one.nats, one.chance, one.p_value, None, None, *tail)
+            for one in found.singles
+        ]
+        rows += [
+            (found.target, *one.names, one.nats, one.chance, one.p_value, one.synergy, one.synergy_chance, *tail)
+            for one in found.joints
+        ]
+    return Table("information", tuple(map(Column, names)), tuple(rows))
+
+
+def dependence_tables(findings: Findings) -> Iterator[Table]:
+    found = findings.dependence
+    if found is None:
+        return
+    fits = [
+        (one.name, length, one.log, found.surrogate.noise, found.surrogate.r_squared, found.surrogate.n)
+        for one, length in zip(found.surrogate.inputs, found.surrogate.lengths, strict=True)
+    ]
+    yield _columns("surrogate", ("hyperparameter", "length", "log", "noise", "r_squared", "trials"), fits)
+    curves = [
+        (curve.input.name, value, *map(float, rest))
+        for curve in found.curves
+        for value, *rest in zip(curve.values, curve.mean, curve.low, curve.high, strict=True)
+    ]
+    yield _columns("dependence", ("hyperparameter", "value", "delta", "low", "high"), curves)
+    pairs = [(*(one.name for one in pair.inputs), pair.h, pair.strength) for pair in found.interactions]
+    yield _columns("interactions", ("first", "second", "h", "strength"), pairs)
+    if found.surface is not None:
+        names = tuple(one.name for one in found.surface.inputs)
+        cells = [
+            (row, column, float(found.surface.mean[i, j]))
+            for i, row in enumerate(found.surface.rows)
+            for j, column in enumerate(found.surface.columns)
+        ]
+        yield _columns("interaction", (*names, "delta"), cells)
+
+
+def _columns(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
+    return Table(name, tuple(map(Column, columns)), tuple(rows))
+
+
+def _plain(value: Any) -> Any:
+    """A spreadsheet would compute a text that begins like a formula; not a number is an empty cell."""
+    if isinstance(value, str):
+        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value

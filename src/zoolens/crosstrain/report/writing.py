@@ -1,0 +1,205 @@
+"""`write_report`: a study as a folder with one page, its pictures as PNG, and every number as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from zoolens.crosstrain.analysis.collapsed import Flag
+from zoolens.crosstrain.analysis.dependence import TRUSTED, Dependence
+from zoolens.crosstrain.analysis.information import Information
+from zoolens.crosstrain.report.dependencies import curves_picture, interaction_picture, quality
+from zoolens.crosstrain.report.findings import Findings, gather
+from zoolens.crosstrain.report.page import Page, Section, Tile, html
+from zoolens.crosstrain.report.pictures import (
+    MOST_DIMENSIONS,
+    accuracy_picture,
+    delta_picture,
+    pairs_picture,
+    space_picture,
+)
+from zoolens.crosstrain.report.raster import write_png
+from zoolens.crosstrain.report.tables import (
+    Column,
+    Table,
+    accuracies_table,
+    deltas_table,
+    densities_table,
+    dependence_tables,
+    information_table,
+    trials_table,
+    write_csv,
+)
+from zoolens.crosstrain.report.words import percent
+from zoolens.crosstrain.study import Study
+
+SHOWN: Final = 10  # trials at each end
+INDEX: Final = "index.html"
+
+
+def write_report(
+    study: Study,
+    folder: Path,
+    *,
+    sections: Sequence[Section] = (),
+    flags: Sequence[Flag] | None = None,
+    seed: int = 0,
+) -> list[Path]:
+    """The files written; those of the same name are replaced. `sections` stand after ours, their tables in CSV too.
+    `flags`: collapsed sides from `analysis.collapsed.flag`, where test labels are known; None: without labels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    findings = gather(study, flags=flags, seed=seed)
+    parts = tuple(_sections(findings)) + tuple(sections)
+    written = [folder / INDEX]
+    page = Page(study.name, _lead(findings), tuple(_tiles(findings)), study.details, parts)
+    written[0].write_text(html(page), encoding="utf-8", errors="replace")
+    for picture in (one for part in parts for one in part.pictures):
+        write_png(picture, folder / f"{picture.name}.png")
+        written.append(folder / f"{picture.name}.png")
+    theirs = [table for part in sections for _, table in part.tables]
+    return written + write_csv([*_files(findings), *theirs], folder)
+
+
+def _files(findings: Findings) -> Iterator[Table]:
+    yield trials_table(findings)
+    yield accuracies_table(findings)
+    yield deltas_table(findings)
+    yield densities_table(findings)
+    yield information_table(findings)
+    yield from dependence_tables(findings)
+
+
+def _lead(findings: Findings) -> str:
+    study = findings.study
+    names = (
+        f"{', '.join(study.frameworks[:-1])} and {study.frameworks[-1]}" if len(study.frameworks) > 1 else "one side"
+    )
+    varied = ", ".join(findings.columns) or "nothing"
+    return f"{len(study.trials):,} trials, each trained by {names} with the same hyperparameters. Varied: {varied}."
+
+
+def _tiles(findings: Findings) -> Iterator[Tile]:
+    yield Tile(f"{findings.pair_count:,}", "pairs with both accuracies")
+    if findings.pair_count:
+        share = findings.apart / findings.pair_count
+        yield Tile(percent(share, 1), f"of pairs ≥ 5 % apart ({findings.apart:,})", share > 0)
+        yield Tile(percent(float(findings.delta.known.max())), "largest Δ")
+        yield Tile(percent(float(np.median(findings.delta.known))), "median Δ")
+    for status, count in findings.statuses.most_common():
+        yield Tile(f"{count:,}", f"sides {status}", status != "finished")
+    yield Tile(f"{findings.collapsed:,}", "sides that always answer the same", findings.collapsed > 0)
+
+
+def _sections(findings: Findings) -> Iterator[Section]:
+    yield Section(
+        "Distributions",
+        (
+            "Kernel densities (Gaussian, Silverman's bandwidth, reflected at 0 and 100 %); each point below a curve "
+            "is one trial. Δ is the absolute difference of test accuracy, in percentage points.",
+        ),
+        pictures=tuple(one for one in (accuracy_picture(findings), delta_picture(findings)) if one),
+        tables=(("Accuracy", accuracies_table(findings)), ("Δ", deltas_table(findings))),
+        files=("accuracies.csv", "deltas.csv", "densities.csv"),
+    )
+    pairs = pairs_picture(findings)
+    if pairs:
+        words = "Solid: equal. Dashed: 5 points apart."
+        yield Section("Side against side", (words,), pictures=(pairs,), files=("trials.csv",))
+    yield _trials(findings)
+    space = space_picture(findings)
+    if space:
+        yield Section("The space", tuple(_space_words(findings)), pictures=(space,), files=("trials.csv",))
+    yield _information(findings)
+    yield _dependence(findings)
+
+
+def _trials(findings: Findings) -> Section:
+    known = np.flatnonzero(np.isfinite(findings.delta.values))
+    order = [int(one) for one in known[np.argsort(-findings.delta.values[known], kind="stable")]]
+    without = [i for i in range(len(findings.study.trials)) if i not in set(order)]
+    if len(order) <= 2 * SHOWN:
+        shown = [("All trials with a Δ, the largest first", order)]
+    else:
+        shown = [(f"The {SHOWN} largest Δ", order[:SHOWN]), (f"The {SHOWN} smallest Δ", order[: -SHOWN - 1 : -1])]
+    if without:
+        some = f", the first {SHOWN}" if len(without) > SHOWN else ""
+        shown.append((f"{len(without)} trials without a Δ{some}", without[:SHOWN]))
+    tables = [(title, trials_table(findings, rows, brief=True)) for title, rows in shown if rows]
+    words = "" if tables else "No trials."
+    return Section("Trials", (words,) if words else (), tables=tuple(tables), files=("trials.csv",))
+
+
+def _space_words(findings: Findings) -> Iterator[str]:
+    yield "Every trial in every plane of two hyperparameters, the largest Δ drawn last. The last row is Δ itself."
+    if len(findings.columns) > MOST_DIMENSIONS:
+        yield f"The first {MOST_DIMENSIONS} of {len(findings.columns)} hyperparameters are drawn."
+
+
+def _information(findings: Findings) -> Section:
+    title = "What the hyperparameters say"
+    trouble = (findings.troubles["information"],) if "information" in findings.troubles else ()
+    if not findings.information:
+        return Section(title, warnings=trouble)
+    words = (
+        "Mutual information in nats. Chance: what counting alone gives when the figure is dealt to the trials at "
+        "random; p: how often such a deal reaches the value (not corrected for the number of rows; grey above 0.05). "
+        "Synergy: what two say together beyond the sum of both, beside what chance makes of it.",
+        f"Estimator: {findings.information[0].estimator}. With another number of bins weak values may fall on "
+        "the other side of 0.05: read them as hints.",
+    )
+    tables = [(f"About {one.target}, one by one", _singles(one)) for one in findings.information]
+    pairs = [(f"About {one.target}, two together", _joints(one)) for one in findings.information if one.joints]
+    ordered = [table for pair in zip(tables, pairs, strict=True) for table in pair] if pairs else tables
+    return Section(title, words, trouble, tables=tuple(ordered), files=("information.csv",))
+
+
+def _singles(found: Information) -> Table:
+    columns = (Column("hyperparameter"), Column("nats", "nats"), Column("chance", "nats"), Column("p", "p"))
+    rows = sorted(found.singles, key=lambda one: -one.nats)
+    return Table("singles", columns, tuple((one.name, one.nats, one.chance, one.p_value) for one in rows))
+
+
+def _joints(found: Information) -> Table:
+    names = ("nats", "chance", "synergy", "synergy by chance")
+    columns = (Column("hyperparameters"), *(Column(name, "nats") for name in names), Column("p", "p"))
+    rows = sorted(found.joints, key=lambda one: -one.nats)
+    cells = [
+        (" and ".join(one.names), one.nats, one.chance, one.synergy, one.synergy_chance, one.p_value) for one in rows
+    ]
+    return Table("joints", columns, tuple(cells))
+
+
+def _ignored(found: Dependence) -> str:
+    names = found.surrogate.ignored
+    return f", nor are {', '.join(names)}: too few trials have them, or all the same" if names else ""
+
+
+def _dependence(findings: Findings) -> Section:
+    title, found = "Dependence of Δ", findings.dependence
+    if found is None:
+        return Section(title, warnings=(findings.troubles["dependence"],))
+    words = (
+        "A Gaussian process fitted to Δ, averaged over the other hyperparameters as the trials have them. "
+        "H: share of what two do that is not the sum of what each does; strength: that part in points of Δ "
+        "(root mean square), which decides the order.",
+        f"{quality(found)}. {found.surrogate.left_out} trials are not in it{_ignored(found)}.",
+    )
+    poor = (
+        f"Leave-one-out R² is below {TRUSTED}: most of Δ is noise or fine structure that this surrogate does not see."
+    )
+    pictures = [curves_picture(found)]
+    if found.surface is not None:
+        pictures.append(interaction_picture(found.surface, dict(findings.columns), found))
+    columns = (Column("hyperparameters"), Column("H", "number"), Column("strength", "percent"))
+    rows = tuple((" and ".join(one.name for one in pair.inputs), pair.h, pair.strength) for pair in found.interactions)
+    return Section(
+        title,
+        words,
+        () if found.trusted else (poor,),
+        pictures=tuple(one for one in pictures if one),
+        tables=(("Interactions", Table("h", columns, rows)),) if rows else (),
+        files=tuple(f"{table.name}.csv" for table in dependence_tables(findings)),
+    )

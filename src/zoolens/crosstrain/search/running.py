@@ -1,0 +1,117 @@
+"""Run a search: trials on this machine, or on Ray, with the same questions, answers and journal.
+
+"auto" is this machine unless RAY_ADDRESS names a cluster. Training happens in processes of its own on either way, so
+on one machine Ray would add its start (seconds) and copies of the objective, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from zoolens.crosstrain.plan import Plan
+from zoolens.crosstrain.search.asking import Asking, Objective, Progress, best_of, carry_out
+from zoolens.crosstrain.search.budget import Budget
+from zoolens.crosstrain.search.journal import Asked, Finished, Journal
+from zoolens.errors import ZoolensError
+
+Backend = Literal["auto", "local", "ray"]
+Report = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """`finished`: all trials of the journal, by name. `new`: how many of them this call ran. `pending`: begun and not
+    finished, to be run by the next call. `reason`: why it ended before all trials were done; "": they are."""
+
+    finished: tuple[Finished, ...]
+    best: Finished | None
+    new: int
+    pending: tuple[Asked, ...]
+    reason: str
+    warnings: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        return not self.reason
+
+
+def run_search(
+    plan: Plan,
+    objective: Objective,
+    journal_path: Path,
+    *,
+    budget: Budget | None = None,
+    workers: int = 1,
+    backend: Backend = "auto",
+    progress: Report | None = None,
+) -> SearchResult:
+    """Go on with the search of this journal, or begin it, until its trials are done or the budget is spent.
+
+    The objective is called with `workers` trials at once: in threads here; with Ray it is sent to other processes and
+    must be picklable. `progress` is called in this thread, before the first trial and after each one.
+    """
+    if workers < 1:
+        raise ZoolensError(f"{workers} workers cannot run a trial.", hint="Give at least 1.")
+    if backend == "auto":
+        backend = "ray" if os.environ.get("RAY_ADDRESS") else "local"
+    with Journal(journal_path, plan) as journal:
+        asking = Asking(plan, journal, budget or Budget(), workers)
+        before = len(journal.finished)
+        report = progress or (lambda _: None)
+        report(asking.progress())
+        if backend == "ray":
+            from zoolens.crosstrain.search.ray import run_on_ray
+
+            run_on_ray(asking, objective, workers, report)
+        else:
+            _run_here(asking, objective, workers, report)
+        return SearchResult(
+            finished=tuple(sorted(journal.finished.values(), key=lambda one: int(one.trial))),
+            best=best_of(journal.finished),
+            new=len(journal.finished) - before,
+            pending=tuple(journal.pending),
+            reason=asking.reason,
+            warnings=tuple(journal.warnings),
+        )
+
+
+def _run_here(asking: Asking, objective: Objective, workers: int, report: Report) -> None:
+    """Threads that die with this process: an interrupted trial is run again by the next call. Where a trial raises,
+    those beside it are finished first."""
+    events: queue.SimpleQueue[Progress | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended
+
+    def work() -> None:
+        try:
+            while (asked := asking.next()) is not None:
+                events.put(asking.tell(asked, carry_out(objective, asked)))
+        except BaseException as error:
+            asking.stop("A trial broke off.")
+            events.put(error)
+        finally:
+            events.put(None)
+
+    threads = [threading.Thread(target=work, daemon=True, name=f"trial-{n}") for n in range(workers)]
+    for thread in threads:
+        thread.start()
+    problem: BaseException | None = None
+    left = workers
+    try:
+        while left:
+            event = events.get()
+            if event is None:
+                left -= 1
+            elif isinstance(event, Progress):
+                report(event)
+            else:
+                problem = problem or event
+    except BaseException:
+        asking.stop("Interrupted.")
+        raise
+    if problem is not None:
+        raise problem
