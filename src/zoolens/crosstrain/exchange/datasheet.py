@@ -1,0 +1,101 @@
+"""The datasheet of an exported study: what it is, who made it and how, and what is wrong with it, from the data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from zoolens.crosstrain.exchange.contents import Contents
+from zoolens.crosstrain.exchange.rows import recipes_of
+from zoolens.crosstrain.exchange.schema import FORMAT, TABLES
+from zoolens.store.records import Provenance
+from zoolens.store.values import to_json
+
+_NOT_STATED = "not stated"
+
+
+def datasheet(contents: Contents, made: Sequence[datetime]) -> str:
+    """`made`: when each side was filed."""
+    study = contents.study
+    sections = {
+        "What": _what(contents),
+        "Who": _who(study.details),
+        "How": _how(contents, made),
+        "Versions and machines": _versions(contents),
+        "Known flaws": _flaws(contents),
+        "Files": _files(),
+    }
+    text = [f"# {study.name}", ""]
+    for title, lines in sections.items():
+        text += [f"## {title}", "", *(f"- {line}" for line in lines), ""]
+    return "\n".join(text)
+
+
+def _what(contents: Contents) -> Iterator[str]:
+    counts = contents.counts()
+    yield (
+        f"{counts['trials']} trials: the same recipe trained by {', '.join(contents.study.frameworks)}; "
+        f"{counts['sides']} sides, of which {counts['finished']} finished, {counts['with predictions']} have their "
+        f"predictions and {counts['with weights']} their weights."
+    )
+    for place, dataset in enumerate(contents.study.datasets):
+        labels = "with labels" if place in contents.labels else "without labels"
+        about = f"{dataset.size} samples, {labels}, fingerprint {dataset.fingerprint[:16]}"
+        yield f"Data: {dataset.name} ({about}). Its images are not in this folder."
+    varied = dict.fromkeys(name for one in contents.trials for name in one.trial.hyperparameters)
+    yield f"Hyperparameters: {', '.join(varied) or 'none'}."
+
+
+def _who(details: Mapping[str, Any]) -> Iterator[str]:
+    for title, key in (("Made by", "author"), ("Source", "source"), ("Cite", "citation"), ("Licence", "licence")):
+        yield f"{title}: {details.get(key) or _NOT_STATED}."
+
+
+def _how(contents: Contents, made: Sequence[datetime]) -> Iterator[str]:
+    recipes = recipes_of(contents)
+    kinds = Counter(f"{one.architecture}, {one.mode} mode, {one.weights} first weights" for one in recipes)
+    yield from (f"{kind}: {count} recipes." for kind, count in kinds.items())
+    if not recipes:
+        yield f"No recipes: {contents.study.details.get('source') or 'published figures'}."
+    if made:
+        yield f"Filed between {min(made):%Y-%m-%d} and {max(made):%Y-%m-%d}."
+    yield "Accuracies are exact counts over all test samples, unless the column `exact` says otherwise."
+
+
+def _versions(contents: Contents) -> Iterator[str]:
+    stacks = Counter(
+        (side.side.framework, ", ".join(f"{name} {version}" for name, version in side.versions.items()))
+        for _, side in contents.sides
+    )
+    for (framework, versions), count in stacks.items():
+        yield f"{framework}: {versions or _NOT_STATED} ({count} sides)."
+    conditions = Counter(to_json(one.conditions) for one in contents.trials)
+    for condition, count in conditions.items():
+        yield f"Conditions of {count} trials: `{condition}`."
+
+
+def _flaws(contents: Contents) -> Iterator[str]:
+    sides = list(contents.sides)
+    found = {
+        "did not finish (see `status` and `message`)": sum(one.side.status != "finished" for _, one in sides),
+        "always gave the same answer: their accuracy says nothing": sum(one.side.collapsed for _, one in sides),
+        "have an accuracy that is no quotient of counts": sum(not one.side.exact for _, one in sides),
+        "are claims that nobody here measured": sum(trial.provenance is Provenance.CLAIMED for trial, _ in sides),
+        "have no predictions, so that nothing can be recomputed": sum(one.answers is None for _, one in sides),
+    }
+    yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in found.items() if count)
+    settings = Counter(to_json({**one.trial.hyperparameters, "seed": 0}) for one in contents.trials)
+    if max(settings.values(), default=0) < 2:
+        yield "No setting was trained more than once: differences cannot be told from seed noise."
+    if len(contents.labels) < len(contents.study.datasets):
+        yield "Labels of some test samples are not here: figures over them cannot be recomputed."
+    yield "Names of datasets are as their user wrote them, and may name files of another machine."
+
+
+def _files() -> Iterator[str]:
+    yield f"Format: {FORMAT}. Every column, with unit and range, is in `schema.json`; `checksums.txt` has SHA-256 sums."
+    yield f"Tables: {', '.join(f'`{name}.parquet`' for name in TABLES)}."
+    yield "`study.json`: name, frameworks, datasets; `recipes.json`: every training recipe."
+    yield "`weights/SIDE.safetensors`: the trained weights of a side, where they were kept. Nothing here is pickled."

@@ -1,0 +1,163 @@
+"""A study of the store as a folder of Parquet, JSON and safetensors files that explains itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from zoolens.crosstrain.exchange.contents import (
+    CHECKSUMS,
+    DATASHEET,
+    RECIPES,
+    SCHEMA,
+    STUDY,
+    WEIGHTS,
+    Answers,
+    Contents,
+    DatasetEntry,
+    SideFacts,
+    StudyFile,
+    TrialFacts,
+)
+from zoolens.crosstrain.exchange.datasheet import datasheet
+from zoolens.crosstrain.exchange.files import checksum_lines, digest
+from zoolens.crosstrain.exchange.labels import kept_labels, labels_here
+from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
+from zoolens.crosstrain.exchange.schema import description
+from zoolens.crosstrain.filing import RUNTIME, STAGE, Facts, answers_of, read_study
+from zoolens.crosstrain.loading import has_weights, weights_of
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.weights import write_weights
+from zoolens.errors import ZoolensError
+from zoolens.store.records import Provenance
+from zoolens.store.store import Store
+
+
+def export_study(store: Store, name: str, folder: Path | str) -> Path:
+    """Write the study to this folder, which must not exist or be empty, and return it. It appears whole."""
+    target = Path(folder).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ZoolensError(f"{target} is there already and not empty.", hint="Name a new folder.")
+    contents, runs, made = gathered(store, name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+        try:
+            _write(store, contents, runs, made, building)
+            building.chmod(0o755)
+            building.replace(target)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise ZoolensError(f"{target} cannot be written: {error.strerror or error}.", hint="Name another.") from error
+    return target
+
+
+def gathered(store: Store, name: str) -> tuple[Contents, list[str], list[datetime]]:
+    """What the store knows of a study, the runs of its sides in their order, and when these were made."""
+    study = read_study(store, name)
+    runs = [str(side.run) for trial in study.trials for side in trial.sides]
+    gathering = _Gathering(store, runs)
+    trials = tuple(gathering.trial(one) for one in study.trials)
+    places = {place: entry.record for place, entry in enumerate(gathering.datasets.values())}
+    told: dict[int, list[Recipe]] = {}
+    for trial in trials:
+        told.setdefault(trial.dataset, []).extend(one.recipe for one in trial.sides if one.recipe is not None)
+    labels: dict[int, Answers] = {}
+    for place, record in places.items():
+        found = kept_labels(store, record)
+        found = labels_here(record, told.get(place, ())) if found is None else found
+        if found is not None:
+            labels[place] = found
+    file = StudyFile(
+        name=study.name,
+        frameworks=study.frameworks,
+        details=dict(study.details),
+        datasets=tuple(gathering.datasets.values()),
+    )
+    return Contents(file, trials, labels), runs, [gathering.runs[run].created for run in runs]
+
+
+class _Gathering:
+    """Numbers the datasets as they come."""
+
+    def __init__(self, store: Store, runs: Collection[str]) -> None:
+        self._store = store
+        self.runs = {run.id: run for run in store.runs(runtime=f"{RUNTIME}*")}
+        found = store.observations_by_run(runs)
+        self._facts = {run: {(one.metric, one.scope): one for one in found.get(run, ())} for run in runs}
+        self.datasets: dict[str, DatasetEntry] = {}
+
+    def trial(self, trial: Trial) -> TrialFacts:
+        """Its sides were filed together: on the same data, under the same conditions."""
+        first = self.runs[str(trial.sides[0].run)]
+        data = first.dataset
+        entry = DatasetEntry(fingerprint=data.fingerprint, name=data.name, size=data.size, details=dict(data.details))
+        self.datasets.setdefault(data.fingerprint, entry)
+        sides = tuple(self._side(one, self._facts[str(one.run)]) for one in trial.sides)
+        learnt = [self._facts[str(one.run)].get((STAGE, "")) for one in trial.sides]
+        claimed = any(one.provenance is Provenance.CLAIMED for one in learnt if one)
+        return TrialFacts(
+            replace(trial, sides=tuple(one.side for one in sides)),
+            list(self.datasets).index(data.fingerprint),
+            first.stack.identity["conditions"],
+            Provenance.CLAIMED if claimed else Provenance.MEASURED,
+            sides,
+        )
+
+    def _side(self, side: Side, facts: Facts) -> SideFacts:
+        run = self.runs[str(side.run)]
+        manifest, learnt = run.model.manifest, facts.get((STAGE, ""))
+        answered = learnt is not None and learnt.details.get("answers") is not None
+        times = (facts.get(("epoch_time", f"epoch={number}")) for number in range(1, len(side.losses) + 1))
+        return SideFacts(
+            replace(side, run=None),
+            Recipe.model_validate(manifest["recipe"]) if "recipe" in manifest else None,
+            Semantics.model_validate(manifest.get("semantics", {})),
+            _ordered(run.stack.identity),
+            _count(facts, "parameters"),
+            _count(facts, "steps"),
+            tuple(one.value for one in times if one is not None),
+            answers_of(self._store, run.id) if answered else None,
+            Path(WEIGHTS) if answered and has_weights(self._store, run.id) else None,
+        )
+
+
+def _count(facts: Facts, metric: str) -> int | None:
+    found = facts.get((metric, ""))
+    return None if found is None or found.value is None else int(found.value)
+
+
+def _ordered(identity: Mapping[str, Any]) -> dict[str, str]:
+    """The framework's own version first: a database may have changed the order."""
+    packages = {str(name): str(version) for name, version in identity["packages"].items()}
+    return dict(sorted(packages.items(), key=lambda one: one[1] != identity["version"]))
+
+
+def _write(store: Store, contents: Contents, runs: list[str], made: list[datetime], folder: Path) -> None:
+    for name, table in tables_of(contents).items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    _write_json(folder / STUDY, contents.study.model_dump(mode="json"))
+    _write_json(folder / RECIPES, [recipe.model_dump(mode="json") for recipe in recipes_of(contents)])
+    _write_json(folder / SCHEMA, description(settings_columns(contents)))
+    (folder / DATASHEET).write_text(datasheet(contents, made), encoding="utf-8")
+    for number, (_, side) in enumerate(contents.sides):
+        if side.weights is not None:
+            told = {"framework": side.side.framework}
+            write_weights(folder / WEIGHTS / f"{number}.safetensors", weights_of(store, runs[number]), told)
+    digests = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*") if path.is_file()}
+    (folder / CHECKSUMS).write_text(checksum_lines(digests), encoding="utf-8")
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n", encoding="utf-8")

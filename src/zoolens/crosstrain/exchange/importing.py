@@ -1,0 +1,206 @@
+"""A checked folder into the store. All of it is checked first, also against what the store has; then it is merged."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from zoolens.crosstrain.exchange.checking import MAX_SHOWN, Examined, examine
+from zoolens.crosstrain.exchange.contents import WEIGHTS, Answers, Contents, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.files import Refused, digest
+from zoolens.crosstrain.exchange.labels import SAFE_NAMES, keep_labels, kept_labels, labels_here
+from zoolens.crosstrain.filing import file_study, file_trial, read_study, side_done, study_names
+from zoolens.crosstrain.job import Epoch, Outcome
+from zoolens.crosstrain.loading import filed_answers, has_weights, keep_weights
+from zoolens.crosstrain.study import Side, Study, Trial
+from zoolens.crosstrain.weights import read_weights
+from zoolens.errors import ZoolensError
+from zoolens.store.store import Store
+
+
+class SubmissionRefused(ZoolensError):
+    """A folder that is not what it says, or that contradicts the store; `problems` has all that was found."""
+
+    def __init__(self, folder: Path, problems: Sequence[str], *, hint: str) -> None:
+        more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        super().__init__(f"{folder} is refused, and nothing was changed: {problems[0]}{more}", hint=hint)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """`written`: trials that are new in the store; `kept`: those that were there, just so."""
+
+    study: str
+    written: int
+    kept: int
+
+
+def import_study(store: Store, folder: Path | str) -> Study:
+    """The study of a folder that `export_study` wrote, now in this store."""
+    return read_study(store, submit(store, folder).study)
+
+
+def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merged:
+    """Check a folder and merge it; `into`: under another name than its own. Submitting it again changes nothing. A
+    trial that the store has with other content is refused, and the whole folder with it."""
+    path = Path(folder)
+    try:
+        examined = examine(path)
+    except Refused as refused:
+        raise SubmissionRefused(path, refused.problems, hint="Export it again from where it was made.") from refused
+    contents = examined.contents
+    name = contents.study.name if into is None else into
+    known = {one.id: one for one in read_study(store, name).trials} if name in study_names(store) else {}
+    conflicts = list(islice(_conflicts(store, contents, name, known), MAX_SHOWN))
+    if conflicts:
+        raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
+    return _merged(store, examined, name, known)
+
+
+# --- against the store
+
+
+def _conflicts(store: Store, contents: Contents, name: str, known: Mapping[str, Trial]) -> Iterator[str]:
+    yield from _label_conflicts(store, contents)
+    for trial in contents.trials:
+        if (there := known.get(trial.trial.id)) is not None:
+            if difference := _difference(there, trial.trial):
+                yield f"Trial {there.id!r} of {name!r} is in the store with other content: {difference}."
+                continue
+            found = there.sides
+        else:
+            found = tuple(one for side in trial.sides if (one := _trained(store, contents, trial, side)))
+        yield from _side_conflicts(store, trial, found)
+
+
+def _label_conflicts(store: Store, contents: Contents) -> Iterator[str]:
+    for place, labels in contents.labels.items():
+        record = contents.study.datasets[place].record
+        ours = kept_labels(store, record)
+        if ours is None:
+            recipes = (side.recipe for trial, side in contents.sides if trial.dataset == place and side.recipe)
+            ours = labels_here(record, (one for one in recipes if one.dataset in SAFE_NAMES))
+        if ours is not None and not np.array_equal(ours, labels):
+            yield f"The labels of {record.name!r} are not those of the same data here."
+
+
+def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: SideFacts) -> Side | None:
+    """The same training, if another trial of the store has it."""
+    if facts.recipe is None:
+        return None
+    return side_done(
+        store,
+        framework=facts.side.framework,
+        recipe=facts.recipe,
+        semantics=facts.told,
+        dataset=contents.study.datasets[trial.dataset].record,
+        versions=facts.versions,
+        conditions=trial.conditions,
+    )
+
+
+def _side_conflicts(store: Store, trial: TrialFacts, found: Sequence[Side]) -> Iterator[str]:
+    """One training learnt one thing; how long it took may be told twice."""
+    given = {one.side.framework: one for one in trial.sides}
+    for side in found:
+        facts = given[side.framework]
+        if facts.side.status == "failed" or side.status == "failed":
+            continue
+        differs = replace(side, run=None, seconds=None) != replace(facts.side, seconds=None)
+        if differs or not _same_answers(store, side, facts.answers):
+            yield (
+                f"Trial {trial.trial.id!r}, {side.framework}: the store has the same training, run {side.run}, with "
+                "another result."
+            )
+
+
+def _same_answers(store: Store, side: Side, answers: Answers | None) -> bool:
+    ours = filed_answers(store, str(side.run))
+    return ours is None or answers is None or np.array_equal(ours, answers)
+
+
+def _difference(ours: Trial, theirs: Trial) -> str | None:
+    """The first thing that differs, in words."""
+    plain = replace(ours, sides=tuple(replace(side, run=None) for side in ours.sides))
+    for field in fields(Trial):
+        a, b = getattr(plain, field.name), getattr(theirs, field.name)
+        if a == b:
+            continue
+        if field.name != "sides" or [one.framework for one in a] != [one.framework for one in b]:
+            return f"its {field.name}"
+        one, other = next(pair for pair in zip(a, b, strict=True) if pair[0] != pair[1])
+        figure = next(each.name for each in fields(Side) if getattr(one, each.name) != getattr(other, each.name))
+        return f"{one.framework}'s {figure}"
+    return None
+
+
+# --- into the store
+
+
+def _merged(store: Store, examined: Examined, name: str, known: Mapping[str, Trial]) -> Merged:
+    contents = examined.contents
+    if name not in study_names(store):
+        file_study(store, name, contents.study.frameworks, contents.study.details)
+    for place, labels in contents.labels.items():
+        keep_labels(store, contents.study.datasets[place].record, labels)
+    for trial in contents.trials:
+        filed = known.get(trial.trial.id) or _file(store, name, contents, trial)
+        for facts in trial.sides:
+            run = str(filed.side(facts.side.framework).run)
+            if facts.weights is not None and facts.answers is not None and not has_weights(store, run):
+                _merge_weights(store, run, facts.weights, facts.answers, examined.digests)
+    kept = sum(one.trial.id in known for one in contents.trials)
+    return Merged(name, len(contents.trials) - kept, kept)
+
+
+def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Trial:
+    by_framework = {one.side.framework: one for one in trial.sides}
+    return file_trial(
+        store,
+        name,
+        trial.trial,
+        recipe_of={framework: (one.recipe, one.told) for framework, one in by_framework.items()},
+        dataset=contents.study.datasets[trial.dataset].record,
+        versions={framework: one.versions for framework, one in by_framework.items()},
+        predictions={framework: one.answers for framework, one in by_framework.items() if one.answers is not None},
+        outcomes={framework: _outcome(one) for framework, one in by_framework.items() if one.steps is not None},
+        conditions=trial.conditions,
+        provenance=trial.provenance,
+    )
+
+
+def _outcome(facts: SideFacts) -> Outcome:
+    """What was measured beside the trial itself."""
+    side, total = facts.side, facts.side.total or 1
+    epochs = []
+    for number, seconds in enumerate(facts.epoch_seconds, start=1):
+        if seconds is not None:
+            accuracy = side.accuracies[number - 1] if number <= len(side.accuracies) else None
+            loss = side.losses[number - 1] if number <= len(side.losses) else None
+            correct = round((accuracy or 0.0) * total)
+            epochs.append(Epoch(number=number, loss=loss, correct=correct, total=total, seconds=seconds))
+    return Outcome(
+        framework=side.framework,
+        versions=dict(facts.versions),
+        status="finished",
+        epochs=tuple(epochs),
+        steps=facts.steps or 0,
+        parameters=facts.parameters,
+    )
+
+
+def _merge_weights(store: Store, run: str, path: Path, answers: Answers, digests: Mapping[str, str]) -> None:
+    """From a copy of our own, which nobody changes after it was found to be the file that was checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "weights.safetensors"
+        shutil.copyfile(path, copy, follow_symlinks=False)
+        if digest(copy) != digests[f"{WEIGHTS}/{path.name}"]:
+            raise ZoolensError(f"{path} changed while it was merged.", hint="Submit the folder again.")
+        keep_weights(store, run, read_weights(copy), answers)

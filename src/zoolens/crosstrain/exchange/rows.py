@@ -1,0 +1,116 @@
+"""The contents of a study as tables: one row a trial, a side, an epoch, an answer, a label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zoolens.crosstrain.exchange.contents import Answers, Contents, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.schema import (
+    EPOCHS,
+    LABELS,
+    PAIRS,
+    PREDICTIONS,
+    SIDES,
+    TRIALS,
+    Column,
+    arrow_schema,
+    hyperparameter_columns,
+    setting_cells,
+)
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.store.values import to_json
+
+
+def recipes_of(contents: Contents) -> tuple[Recipe, ...]:
+    """Each that a side was trained by, once."""
+    return tuple(dict.fromkeys(side.recipe for _, side in contents.sides if side.recipe is not None))
+
+
+def settings_columns(contents: Contents) -> tuple[Column, ...]:
+    return hyperparameter_columns(one.trial.hyperparameters for one in contents.trials)
+
+
+def tables_of(contents: Contents) -> dict[str, pa.Table]:
+    settings = settings_columns(contents)
+    place_of = {recipe: place for place, recipe in enumerate(recipes_of(contents))}
+    sides = [_side_row(number, trial, side, place_of) for number, (trial, side) in enumerate(contents.sides)]
+    epochs = [row for number, (_, side) in enumerate(contents.sides) for row in _epoch_rows(number, side)]
+    answers = {number: side.answers for number, (_, side) in enumerate(contents.sides) if side.answers is not None}
+    return {
+        "trials": _table((*TRIALS, *settings), [_trial_row(one, settings) for one in contents.trials]),
+        "pairs": _table(PAIRS, [row for one in contents.trials for row in _pair_rows(one)]),
+        "sides": _table(SIDES, sides),
+        "epochs": _table(EPOCHS, epochs),
+        "predictions": _numbers(PREDICTIONS, answers),
+        "labels": _numbers(LABELS, contents.labels),
+    }
+
+
+def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+
+
+def _numbers(columns: tuple[Column, ...], values: Mapping[int, Answers]) -> pa.Table:
+    """(owner, sample, value) for all owners, one after the other."""
+    sizes = [len(one) for one in values.values()]
+    arrays = (
+        np.repeat(np.fromiter(values, np.int32, len(values)), sizes),
+        np.concatenate([np.arange(size, dtype=np.int32) for size in sizes] or [np.empty(0, np.int32)]),
+        np.concatenate([np.asarray(one, np.int32) for one in values.values()] or [np.empty(0, np.int32)]),
+    )
+    return pa.Table.from_arrays([pa.array(one, pa.int32()) for one in arrays], schema=arrow_schema(columns))
+
+
+def _trial_row(one: TrialFacts, settings: tuple[Column, ...]) -> dict[str, Any]:
+    return {
+        "trial": one.trial.id,
+        "dataset": one.dataset,
+        "notes": to_json(one.trial.notes),
+        "details": to_json(one.trial.details),
+        "conditions": to_json(one.conditions),
+        "provenance": str(one.provenance),
+        **setting_cells(one.trial.hyperparameters, settings),
+    }
+
+
+def _pair_rows(one: TrialFacts) -> Iterator[dict[str, Any]]:
+    for (a, b), share in one.trial.churn.items():
+        yield {"trial": one.trial.id, "framework_a": a, "framework_b": b, "churn": share}
+
+
+def _side_row(number: int, trial: TrialFacts, facts: SideFacts, place_of: Mapping[Recipe, int]) -> dict[str, Any]:
+    side = facts.side
+    return {
+        "side": number,
+        "trial": trial.trial.id,
+        "framework": side.framework,
+        "status": side.status,
+        "message": side.message,
+        "accuracy": side.accuracy,
+        "exact": side.exact,
+        "correct": side.correct,
+        "total": side.total,
+        "class_accuracy": list(side.class_accuracy),
+        "answered": list(side.answered),
+        "collapsed": side.collapsed if side.answered else None,
+        "seconds": side.seconds,
+        "parameters": facts.parameters,
+        "steps": facts.steps,
+        "losses": len(side.losses),
+        "accuracies": len(side.accuracies),
+        "recipe": None if facts.recipe is None else place_of[facts.recipe],
+        "told": to_json(facts.told.model_dump(mode="json")),
+        "semantics": to_json(side.semantics),
+        "versions": to_json(facts.versions),
+    }
+
+
+def _epoch_rows(number: int, facts: SideFacts) -> Iterator[dict[str, Any]]:
+    series = zip_longest(facts.side.losses, facts.side.accuracies, facts.epoch_seconds)
+    for epoch, (loss, accuracy, seconds) in enumerate(series, start=1):
+        yield {"side": number, "epoch": epoch, "loss": loss, "accuracy": accuracy, "seconds": seconds}
