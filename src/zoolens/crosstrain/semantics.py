@@ -6,6 +6,10 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Init = Literal[
+    "glorot_uniform", "kaiming_normal", "kaiming_normal_in", "kaiming_uniform", "lecun_uniform", "torch_uniform"
+]
+
 
 class Semantics(BaseModel):
     """None is left to the framework, which is what people do and where the frameworks part.
@@ -17,8 +21,10 @@ class Semantics(BaseModel):
 
     norm_momentum: float | None = Field(default=None, ge=0, le=1, description="share of the old statistics kept")
     norm_epsilon: float | None = Field(default=None, gt=0)
-    init: Literal["glorot_uniform", "kaiming_normal", "kaiming_uniform", "lecun_uniform"] | None = Field(
-        default=None, description="of kernels; kaiming_normal takes the fan out, the others as their authors define"
+    init: Init | None = Field(
+        default=None,
+        description="of kernels; kaiming_normal takes the fan out, kaiming_normal_in the fan in, torch_uniform is what "
+        "torch's layers do: ±1/√(fan in)",
     )
     bias_init: Literal["zeros", "uniform"] | None = Field(default=None, description="uniform: ±1/√(fan in)")
     conv_bias: bool | None = Field(default=None, description="of convolutions before a norm")

@@ -1,0 +1,215 @@
+"""One trial: the same recipe trained by every side, with the same first weights and the same batches where shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from zoolens.crosstrain.architectures import build
+from zoolens.crosstrain.data import Prepared, load, prepared
+from zoolens.crosstrain.initial import initial_weights
+from zoolens.crosstrain.job import Epoch, Job, Outcome
+from zoolens.crosstrain.recipe import Optimizer, Recipe
+from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.study import Hyperparameter, Side, Trial
+from zoolens.crosstrain.weights import write_weights
+from zoolens.crosstrain.worker import PREDICTIONS
+from zoolens.crosstrain.workers import Workers, read_predictions
+from zoolens.errors import UnknownName, WorkerError, ZoolensError
+from zoolens.store.records import fingerprint
+
+Answers = NDArray[np.int32]
+Report = Callable[[str, Epoch], None]  # framework, epoch
+LoopKind = Literal["eager", "compiled"]
+
+# What all frameworks' own layers have, as far as it decides which tensors there are.
+_TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+_PARTS: Final[Mapping[str, type[BaseModel]]] = {"optimizer": Optimizer, "semantics": Semantics}
+
+
+def none_known(_: Job) -> Side | None:
+    """Train every side."""
+    return None
+
+
+def no_report(_framework: str, _epoch: Epoch) -> None:
+    """For who waits for the end."""
+
+
+def train_trial(
+    recipe: Recipe,
+    frameworks: Sequence[str],
+    workers: Workers,
+    *,
+    trial_id: str,
+    hyperparameters: Mapping[str, Hyperparameter],
+    work: Path,
+    overrides: Mapping[str, Semantics] | None = None,
+    loop: LoopKind | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    concurrent: bool = False,
+    keep_weights: bool = False,
+    known: Callable[[Job], Side | None] = none_known,
+    report: Report = no_report,
+) -> Trial:
+    """`recipe`: as it stands, with the hyperparameters applied. `overrides`: semantics switched for one side alone.
+    `work`: a folder; this trial's files go to `work`/`trial_id`/FRAMEWORK. `loop`: None is each framework's usual one.
+    `concurrent`: all sides at once; else one after another, each with the whole machine. `known`: a side that was
+    trained before and need not be again; its answers are compared where they still lie in its output folder."""
+    data = prepared(recipe)
+    switched = overrides or {}
+    jobs = [
+        Job(
+            recipe=recipe,
+            framework=framework,
+            semantics=switched.get(framework, Semantics()).over(recipe.wanted),
+            data=data.folder,
+            output=work / trial_id / framework,
+            loop=loop or usual_loop(framework, device),
+            device=device,
+            threads=threads,
+            keep_weights=keep_weights,
+        )
+        for framework in frameworks
+    ]
+    truth = load(data.folder).test_y
+    sides = {job.framework: side for job in jobs if (side := known(job)) is not None}
+    old = [job for job in jobs if job.framework in sides and (job.output / PREDICTIONS).is_file()]
+    answers = {job.framework: read_predictions(job) for job in old}
+    with _shared_weights(data, [job for job in jobs if job.framework not in sides], work / trial_id) as todo:
+        for job, (outcome, found) in zip(todo, _train_all(todo, workers, report, concurrent), strict=True):
+            sides[job.framework] = side_of(outcome, found, truth, data.classes)
+            answers[job.framework] = found
+    return Trial(
+        trial_id,
+        dict(hyperparameters),
+        tuple(sides[framework] for framework in frameworks),
+        churn(frameworks, answers),
+        tuple(note for framework in frameworks for note in _notes(sides[framework])),
+        {
+            "recipe": recipe.model_dump(mode="json"),
+            "overrides": {name: told.model_dump(exclude_none=True) for name, told in switched.items()},
+            "dataset": data.record.fingerprint,
+        },
+    )
+
+
+def usual_loop(framework: str, device: str) -> LoopKind:
+    """torch.compile takes longer on a CPU than the small networks train; the others cannot do without compilation."""
+    return "eager" if framework == "torch" and device == "cpu" else "compiled"
+
+
+def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:
+    """Exact counts from what was answered; without answers, a side that only says what went wrong."""
+    told: dict[str, Any] = {
+        "status": outcome.status,
+        "losses": tuple(epoch.loss for epoch in outcome.epochs),
+        "accuracies": tuple(epoch.correct / epoch.total for epoch in outcome.epochs),
+        "seconds": outcome.seconds,
+        "semantics": outcome.semantics.model_dump(exclude_none=True),
+        "message": outcome.message,
+    }
+    if not len(answers):
+        return Side(outcome.framework, **told)
+    if len(answers) != len(truth) or answers.min() < 0 or answers.max() >= classes:
+        raise WorkerError(f"{outcome.framework} did not answer one of {classes} classes for each test sample.")
+    right = answers == truth
+    present = np.bincount(truth, minlength=classes)
+    correct_of = np.bincount(truth[right], minlength=classes)
+    return Side(
+        outcome.framework,
+        accuracy=float(right.mean()),
+        correct=int(right.sum()),
+        total=len(truth),
+        class_accuracy=tuple(
+            int(good) / int(all_) if all_ else None for good, all_ in zip(correct_of, present, strict=True)
+        ),
+        answered=tuple(np.bincount(answers, minlength=classes).tolist()),
+        **told,
+    )
+
+
+def churn(frameworks: Sequence[str], answers: Mapping[str, Answers]) -> dict[tuple[str, str], float]:
+    """Share of test samples that a pair answers differently, for every pair that answered."""
+    there = [framework for framework in frameworks if len(answers.get(framework, ()))]
+    return {(a, b): float((answers[a] != answers[b]).mean()) for a, b in combinations(there, 2)}
+
+
+def apply(recipe: Recipe, hyperparameters: Mapping[str, Hyperparameter]) -> Recipe:
+    """The recipe with some of its values replaced; dots lead into its parts ("optimizer.epsilon")."""
+    settings = recipe.model_dump()
+    for name, value in hyperparameters.items():
+        if name not in HYPERPARAMETERS:
+            raise UnknownName("hyperparameter", name, HYPERPARAMETERS)
+        part, dot, field = name.rpartition(".")
+        (settings[part] if dot else settings)[field] = value
+    try:
+        return Recipe.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "recipe"
+        raise ZoolensError(
+            f"{place} cannot be {first['input']!r}: {first['msg']}."
+            if first["loc"]
+            else f"These hyperparameters do not go together: {first['msg']}.",
+            hint="Check the ranges of the search.",
+        ) from error
+
+
+HYPERPARAMETERS: Final = (
+    *(name for name in Recipe.model_fields if name not in _PARTS),
+    *(f"{part}.{name}" for part, model in _PARTS.items() for name in model.model_fields),
+)
+
+
+@contextmanager
+def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[list[Job]]:
+    """Where weights are shared: one file for all sides, or one for each kind of first weights that they want. Tensors
+    of the same rule are the same in each."""
+    files: dict[str, Path] = {}
+    given = []
+    for job in jobs:
+        if job.recipe.weights != "shared":
+            given.append(job)
+            continue
+        told = job.semantics.over(_TENSORS)
+        key = fingerprint([told.init, told.bias_init, told.conv_bias])[:8]
+        if key not in files:
+            files[key] = folder / f"initial-{key}.safetensors"
+            network = build(job.recipe.architecture, told, data.input_shape, data.classes)
+            write_weights(files[key], initial_weights(network, told, job.recipe.seed))
+        given.append(job.model_copy(update={"weights": files[key]}))
+    try:
+        yield given
+    finally:
+        for path in files.values():
+            path.unlink(missing_ok=True)
+
+
+def _train_all(
+    jobs: Sequence[Job], workers: Workers, report: Report, concurrent: bool
+) -> list[tuple[Outcome, Answers]]:
+    def train(job: Job) -> tuple[Outcome, Answers]:
+        return workers.train(job, lambda epoch: report(job.framework, epoch))
+
+    if not concurrent or len(jobs) < 2:
+        return [train(job) for job in jobs]
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        return list(threads.map(train, jobs))
+
+
+def _notes(side: Side) -> Iterator[str]:
+    if side.message:
+        yield f"{side.framework}: {side.message}"
+    if side.collapsed:
+        always = next(number for number, count in enumerate(side.answered) if count)
+        yield f"{side.framework}: always answers class {always}, whatever the image."

@@ -1,0 +1,51 @@
+"""Weights as safetensors files: plain numbers with names, nothing that could run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.errors import MissingDependency, ModelError
+from zoolens.runtimes.base import first_line
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    library = _library()
+    try:
+        found: dict[str, NDArray[Any]] = library.numpy.load_file(path)
+    except (OSError, library.SafetensorError, ValueError, KeyError, TypeError) as error:
+        reason = "it does not exist" if isinstance(error, FileNotFoundError) else first_line(error)
+        raise ModelError(
+            f"The weights {path} cannot be read: {reason}.", hint="The file must be a complete safetensors file."
+        ) from error
+    return found
+
+
+def write_weights(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+    """Whole or not at all: a reader never sees half a file."""
+    library = _library()
+    packed = library.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(packed)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _library() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingDependency("Reading and writing weights", "safetensors", "crosstrain") from error
+    return safetensors
