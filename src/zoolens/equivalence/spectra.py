@@ -8,18 +8,16 @@ a factor found in floating-point numbers proves definiteness up to (c + 1)·ε/(
 Verification of positive definiteness, BIT 46, 2006).
 
 "random" is quicker, on single-precision numbers, and wrong with a probability below 10⁻¹² for each matrix: by our own
-draws, whatever the matrix is. The Chebyshev polynomial T_q of 2G/μ − I is at most 1 on eigenvalues below μ and grows
-fast above it. Were there an eigenvalue above the level, random vectors would grow by T_q there, but for the chance
-that all of them are nearly orthogonal to its eigenvector (after Kuczyński and Woźniakowski, SIAM J. Matrix Anal. Appl.
-13, 1992).
-
-Matrices come as real numbers, (parts, count, c, c): their real parts and, unless all are real, their imaginary parts.
+draws, whatever the matrix is. The polynomial V_q(x) = U_2q(√(x/μ)), of Chebyshev's second kind, is small below μ and
+grows fast above it. Were there an eigenvalue above the level, random vectors would grow by V_q there, but for the
+chance that all of them are nearly orthogonal to its eigenvector (after Kuczyński and Woźniakowski, SIAM J. Matrix Anal.
+Appl. 13, 1992). An error of rounding, once made, grows no more than they do; all are bounded and added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import acosh, ceil, cosh, sqrt
+from math import acosh, asinh, ceil, sinh, sqrt
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -32,27 +30,35 @@ Floats = NDArray[np.float64]
 
 _MADE: Final = 1 << 20  # entries of the matrices that are made together
 _TESTED: Final = 1 << 18  # and of those that are tested together, while they are in the cache
-_STEPS: Final = 24  # of Lanczos
 _SMALL: Final = 24  # matrices up to this size are solved, not bounded
 _WRONG: Final = 1e-12  # the chance that a random proof is wrong
-_LARGE: Final = 100  # from this size on, reading a matrix takes longer than multiplying it by a few more draws
+_DRAWS: Final = 8  # of complex numbers, or twice as many of real ones
+_MARGIN: Final = 1.3  # over how long random vectors are expected to become
 
 
 def largest_eigenvalue(
-    size: int, traces: Floats, grams: Callable[[NDArray[np.intp]], Array], *, slack: float, proof: Proof
+    size: int,
+    traces: Floats,
+    grams: Callable[[NDArray[np.intp]], Array],
+    *,
+    slack: float,
+    rounding: float = 0.0,
+    uneven: float = 0.0,
+    proof: Proof = "cholesky",
 ) -> float:
     """An upper bound of all eigenvalues of positive semidefinite matrices, about 1 + `slack` times the largest.
 
-    `grams` gives those of some numbers, each `size`×`size`; `traces` are those of all. Those of large trace come
-    first, and what has a trace or a Frobenius norm below the level needs no proof.
+    `rounding`, by which each of them may be wrong in the l2 norm, is added to the bound, and the slack is less for it.
+    `grams` gives those of some numbers, (count, size, size); `traces` are those of all. Those of large trace come
+    first, and what has a trace below the level needs no proof. `uneven`: how far they may be from Hermitian.
     """
-    test = _Cholesky() if proof == "cholesky" else _Random(slack)
+    test = _Cholesky() if proof == "cholesky" else _Random(size, slack, uneven)
     level = 0.0
     for some in _in_turn(traces, max(1, _MADE // size**2)):
         left = some[traces[some] > level]
         for part in _cut(grams(left), max(1, _TESTED // size**2)) if len(left) else ():
-            level = _raised(part, level, slack, test)
-    return level * (1 + 2 * (size + 1) ** 2 * float(np.finfo(np.float64).eps))
+            level = _raised(part, level, lambda seen: max((1 + slack) * seen - rounding, (1 + slack / 2) * seen), test)
+    return level * (1 + 2 * (size + 1) ** 2 * float(np.finfo(np.float64).eps)) + rounding
 
 
 def _in_turn(traces: Floats, together: int) -> Iterator[NDArray[np.intp]]:
@@ -63,51 +69,49 @@ def _in_turn(traces: Floats, together: int) -> Iterator[NDArray[np.intp]]:
 
 
 def _cut(grams: Array, together: int) -> Iterator[Array]:
-    return (grams[:, start : start + together] for start in range(0, grams.shape[1], together))
+    return (grams[start : start + together] for start in range(0, len(grams), together))
 
 
-def _raised(grams: Array, level: float, slack: float, test: _Cholesky | _Random) -> float:
+def _raised(grams: Array, level: float, above_seen: Callable[[float], float], test: _Cholesky | _Random) -> float:
     """The level that all of these stay below, no lower than `level`."""
     if grams.shape[-1] <= _SMALL:
         return max(level, _solved(grams))
     above = _not_short(grams, level)
-    while (above := test.not_below(above, level)).shape[1]:
-        seen = max(lanczos(gram, _STEPS) for gram in _joined(above)) * (1 + slack)
-        level = seen if seen > level else max(_solved(above), level) * (1 + slack)
+    while len(above := test.not_below(above, level)):
+        next_level = above_seen(max(lanczos(gram, test.looks) for gram in above))
+        if next_level <= level:
+            return max(level, _solved(above))
+        level = next_level
     return level
 
 
 def _not_short(grams: Array, level: float) -> Array:
     """Without those whose Frobenius norm is below the level, if there may be any: it is at least trace/√c."""
     size = grams.shape[-1]
-    traces = np.trace(grams[0], axis1=1, axis2=2)
+    traces = np.trace(grams, axis1=1, axis2=2).real
     if (traces > level * sqrt(size)).all():
         return grams
     lost = 1 + 2 * size**2 * float(np.finfo(grams.dtype).eps)  # to rounding, in the sum of so many squares
-    found: Array = grams[:, np.sqrt(np.einsum("pbij,pbij->b", grams, grams)) * lost > level]
+    found: Array = grams[np.linalg.norm(grams, axis=(1, 2)) * lost > level]
     return found
 
 
-def _joined(grams: Array) -> Array:
-    """As complex numbers, or real ones."""
-    return np.asarray(grams[0] + 1j * grams[1] if len(grams) > 1 else grams[0])
-
-
 def _solved(grams: Array) -> float:
-    largest = np.linalg.eigvalsh(_joined(grams))[:, -1].max()
-    return float(largest) * (1 + 64 * float(np.finfo(grams.dtype).eps))
+    largest = np.linalg.eigvalsh(grams)[:, -1].max()
+    return float(largest * (1 + (64 + grams.shape[-1]) * float(np.finfo(grams.dtype).eps)))
 
 
 class _Cholesky:
+    looks = 24  # steps of Lanczos
+
     def not_below(self, grams: Array, level: float) -> Array:
         """Those for which it is not proved that their eigenvalues stay below the level, found by halving."""
-        count, size = grams.shape[1:3]
-        if not count or (level > 0 and _definite(level * np.eye(size) - _joined(grams))):
-            return grams[:, :0]
-        if count == 1:
+        if not len(grams) or (level > 0 and _definite(level * np.eye(grams.shape[-1]) - grams)):
+            return grams[:0]
+        if len(grams) == 1:
             return grams
-        halves = grams[:, : count // 2], grams[:, count // 2 :]
-        return np.concatenate([self.not_below(half, level) for half in halves], axis=1)
+        middle = len(grams) // 2
+        return np.concatenate([self.not_below(half, level) for half in (grams[:middle], grams[middle:])])
 
 
 def _definite(matrices: Array) -> bool:
@@ -119,57 +123,70 @@ def _definite(matrices: Array) -> bool:
 
 
 class _Random:
-    """`slack`: how far the level lies above the largest eigenvalue seen."""
+    """`slack`: how far levels lie above the largest eigenvalue seen. `uneven`: how far matrices are from Hermitian."""
 
-    def __init__(self, slack: float) -> None:
-        self._within = 1 + slack
-        self._draws = np.random.default_rng(0)
+    looks = 12  # steps of Lanczos: to see too little costs a step more at most, not a new factor
+
+    def __init__(self, size: int, slack: float, uneven: float = 0.0) -> None:
+        self._within, self._uneven = 1 + slack, uneven
+        self._overlap = sqrt(_WRONG ** (1 / _DRAWS))  # the chance that a draw's squared overlap is less than x, is x
+        self._steps = self._expected(sqrt(size))
+        draws = np.random.default_rng(0).standard_normal((size, 2 * _DRAWS), np.float32)
+        self._real, self._complex = draws, draws.view(np.complex64) * np.float32(sqrt(0.5))
+
+    def _expected(self, length: float) -> int:
+        """Steps after which the draws, should they keep their length, prove something."""
+        rate = acosh(2 * self._within - 1)
+        return max(1, ceil(asinh(_MARGIN * length / self._overlap * sinh(rate / 2)) / rate - 0.5))
 
     def not_below(self, grams: Array, level: float) -> Array:
-        if not grams.shape[1] or level <= 0:
-            return grams
-        size = grams.shape[-1]
-        draws = 8 if size >= _LARGE else 2
-        overlap = _WRONG ** (1 / draws)  # the chance that a complex draw's squared overlap is less than this, is this
-        rate = acosh(2 * self._within - 1)
-        steps = ceil(acosh(sqrt(2 * size / overlap)) / rate)
-        grown = self._grown(grams, level / self._within, steps, draws)
-        lost = 1 + steps**2 * size * float(np.finfo(grams.dtype).eps)  # to rounding, at every step and carried on
-        found: Array = grams[:, ~(grown * lost < cosh(steps * rate) * sqrt(overlap))]
-        return found
+        """Those for which it is not proved that their eigenvalues stay below the level.
 
-    def _grown(self, grams: Array, below: float, steps: int, draws: int) -> Floats:
-        """The longest of T_q(X)·z over draws z of unit variance, for each matrix; X = 2G/below − I.
-
-        Of complex matrices the real and imaginary parts of draws stand beside each other, (count, c, 2 · draws). Of
-        real ones as many real draws stand there: that one is small is as likely as the root of it.
+        V_{k+1} = (4G/μ − 2)·V_k − V_{k−1}, where V_0 = 1 and V_{−1} = −1. At the level V_k has grown to `growth`, and
+        what was lost to rounding to no more than `drift`.
         """
-        shape = (grams.shape[1], grams.shape[2], 2 * draws)
-        before = self._draws.standard_normal(shape, np.float32).astype(grams.dtype, copy=False)
-        scale = grams.dtype.type(4 / below)
-        now = _image(grams, before, scale) / 2 - before
-        for _ in range(steps - 1):
-            following = _image(grams, now, scale)
+        if not len(grams) or level <= 0:
+            return grams
+        scale, turn = grams.dtype.type(4 * self._within / level), 4 * self._within - 2
+        now = np.repeat(self._drawn(grams.dtype)[None], len(grams), axis=0)
+        before, longest, lost = -now, _lengths(now), self._lost(grams, level)[:, None]
+        drift, drift_before, growth, growth_before = np.zeros_like(longest), np.zeros_like(longest), 1.0, -1.0
+        for step in range(1, 2 * self._steps + 1):
+            following = grams @ now
+            following *= scale
             before += now
             before += now
-            following -= before  # 2X·T_k − T_{k−1} is T_{k+1}
+            following -= before
             before, now = now, following
-        lengths = np.square(now).sum(axis=1, dtype=np.float64)
-        if len(grams) > 1:
-            lengths = (lengths[:, :draws] + lengths[:, draws:]) / 2
-        return np.asarray(np.sqrt(lengths.max(axis=1)))
+            drift, drift_before = turn * drift - drift_before + lost * longest, drift
+            growth, growth_before = turn * growth - growth_before, growth
+            length = _lengths(now)
+            longest = np.maximum(longest, length)
+            if step >= self._steps:
+                left = ~(length + drift < self._overlap * growth).all(axis=1)
+                if not left.any():
+                    return grams[:0]
+                if not left.all():
+                    grams, now, before, longest, lost = (x[left] for x in (grams, now, before, longest, lost))
+                    drift, drift_before = drift[left], drift_before[left]
+        return grams
+
+    def _drawn(self, kind: np.dtype[Any]) -> Array:
+        return (self._complex if kind.kind == "c" else self._real).astype(kind, copy=False)
+
+    def _lost(self, grams: Array, level: float) -> Floats:
+        """To rounding in one step, as a part of the longer of the two vectors; ‖G‖_F² ≤ λ·tr G."""
+        size, scale = grams.shape[-1], 4 * self._within / level
+        traces = np.trace(grams, axis1=1, axis2=2).real.astype(np.float64)
+        roundings = 0.5 * float(np.finfo(grams.dtype).eps) * ((3 if np.iscomplexobj(grams) else 1) * size + 8)
+        return np.asarray(roundings * (scale * np.sqrt(level * traces) + 3) + scale * self._uneven)
 
 
-def _image(grams: Array, vectors: Array, scale: Any) -> Array:
-    """Real matrices times vectors, or complex ones times complex vectors, as real numbers throughout."""
-    image: Array = grams @ vectors
-    half = vectors.shape[2] // 2
-    real: Array = image[0]
-    if len(grams) > 1:
-        real[:, :, :half] -= image[1, :, :, half:]
-        real[:, :, half:] += image[1, :, :, :half]
-    real *= scale
-    return real
+def _lengths(vectors: Array) -> Floats:
+    """Of the columns: (count, columns)."""
+    parts = vectors.view(vectors.real.dtype)
+    squares = np.einsum("bik,bik->bk", parts, parts)
+    return np.asarray(np.sqrt(squares.reshape(*vectors.shape[::2], -1).sum(axis=2, dtype=np.float64)))
 
 
 def lanczos(matrix: Array, steps: int) -> float:

@@ -81,7 +81,7 @@ def test_the_folded_kernel_is_no_upper_bound():
 def test_matrices(shape, proof):
     matrix = random.standard_normal(shape)
     exact = np.linalg.norm(matrix, 2)
-    assert exact <= matrix_norm(matrix, proof=proof) <= exact * (1.002 if proof == "cholesky" else 1.02)
+    assert exact <= matrix_norm(matrix, proof=proof) <= exact * (1.002 if proof == "cholesky" else 1.06)
 
 
 def test_a_transposed_convolution_is_the_adjoint():
@@ -120,7 +120,7 @@ def test_taps_that_meet_only_pads_do_not_count():
 def test_very_small_and_very_large_weights(scale, proof):
     matrix = random.standard_normal((40, 50))
     exact = np.linalg.norm(matrix, 2)
-    assert exact <= matrix_norm(matrix * scale, proof=proof) / scale <= 1.02 * exact
+    assert exact <= matrix_norm(matrix * scale, proof=proof) / scale <= 1.06 * exact
 
 
 def test_weights_that_are_no_numbers():
