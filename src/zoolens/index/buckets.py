@@ -51,21 +51,21 @@ class Buckets:
     def nbytes(self) -> int:
         return sum(some.itemsize * len(some) for some in (self.lows, self.highs, self.starts))
 
-    def span(self, low: float, high: float, *, open_low: bool, open_high: bool) -> Span:
+    def span(self, low: float, high: float, open_low: bool, open_high: bool) -> Span:
         if low != low or high != high:  # NaN: nothing compares with it
             return NOTHING
-        first = bisect_right(self.highs, low) if open_low else bisect_left(self.highs, low)
-        last = (bisect_left(self.lows, high) if open_high else bisect_right(self.lows, high)) - 1
+        first = (bisect_right if open_low else bisect_left)(self.highs, low)
+        last = (bisect_left if open_high else bisect_right)(self.lows, high) - 1
         if last < first:
             return NOTHING
         starts, lowest, highest = self.starts, self.lows[first], self.highs[last]
-        unsure: tuple[int, ...] = ()
-        if lowest < low or (open_low and lowest == low):
-            unsure = (first,)
-        if (highest > high or (open_high and highest == high)) and last not in unsure:
-            unsure = (*unsure, last)
         rows = starts[last + 1] - starts[first]
-        cut = sum([starts[code + 1] - starts[code] for code in unsure])
+        unsure: tuple[int, ...] = ()
+        cut = 0
+        if lowest < low or (open_low and lowest == low):
+            unsure, cut = (first,), starts[first + 1] - starts[first]
+        if (highest > high or (open_high and highest == high)) and last not in unsure:
+            unsure, cut = (*unsure, last), cut + starts[last + 1] - starts[last]
         return Span(first, last, unsure, rows, rows - cut / 2)
 
 

@@ -26,7 +26,7 @@ from zoolens.index.columns import Columns
 from zoolens.index.estimates import latency_estimates
 from zoolens.index.facts import rows_from
 from zoolens.index.filling import fill
-from zoolens.index.finding import find_row
+from zoolens.index.finding import Names
 from zoolens.index.memory import memory_budget
 from zoolens.index.placing import index_path, removed_models, store_state
 from zoolens.index.ranking import Ranking
@@ -64,6 +64,7 @@ class Index:
         notes: Sequence[str] = (),
     ) -> None:
         self.rows = tuple(rows)
+        self._names = Names(self.rows)
         self.dataset = dataset
         self.semantic = semantic
         self.columns = columns or columns_of(self.rows)
@@ -94,7 +95,7 @@ class Index:
 
     def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
         """The row that a name means; an error that lists close ones where there is none, or several."""
-        return find_row(self.rows, reference, exec)
+        return self._names.find(reference, exec)
 
     def agreement(self, row: int) -> NDArray[np.float64]:
         """With every row; NaN where a row has no signature, or other classes by name or by number."""
@@ -127,7 +128,7 @@ class Index:
         return self._rankings[row]
 
     def _arrays_held(self) -> int:
-        return sum(one.arrays for one in self._rankings.values())
+        return sum([one.arrays for one in self._rankings.values()])
 
     def signature(self, row: int) -> Signature:
         """All that was answered, from the store; classes in the data's order."""

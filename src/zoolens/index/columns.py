@@ -82,7 +82,8 @@ class Column:
         return np.argsort(self.exact)[:known].astype(np.int32)  # NaN sorts last
 
     def span(self, range_: Range) -> Span:
-        return self.arranged.buckets.span(range_.low, range_.high, open_low=range_.open_low, open_high=range_.open_high)
+        _, low, high, open_low, open_high = range_
+        return self.arranged.buckets.span(low, high, open_low, open_high)
 
     def rows_within(self, range_: Range, span: Span) -> NDArray[np.int32]:
         """Exactly the rows of a range, by value."""
@@ -122,7 +123,7 @@ class Columns:
             raise UnknownName("metric", name, self._columns) from None
 
     def value(self, column: str, row: int) -> float:
-        return float(self[column].exact[row])
+        return float(self[column].exact.item(row))
 
     def values(self, column: str) -> NDArray[np.float64]:
         return self[column].exact.astype(np.float64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -14,9 +14,6 @@ from zoolens.index.buckets import Codes
 from zoolens.index.columns import Column, Range
 
 BLOCK: Final = 8192  # positions to a zone: scanning one costs about as much as the calls that would skip it
-
-# Taken as arrays of no dimension, with which numpy compares in half the time that a scalar takes.
-ALL_CODES: Final[dict[int, Codes]] = {1: np.arange(256, dtype=np.uint8), 2: np.arange(65536, dtype=np.uint16)}
 
 Mask = NDArray[np.bool_]
 
@@ -50,53 +47,46 @@ def ranked_codes(column: Column, rows: NDArray[np.int32]) -> RankedCodes:
 class Filter:
     """A range made ready for one ranking."""
 
-    __slots__ = (
-        "_high",
-        "_low",
-        "_width",
-        "codes",
-        "column",
-        "passes_all",
-        "range",
-        "ranked",
-        "share",
-        "span",
-        "unsure",
-    )
+    __slots__ = ("column", "range", "ranked", "span")
 
     def __init__(self, range_: Range, column: Column, ranked: RankedCodes) -> None:
-        span = column.span(range_)
-        self.range, self.column, self.ranked, self.span = range_, column, ranked, span
-        self.codes, self.unsure = ranked.codes, span.unsure
-        self.share = span.expected / (len(column.exact) or 1)  # of all rows, the share likely to satisfy it
-        self.passes_all = not span.unsure and span.rows == len(column.exact)  # nothing needs to be looked at
-        codes = ALL_CODES[ranked.codes.dtype.itemsize]
-        self._low, self._high = codes[span.first, ...], codes[span.last, ...]
-        self._width = codes[span.last - span.first, ...] if span.rows else self._high
+        self.range, self.column, self.ranked = range_, column, ranked
+        self.span = column.span(range_)
 
     def view(self, start: int, stop: int) -> Callable[[], Mask]:
         """Tells, called, where the code is one of the span's, for the positions from `start` to before `stop`."""
-        codes = self.codes[start:stop]
-        if self.span.first:
-            return partial(_between, codes, self._low, self._width)
-        return partial(less_equal, codes, self._width)
+        codes, first, last = self.ranked.codes[start:stop], self.span.first, self.span.last
+        if first:
+            return partial(_between, codes, _code(first, codes.itemsize), _code(last - first, codes.itemsize))
+        return partial(less_equal, codes, _code(last, codes.itemsize))
+
+    def surely(self, start: int, stop: int) -> bool:
+        """Whether the codes of these few positions all tell that they satisfy it."""
+        codes, (first, last, unsure) = self.ranked.lookup[start:stop], self.span[:3]
+        low, high = first + (first in unsure), last - (last in unsure)
+        return max(codes) <= high and (not low or min(codes) >= low)
 
     def alive(self, start: int, stop: int) -> Mask:
         """Which blocks from `start` to before `stop` may hold a position that satisfies it."""
-        low_enough = less_equal(self.ranked.lows[start:stop], self._high)
-        if not self.span.first:
-            return low_enough
-        return low_enough & less_equal(self._low, self.ranked.highs[start:stop])
+        lows, highs = self.ranked.lows[start:stop], self.ranked.highs[start:stop]
+        low_enough = less_equal(lows, _code(self.span.last, lows.itemsize))
+        return low_enough & less_equal(_code(self.span.first, lows.itemsize), highs) if self.span.first else low_enough
 
     def doubtful(self, start: int, stop: int) -> Mask:
         """Where the code does not settle it."""
-        return np.isin(self.codes[start:stop], self.unsure)
+        return np.isin(self.ranked.codes[start:stop], self.span.unsure)
 
     def holds(self, rows: NDArray[np.int32]) -> Mask:
         return self.range.holds(self.column.exact[rows])
 
     def admits(self, row: int) -> bool:
         return self.range.admits(self.column.exact.item(row))
+
+
+@lru_cache(maxsize=1024)
+def _code(number: int, itemsize: int) -> Codes:
+    """As an array of no dimension, with which numpy compares in half the time that a scalar takes."""
+    return np.array(number, np.uint8 if itemsize == 1 else np.uint16)
 
 
 def _between(codes: Codes, low: Codes, width: Codes) -> Mask:

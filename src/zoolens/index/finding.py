@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import PurePath
+from functools import cached_property
 from typing import Any, Final
 
 from zoolens.errors import UnknownName, ZoolensError
@@ -31,13 +31,44 @@ _KEY: Final = re.compile(r"[0-9a-f]{8,16}")
 _DIGITS: Final = re.compile(r"\d+")
 
 
-def find_row(rows: Sequence[Row], name: str, exec_: Mapping[str, Any] | None = None) -> int:
-    named = _of_one_model(rows, name, _named(rows, name))
-    fitting = [row for row in named if _fits(rows[row], exec_ or {})]
-    if not fitting:
-        raise _not_in(rows, named, exec_ or {})
-    popular = Counter(row.runtime for row in rows if row.signature)
-    return max(fitting, key=lambda row: (*_merit(rows[row], popular), -row))
+class Names:
+    """Finds rows by name. What is worked out from all rows is kept: they never change."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def find(self, name: str, exec_: Mapping[str, Any] | None = None) -> int:
+        rows = self._rows
+        named = _of_one_model(rows, name, self._named(name))
+        fitting = [row for row in named if _fits(rows[row], exec_ or {})]
+        if not fitting:
+            raise _not_in(rows, named, exec_ or {})
+        return max(fitting, key=lambda row: (*_merit(rows[row], self._popular), -row))
+
+    @cached_property
+    def _popular(self) -> Counter[str | None]:
+        return Counter(row.runtime for row in self._rows if row.signature)
+
+    @cached_property
+    def _by_last_part(self) -> dict[str, list[int]]:
+        """The rows by the last part of every name that they have or had."""
+        found: dict[str, list[int]] = {}
+        for number, row in enumerate(self._rows):
+            for part in {_last_part(_name(ref.lower())) for ref in (row.ref, *row.also)}:
+                found.setdefault(part, []).append(number)
+        return found
+
+    def _named(self, name: str) -> list[int]:
+        rows, wanted = self._rows, name.strip().lower()
+        # Whatever is spelt as wanted ends as it does, be it a name or a reference.
+        parts = {_last_part(wanted), _last_part(_name(wanted))}
+        alike = sorted({number for part in parts for number in self._by_last_part.get(part, ())})
+        everyone = range(len(rows))
+        for numbers, matches in _ways(wanted, alike, everyone):
+            found = [number for number in numbers if matches(rows[number])]
+            if found:
+                return [number for number in found if rows[number].signature] or found
+        raise _unknown(rows, name, wanted)
 
 
 def bare_ref(row: Row) -> str:
@@ -45,34 +76,39 @@ def bare_ref(row: Row) -> str:
     return _bare(row.ref)
 
 
-def _named(rows: Sequence[Row], name: str) -> list[int]:
-    wanted = name.strip().lower()
-    for matches in _ways(wanted):
-        found = [number for number, row in enumerate(rows) if matches(row)]
-        if found:
-            return [number for number in found if rows[number].signature] or found
+def _ways(
+    wanted: str, alike: Sequence[int], everyone: Sequence[int]
+) -> Iterator[tuple[Sequence[int], Callable[[Row], bool]]]:
+    """From the strictest to the most lenient, each with the rows that it may hold for."""
+    if _KEY.fullmatch(wanted):
+        yield everyone, lambda row: row.key.startswith(wanted)
+    spelt = [
+        lambda ref: ref == wanted,
+        lambda ref: _bare(ref) == wanted,
+        lambda ref: _name(ref) == wanted,
+        lambda ref: _last_part(_name(ref)) == _last_part(wanted),
+    ]
+    yield from ((alike, lambda row, way=way: way(row.ref.lower())) for way in spelt)
+    yield from ((alike, lambda row, way=way: any(way(ref.lower()) for ref in row.also)) for way in spelt)
+    if wanted:
+        yield everyone, lambda row: wanted in row.ref.lower()
+
+
+def _unknown(rows: Sequence[Row], name: str, wanted: str) -> UnknownName:
     known = dict.fromkeys(bare_ref(row) for row in rows)
     close = _close(wanted, known)
     hint = f"Did you mean {' or '.join(close)}?" if close else None
     if not rows:
         hint = "Nothing is indexed yet: measure models with `zoolens eval`."
-    raise UnknownName("indexed model", name, known, hint=hint)
+    return UnknownName("indexed model", name, known, hint=hint)
 
 
-def _ways(wanted: str) -> Iterator[Callable[[Row], bool]]:
-    """From the strictest to the most lenient."""
-    if _KEY.fullmatch(wanted):
-        yield lambda row: row.key.startswith(wanted)
-    spelt = [
-        lambda ref: ref == wanted,
-        lambda ref: _bare(ref) == wanted,
-        lambda ref: _name(ref) == wanted,
-        lambda ref: PurePath(_name(ref)).name == PurePath(wanted).name,
-    ]
-    yield from (lambda row, way=way: way(row.ref.lower()) for way in spelt)
-    yield from (lambda row, way=way: any(way(ref.lower()) for ref in row.also) for way in spelt)
-    if wanted:
-        yield lambda row: wanted in row.ref.lower()
+def _last_part(name: str) -> str:
+    """As `PurePath.name`, which takes ten times as long."""
+    last = name.rpartition("/")[2]
+    return (
+        last if last not in ("", ".") else next((one for one in reversed(name.split("/")) if one not in ("", ".")), "")
+    )
 
 
 def _name(ref: str) -> str:
@@ -90,7 +126,7 @@ def _close(wanted: str, known: Collection[str]) -> list[str]:
     by_part: dict[str, str] = {}
     for ref in known:
         name = ref.partition(":")[2].lower()
-        for part in (ref.lower(), name, PurePath(name).name):
+        for part in (ref.lower(), name, _last_part(name)):
             if len(known) <= MANY or part[:2] == wanted[:2]:  # likeness takes long to tell
                 by_part.setdefault(part, ref)
     return list(dict.fromkeys(by_part[part] for part in difflib.get_close_matches(wanted, by_part, n=3)))

@@ -86,15 +86,16 @@ class Ranking:
     ) -> Search:
         """A search to be run again and again: call it."""
         filters = [self._filter(one) for one in ranges]
-        filters.sort(key=attrgetter("share"))
+        filters.sort(key=attrgetter("span.expected"))
         begin, end = (0, len(self)) if floor == -inf else self._ordering.window(floor)
         if filters and not filters[0].span.rows:
             end = begin
-        order, share = self._ordering.rows, prod([one.share for one in filters])
+        order, rows = self._ordering.rows, self._columns.rows
+        share = prod([one.span.expected / rows for one in filters]) if rows else 1.0
         admitted = None if admit is None else admit[order]
         if admitted is not None:
             share *= np.count_nonzero(admitted) / (len(admitted) or 1)
-        filters = [one for one in filters if not one.passes_all]
+        filters = [one for one in filters if one.span.unsure or one.span.rows < rows]  # the others hold of every row
         return Search(order, filters, limit, (begin, end), share, admitted, self._ranks)
 
     def plan(
@@ -106,7 +107,7 @@ class Ranking:
         admit: NDArray[np.bool_] | None = None,
     ) -> Plan:
         search = self.prepare(ranges, limit, floor=floor, admit=admit)
-        shares = {one.column: self._filter(one).share for one in ranges}
+        shares = {one.column: self._filter(one).span.expected / (self._columns.rows or 1) for one in ranges}
         touched = {
             "nothing": 0,
             "prefix": min(limit, search.end - search.begin),

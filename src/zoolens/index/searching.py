@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from zoolens.index.filters import BLOCK, Filter, Mask
 
 LEAST_PIECE: Final = 8192  # below it, a numpy call costs more than its work
-LEAST_ZONED: Final = 32768  # so many positions are scanned in the time that a look at the zone maps takes
+NEXT_PIECE: Final = 32768  # so many positions are scanned in the time that a look at the zone maps takes
 MOST_PIECE: Final = 131072  # above it, masks leave the fast cache
+FORESIGHT: Final = 32  # scores hang together with figures: a search may have to go so many times as far as expected
 FEW: Final = 64  # so many results are picked one by one, faster than by array …
-MOST_WRONG: Final = 12  # … unless so many only look right
+MOST_ROUNDS: Final = 4  # … unless some of them only look right so many times
 LEAST_PART: Final = 512
 # What gathering costs in positions scanned: random access to every figure of a row, and sorting out the best.
 GATHER_ROW: Final = 50
@@ -70,9 +71,9 @@ class Search:
         # Positions that a scan is expected to look at, were the ranges independent of the score.
         self.touched = int(self.limit / share) if share * size > self.limit else size
         self.strategy = self._chosen()
-        self._first = min(self.begin + min(max(2 * self.touched, LEAST_PIECE), MOST_PIECE), self.end)
-        self._parts = self._cut(self.begin, self._first)
-        self._unsure = [(one.ranked.lookup, code, one) for one in filters for code in one.unsure]
+        self._first = min(self.begin + min(max(FORESIGHT * self.touched, LEAST_PIECE), NEXT_PIECE), self.end)
+        self._parts = self._cut(self.begin, self._first) if self.strategy == "scan" else []
+        self._unsure = [(one.ranked.lookup, code, one) for one in filters for code in one.span.unsure]
 
     def _chosen(self) -> Strategy:
         if not self.limit or self.end <= self.begin:
@@ -95,16 +96,32 @@ class Search:
         return bool(self.filters) and GATHER_CALL + GATHER_ROW * self.filters[0].span.expected < positions
 
     def _scanned(self) -> Rows:
+        begin, first, end = self.begin, self._first, self.end
+        if self._best_fit():
+            return self.order[begin : begin + self.limit].astype(np.int64)
         found: list[int] = []
-        first, end = self._first, self.end
-        if not self._scan(self.begin, _all_of(self._parts), found) and first < end:
-            pieces = self._pieces(first) if end - first > LEAST_ZONED else [(first, end)]
-            if self._gathers(sum([stop - start for start, stop in pieces])):
-                return self._gathered()
-            for start, stop in pieces:
-                if self._scan(start, self._mask(start, stop), found):
-                    break
+        if not self._scan(begin, _all_of(self._parts), found) and first < end:
+            near = min(first + NEXT_PIECE, end)
+            if not self._scan(first, self._mask(first, near), found) and near < end:
+                pieces = self._pieces(near)
+                if self._gathers(sum([stop - start for start, stop in pieces])):
+                    return self._gathered()
+                for start, stop in pieces:
+                    if self._scan(start, self._mask(start, stop), found):
+                        break
+        if found and len(found) < self.limit <= FEW:
+            found = self._right(found)
         return self.order.take(found).astype(np.int64) if found else np.empty(0, np.int64)
+
+    def _best_fit(self) -> bool:
+        """Whether the best rows, as many as are wanted, all satisfy every range: the fastest models are small too."""
+        begin, stop = self.begin, self.begin + self.limit
+        if self.limit > FEW or stop > self.end or self.admitted is not None:
+            return False
+        for one in self.filters:  # noqa: SIM110 - a generator takes as long as what it checks
+            if not one.surely(begin, stop):
+                return False
+        return True
 
     def _cut(self, start: int, stop: int) -> list[Callable[[], Mask]]:
         """What together makes the mask of a piece."""
@@ -117,33 +134,28 @@ class Search:
         return _all_of(self._cut(start, stop))
 
     def _scan(self, start: int, flags: Mask, found: list[int]) -> bool:
-        """Adds what a piece holds to `found`; True when that is enough."""
+        """Adds what a piece holds to `found`; True when that is enough. Else `_right` of it is still to be taken."""
         if self.limit > FEW:
             return self._add_crowd(flags, start, found)
-        find, at, wrong = flags.tobytes().find, -1, 0
-        while wrong < MOST_WRONG:
-            some: list[int] = []
-            left = self.limit - len(found)
+        find, at, left = flags.tobytes().find, -1, self.limit - len(found)
+        for _ in range(MOST_ROUNDS):
             while left and (at := find(1, at + 1)) >= 0:
-                some.append(start + at)
+                found.append(start + at)
                 left -= 1
-            right = self._right(some) if some else some
-            found += right
-            if left or len(right) == len(some):
-                return not left
-            wrong += len(some) - len(right)
+            if left:
+                return False
+            found[:] = self._right(found)
+            left = self.limit - len(found)
+            if not left:
+                return True
         return self._add_crowd(flags[at + 1 :], start + at + 1, found)
 
     def _right(self, positions: list[int]) -> list[int]:
         """`_settled` of a few."""
-        pick = itemgetter(positions[0], *positions)  # of one alone it would not make a tuple
+        pick, row_at = itemgetter(0, 0, *positions), self.order.item  # of one position alone it would make no tuple
         for codes, code, one in self._unsure:
             if code in pick(codes):
-                row_at = self.order.item
                 positions = [at for at in positions if codes[at] != code or one.admits(row_at(at))]
-                if not positions:
-                    break
-                pick = itemgetter(positions[0], *positions)
         return positions
 
     def _add_crowd(self, flags: Mask, start: int, found: list[int]) -> bool:
@@ -160,7 +172,7 @@ class Search:
     def _settled(self, positions: Rows) -> Rows:
         """Those that satisfy every range, by value where the code does not tell."""
         for one in self.filters:
-            if one.unsure and len(positions):
+            if one.span.unsure and len(positions):
                 positions = positions[one.holds(self.order[positions])]
         return positions
 
@@ -198,7 +210,7 @@ class Search:
         flags = self._mask(start, stop)
         doubt = np.zeros(stop - start, np.bool_)
         for one in self.filters:
-            if one.unsure:
+            if one.span.unsure:
                 doubt |= one.doubtful(start, stop)
         doubtful = (flags & doubt).nonzero()[0] + start
         return int(np.count_nonzero(flags)) - len(doubtful) + len(self._settled(doubtful))

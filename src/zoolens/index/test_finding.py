@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index.finding import find_row
+from zoolens.index.finding import Names
 from zoolens.index.rows import Row
 
 
@@ -46,41 +46,41 @@ ROWS = [
     ],
 )
 def test_names(name, found):
-    assert find_row(ROWS, name) == found
+    assert Names(ROWS).find(name) == found
 
 
 def test_exec_chooses_among_the_stacks():
     name = "file:imagenet/resnet50@1.0.0"
-    assert find_row(ROWS, name, {"runtime": "torch", "batch": "8"}) == 2
-    assert find_row(ROWS, name, {"precision": "bfloat16", "threads": "2"}) == 2
-    assert find_row(ROWS, "torchvision:resnet50", {"runtime": "torch"}) == 0  # never ran: fits any
+    assert Names(ROWS).find(name, {"runtime": "torch", "batch": "8"}) == 2
+    assert Names(ROWS).find(name, {"precision": "bfloat16", "threads": "2"}) == 2
+    assert Names(ROWS).find("torchvision:resnet50", {"runtime": "torch"}) == 0  # never ran: fits any
     with pytest.raises(ZoolensError, match="was not measured with runtime=litert") as error:
-        find_row(ROWS, name, {"runtime": "litert"})
+        Names(ROWS).find(name, {"runtime": "litert"})
     assert "runtime=onnxruntime" in str(error.value)
 
 
 def test_what_answered_the_probes_comes_first():
     rows = [row("a:net@1.0.0"), row("b:net@1.0.0", "torch")]
-    assert find_row(rows, "net") == 1
+    assert Names(rows).find("net") == 1
 
 
 def test_several_models_are_listed():
     with pytest.raises(ZoolensError, match=r"'lenet' could be any of demo:lenet-wide, demo:lenet-wide-int8\."):
-        find_row(ROWS, "lenet")
+        Names(ROWS).find("lenet")
 
 
 def test_unknown_names_get_suggestions():
     with pytest.raises(UnknownName, match=r"Did you mean .*resnet50"):
-        find_row(ROWS, "resnet5O")
+        Names(ROWS).find("resnet5O")
     with pytest.raises(UnknownName, match="Known: demo:lenet-wide"):
-        find_row(ROWS, "qqqq")
+        Names(ROWS).find("qqqq")
     with pytest.raises(UnknownName, match="Nothing is indexed yet"):
-        find_row([], "resnet50")
+        Names([]).find("resnet50")
     with pytest.raises(UnknownName):
-        find_row(ROWS, " ")
+        Names(ROWS).find(" ")
 
 
 def test_a_name_that_the_same_content_had_before_is_found_where_nobody_has_it_now():
     rows = [replace(ROWS[5], also=("file:old/net@1.0.0", "demo:lenet-wide@1.0.0")), ROWS[6]]
-    assert find_row(rows, "old/net") == find_row(rows, "net") == 0
-    assert find_row(rows, "lenet-wide") == 1
+    assert Names(rows).find("old/net") == Names(rows).find("net") == 0
+    assert Names(rows).find("lenet-wide") == 1

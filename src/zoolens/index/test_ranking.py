@@ -112,7 +112,7 @@ def test_large_tables_in_tiny_pieces(monkeypatch, gather_call, byte_rows):
     monkeypatch.setattr(buckets, "BYTE_ROWS", byte_rows)
     for module in (filters, searching):
         monkeypatch.setattr(module, "BLOCK", 16)
-    sizes = {"LEAST_PIECE": 8, "LEAST_ZONED": 16, "MOST_PIECE": 64, "MOST_WRONG": 2, "LEAST_PART": 4, "GATHER_ROW": 1}
+    sizes = {"LEAST_PIECE": 8, "NEXT_PIECE": 16, "MOST_PIECE": 64, "MOST_ROUNDS": 2, "LEAST_PART": 4, "GATHER_ROW": 1}
     for name, size in {**sizes, "GATHER_CALL": gather_call}.items():
         monkeypatch.setattr(searching, name, size)
 
@@ -122,6 +122,28 @@ def test_large_tables_in_tiny_pieces(monkeypatch, gather_call, byte_rows):
         check_large(*table)
 
     tables_agree()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 100])
+def test_ranges_that_end_within_a_bucket_of_the_best_rows(limit):
+    """A bucket holds some ten rows here, so that codes alone do not tell where a range ends."""
+    value = np.arange(3000.0)
+    values = {"a": value, "b": np.roll(value, 5)}
+    for cut in (0.0, 1.0, 4.5, 9.0, 10.0, 11.0, 12.0, 17.0, 30.0, 99.0, 2990.0):
+        check(values, value, [Range("a", high=cut)], limit, descending=False)
+        check(values, value, [Range("a", low=cut)], limit, floor=cut - 2, descending=False)
+        check(values, value, [Range("a", cut, cut + 14, True, True), Range("b", high=2994)], limit, descending=False)
+        check(values, value, [Range("a", low=1)], limit, floor=2999 - cut)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_rows_that_only_look_right_come_first(limit):
+    value = np.arange(3000.0)
+    for cut in range(100, 112):
+        for wrong in range(1, 9):
+            score = -value
+            score[cut + 1 : cut + 1 + wrong] = 1.0
+            check({"a": value}, score, [Range("a", high=float(cut))], limit)
 
 
 def test_ends_are_exact_where_float32_is_not():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.queries.explaining import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
@@ -21,7 +21,7 @@ from zoolens.queries.wording import amount, at_least
 class Answer:
     """True where something was found. Everything but the rows themselves is made when it is looked at."""
 
-    def __init__(self, plan: Plan, rows: NDArray[np.int64], timings: Timings | None = None) -> None:
+    def __init__(self, plan: Plan, rows: Sequence[int], timings: Timings | None = None) -> None:
         self.plan = plan
         self._rows = rows
         self._timings = timings or {}
@@ -37,7 +37,7 @@ class Answer:
         """Best first, one for each model. Where nothing fits: none, or with ELSE NEAREST the nearest misses."""
         if not len(self._rows) and self.plan.query.nearest:
             return self.misses[: self.plan.limit]
-        return tuple(match_of(self.plan, int(row), self.guarantee) for row in self._rows)
+        return tuple(match_of(self.plan, row, self.guarantee) for row in self._rows)
 
     @property
     def best(self) -> Match | None:

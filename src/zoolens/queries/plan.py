@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -29,14 +29,14 @@ LIMIT: Final = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """`steps` and `predicates` in the order in which they are told. `within`: WITHIN as a predicate, on the agreement
+    """`clauses` and `predicates` in the order in which they are told. `within`: WITHIN as a predicate, on the agreement
     that it takes. What takes a look at every row is done when it is asked for."""
 
     query: Query
     view: View
     reference: Reference | None
-    steps: tuple[Step, ...]
-    predicates: tuple[Predicate, ...]
+    clauses: Sequence[Step]
+    predicates: Sequence[Predicate]
     within: Predicate | None
     orders: tuple[Order, ...]
     relation: Relation
@@ -53,6 +53,11 @@ class Plan:
         return self.relation.candidates.count
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """Who is a candidate, but for figures."""
+        return self.relation.candidates.steps
+
+    @property
     def guarantee(self) -> Guarantee | None:
         return self.relation.guarantee
 
@@ -66,10 +71,10 @@ class Plan:
         ordered = [metric.name for order in self.orders for metric in metrics_of(order.expression)]
         return found | {name: self.meaning(name) for name in ordered if name not in found}
 
-    @cached_property
-    def everything(self) -> tuple[Predicate, ...]:
+    @property
+    def everything(self) -> list[Predicate]:
         """All predicates on figures, WITHIN first."""
-        return ((self.within,) if self.within else ()) + self.predicates
+        return [self.within, *self.predicates] if self.within else [*self.predicates]
 
     @cached_property
     def admitted(self) -> Mask:
@@ -105,11 +110,11 @@ class Plan:
             return reference_value(self.query, self.view, self.reference, found, self.relation)
         return self.values(found)
 
-    @cached_property
-    def ranges(self) -> tuple[Range, ...]:
-        return tuple(one.range for one in self.predicates if not one.metric.derived)
+    @property
+    def ranges(self) -> list[Range]:
+        return [one.range for one in self.predicates if not one.metric.derived]
 
-    @cached_property
+    @property
     def floor(self) -> float:
         """The least score, where the score is what WITHIN asks of."""
         if self.by_equivalence and self.within is not None and self.within.metric.column == EQUIVALENCE:
@@ -119,7 +124,7 @@ class Plan:
     @cached_property
     def mask(self) -> Mask | None:
         """What the search cannot see from columns and score; None where that leaves nobody out."""
-        steps = [step for step in self.steps if not (step.ranked and self.by_equivalence)]
+        steps = self.clauses if self.by_equivalence else self.steps
         derived = [one for one in self.everything if one.metric.derived and not self._is_floor(one)]
         if not steps and not derived:
             return None

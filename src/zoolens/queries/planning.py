@@ -17,7 +17,7 @@ from zoolens.queries.plan import Plan, reference_provenance, reference_value
 from zoolens.queries.predicates import Predicate, resolve
 from zoolens.queries.reference import Reference, find_reference
 from zoolens.queries.relation import ELSEWHERE, Relation
-from zoolens.queries.steps import all_pass, batch_of, candidate_steps, exec_step, measured_steps, where_step
+from zoolens.queries.steps import all_pass, batch_of, exec_step, measured_steps, twin_step, where_step
 from zoolens.queries.syntax import (
     DEFAULT_ORDER,
     EQUIVALENCE,
@@ -41,20 +41,17 @@ def make_plan(
 ) -> Plan:
     """`elsewhere`: the index on the dataset that BOUND names."""
     batch = batch_of(query)
-    as_asked = [step for step in (exec_step(query, view),) if step]
+    as_asked = [step] if (step := exec_step(query, view)) else []
     reference = find_reference(query, view, lambda: all_pass(as_asked, len(view)))
     named = {bound.metric: view.meaning(bound.metric, batch) for bound in query.on}
     _check(query, named, view)
-    steps = (
-        *candidate_steps(query, view, reference),
-        *as_asked,
-        *(step for step in (where_step(query, view),) if step),
-        *measured_steps(query, view, _figures_read(query, named, view, batch)),
-    )
+    clauses = [step for step in (twin_step(query, view), *as_asked, where_step(query, view)) if step]
+    if query.exec:
+        clauses += measured_steps(query, view, _figures_read(query, named, view, batch))
     settled = [
         None if named[bound.metric].answers else _settled(query, bound, named, view, reference) for bound in query.on
     ]
-    candidates = Candidates(view, steps, tuple(one for one in settled if one is not None))
+    candidates = Candidates(view, reference, clauses, [one for one in settled if one])
     relation = Relation(
         view, reference, candidates, lambda: _guarantee(query, view, reference, candidates, named, elsewhere)
     )
@@ -62,11 +59,11 @@ def make_plan(
         query=query,
         view=view,
         reference=reference,
-        steps=steps,
-        predicates=tuple(
+        clauses=clauses,
+        predicates=[
             blind or _settled(query, bound, named, view, reference, relation)
             for blind, bound in zip(settled, query.on, strict=True)
-        ),
+        ],
         within=_within(query, relation),
         orders=query.order or _default_order(query, reference),
         relation=relation,
@@ -172,8 +169,8 @@ def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ..
 
 
 def _asked(query: Query, named: Mapping[str, Meaning]) -> set[str]:
-    """What is bounded, and what is ordered by of figures that are worked out from answers."""
-    asked = {metric.column for metric in named.values()}
+    """Of the figures that are worked out from answers, those that are bounded or ordered by."""
+    asked = {metric.column for metric in named.values() if metric.derived}
     if query.order:
         ordered = {metric.name for order in query.order for metric in metrics_of(order.expression)}
         asked |= {unaliased(name) for name in ordered} & DERIVED.keys()
@@ -183,7 +180,7 @@ def _asked(query: Query, named: Mapping[str, Meaning]) -> set[str]:
 def _check(query: Query, named: Mapping[str, Meaning], view: View) -> None:
     asked = _asked(query, named)
     if query.reference is None and query.task is None:
-        relative = [name for name in sorted(asked) if name in DERIVED and name not in WITHOUT_REFERENCE]
+        relative = sorted(asked - WITHOUT_REFERENCE)
         if query.within is not None or relative:
             what = relative[0] if relative else "WITHIN"
             raise About(
@@ -192,9 +189,11 @@ def _check(query: Query, named: Mapping[str, Meaning], view: View) -> None:
                 hint="Add CORR and a model's name, or TASK to be given one.",
             )
     promised = ["CONFIDENCE"] if query.confidence is not None else sorted(asked & BOUNDED)
-    if query.bound == OFF and promised:
+    if not promised:
+        return
+    if query.bound == OFF:
         raise About("BOUND", f"BOUND OFF leaves no {promised[0]} to ask for.", hint=f"Leave it or {promised[0]} out.")
-    if not view.counts_answers and promised:
+    if not view.counts_answers:
         raise About(
             promised[0],
             "Confidence is about how many answers are equal, and the models of this task answer in vectors.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -29,9 +30,10 @@ class Predicate(NamedTuple):
 
     @property
     def range(self) -> Range:
-        low = -math.inf if self.comparison in ("<", "<=") else self.threshold
-        high = math.inf if self.comparison in (">", ">=") else self.threshold
-        return Range(self.metric.column, low, high, self.comparison == ">", self.comparison == "<")
+        column, comparison, threshold = self.metric.column, self.comparison, self.threshold
+        if comparison in ("<", "<="):
+            return Range(column, -math.inf, threshold, False, comparison == "<")
+        return Range(column, threshold, threshold if comparison == "=" else math.inf, comparison == ">")
 
     def passes(self, values: Values) -> NDArray[np.bool_]:
         """Unknown values pass nothing."""
@@ -68,4 +70,9 @@ def resolve(bound: Bound, metric: Meaning, reference: float | None, note: str = 
 
 def _share_of(share: float, figure: float) -> float:
     """Rounded once, from the decimals as they are written: 29 % of 100 is 29, not 28.999999999999996."""
-    return float(_EXACT.multiply(Decimal(repr(share)), Decimal(repr(figure))))
+    return float(_EXACT.multiply(_as_written(share), _as_written(figure)))
+
+
+@lru_cache(maxsize=1_000)
+def _as_written(number: float) -> Decimal:
+    return Decimal(repr(number))

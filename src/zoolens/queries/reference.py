@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from zoolens.queries.view import Mask, View
 TASKS: Final = ("classification", "embedding", "regression", "other")
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(NamedTuple):
     """`among`: out of how many it was chosen by its answers on the probes; 1 where it was named beforehand."""
 
     row: int

@@ -37,11 +37,11 @@ class Prepared:
         query = replace(self.plan.query, limit=whole_limit("limit", limit))
         return Prepared(replace(self.plan, query=query), self.timings)
 
-    def _distinct(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _distinct(self, rows: NDArray[np.int64]) -> list[int]:
         """The first row of each model but the reference's, as many as are wanted."""
         plan = self.plan
-        models = plan.view.models[rows].tolist()
-        kept = {} if plan.reference is None else {int(plan.view.models[plan.reference.row]): -1}
-        for row, model in zip(rows.tolist(), models, strict=True):
+        models = plan.view.models
+        kept = {} if plan.reference is None else {models.item(plan.reference.row): -1}
+        for row, model in zip(rows.tolist(), models.take(rows).tolist(), strict=True):
             kept.setdefault(model, row)
-        return np.array([row for row in kept.values() if row >= 0][: plan.limit], np.int64)
+        return [row for row in kept.values() if row >= 0][: plan.limit]

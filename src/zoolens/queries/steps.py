@@ -29,12 +29,11 @@ _EXEC_KEYS: Final = frozenset({
 @dataclass(frozen=True)
 class Step:
     """Who passes one clause. `clause`: part of the query, so that a row that fails it alone may be worth telling;
-    otherwise it says who is no candidate at all. `ranked`: a search in order of equivalence knows this by itself."""
+    otherwise it says who is no candidate at all."""
 
     text: str
     make: Callable[[], Mask]
     clause: bool = True
-    ranked: bool = False
 
     @cached_property
     def passes(self) -> Mask:
@@ -42,6 +41,8 @@ class Step:
 
 
 def batch_of(query: Query) -> int:
+    if not query.exec:
+        return 1
     text = dict(query.exec).get(BATCH, "1")
     if not text.isascii() or not text.isdigit() or not int(text):
         raise About(BATCH, f"The batch size is {text!r}.", hint="Write a whole number: EXEC (batch=8).")
@@ -50,6 +51,8 @@ def batch_of(query: Query) -> int:
 
 def exec_step(query: Query, view: View) -> Step | None:
     """Runtime, device and the like; the batch chooses figures instead of rows."""
+    if not query.exec:
+        return None
     _check_keys(query)
     terms = tuple(Match(key, "=", value) for key, value in query.exec if key not in (BATCH, PROVENANCE))
     if not terms:
@@ -78,19 +81,22 @@ def measured_steps(query: Query, view: View, metrics: Iterable[Meaning]) -> Iter
         yield Step(f"{metric.name} was measured", partial(view.measured, metric.column))
 
 
-def candidate_steps(query: Query, view: View, reference: Reference | None) -> Iterator[Step]:
-    """Who is no candidate: the reference itself, twins unless they are asked for, who did not answer the probes."""
-    if not query.segments and view.has_twins:
-        yield Step("no synthesised twins", lambda: ~view.twins, clause=False)
-    if reference is not None:
-        row = reference.row
-        yield Step("not the reference itself", lambda: view.models != view.models[row], clause=False, ranked=True)
-        yield Step(
-            "answered the probes, in the same classes",
-            lambda: ~np.isnan(view.agreement(row)),
-            clause=False,
-            ranked=True,
-        )
+def twin_step(query: Query, view: View) -> Step | None:
+    """Twins are no candidates unless they are asked for."""
+    if query.segments or not view.has_twins:
+        return None
+    return Step("no synthesised twins", lambda: ~view.twins, clause=False)
+
+
+def reference_steps(view: View, reference: Reference | None) -> tuple[Step, ...]:
+    """Nor are the reference itself and who did not answer the probes: a search by equivalence leaves them out too."""
+    if reference is None:
+        return ()
+    row = reference.row
+    return (
+        Step("not the reference itself", lambda: view.models != view.models[row], clause=False),
+        Step("answered the probes, in the same classes", lambda: ~np.isnan(view.agreement(row)), clause=False),
+    )
 
 
 def all_pass(steps: Iterable[Step], rows: int) -> Mask:

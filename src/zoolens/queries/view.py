@@ -96,7 +96,7 @@ class View:
         return bool(self.twins.any())
 
     def find(self, name: str, settings: tuple[tuple[str, str], ...]) -> int:
-        """The row that a name means, of those that run so. Looked up once: it takes a look at every row."""
+        """The row that a name means, of those that run so."""
         if (name, settings) not in self._found:
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
