@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, str]] = {
     "segments": "Parts that two networks share; splice one into the other and measure the twin.",
     "index": "Keep the index that queries search: add, remove, rebuild, show.",
     "query": "Find the model most interchangeable with another within a budget.",
+    "crosstrain": "Train one recipe in several frameworks: where they part, by how much, and why.",
     "runs": "List and show what was measured.",
     "compare": "Compare two runs input by input; can gate a CI job.",
     "reproduce": "Run a stored run again and say which figures hold.",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.errors import UnknownName
+
 Hyperparameter = float | int | str
 
 
@@ -52,7 +54,10 @@ class Trial:
     details: Mapping[str, Any] = field(default_factory=dict)  # recipe, subspace, when, where
 
     def side(self, framework: str) -> Side:
-        return next(one for one in self.sides if one.framework == framework)
+        for one in self.sides:
+            if one.framework == framework:
+                return one
+        raise UnknownName(f"side of trial {self.id}", framework, (one.framework for one in self.sides))
 
     @property
     def pairs(self) -> Iterator[tuple[Side, Side]]:

@@ -1,0 +1,26 @@
+"""`zoolens crosstrain`: one recipe, several frameworks."""
+
+from __future__ import annotations
+
+import click
+
+from zoolens.cli.crosstrain.diffing import diff
+from zoolens.cli.crosstrain.exchanging import export, import_, submit
+from zoolens.cli.crosstrain.explaining import explain
+from zoolens.cli.crosstrain.reporting import report
+from zoolens.cli.crosstrain.running import run
+from zoolens.cli.crosstrain.spaces import space
+from zoolens.cli.crosstrain.studies import list_, show
+from zoolens.cli.crosstrain.training import train
+
+
+@click.group(name="crosstrain")
+def command() -> None:
+    """Train one recipe in several frameworks: where they part, by how much more than seed noise, and why.
+
+    Everything that was trained is kept in the store, and never trained a second time.
+    """
+
+
+for _each in (diff, train, run, explain, list_, show, report, import_, export, submit, space):
+    command.add_command(_each)

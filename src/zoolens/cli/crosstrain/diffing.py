@@ -1,0 +1,40 @@
+"""`zoolens crosstrain diff A B`: how two frameworks' versions of an architecture differ, before any training."""
+
+from __future__ import annotations
+
+import click
+
+from zoolens.cli.crosstrain.options import json_option
+from zoolens.cli.jsonout import echo_json
+from zoolens.errors import ZoolensError
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--classes", type=click.IntRange(2), default=10, show_default=True, help="Classes to tell apart.")
+@click.option("--input", "shape", default="3x32x32", show_default=True, help="Images: channels, height and width.")
+@click.option("--brief", is_flag=True, help="Without the evidence for each difference.")
+@json_option
+def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -> None:
+    """List every difference in definition and defaults: torch:resnet50 keras:resnet50.
+
+    Both are built, and looked at: layers, biases, dropout, strides, padding, norms, initial weights, optimizers, loss.
+    """
+    from zoolens.crosstrain.diff.comparing import static_diff
+    from zoolens.crosstrain.diff.words import as_data, lines
+
+    found = static_diff(a, b, classes=classes, input_shape=_shape(shape))
+    if as_json:
+        echo_json(as_data(found))
+        return
+    for line in lines(found, evidence=not brief):
+        click.echo(line)
+
+
+def _shape(text: str) -> tuple[int, int, int]:
+    parts = text.replace("×", "x").split("x")
+    if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
+        raise ZoolensError(f"{text[:40]!r} is no size of an image.", hint="Write channels, height, width: 3x32x32.")
+    channels, height, width = map(int, parts)
+    return channels, height, width

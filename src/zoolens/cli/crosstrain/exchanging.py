@@ -1,0 +1,103 @@
+"""`zoolens crosstrain import`, `export` and `submit`: studies from and for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.crosstrain.options import folder, store_option
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.exchange.importing import Merged
+    from zoolens.store.store import Store
+
+_there = click.Path(exists=True, file_okay=False, path_type=Path)
+PROBLEMS_SHOWN = 20
+
+
+@click.command(name="import")
+@click.argument("source", type=_there, metavar="FOLDER")
+@store_option
+def import_(source: Path, store: str | None) -> None:
+    """Take studies over from FOLDER: the published CSV files, or what `export` wrote. Again changes nothing."""
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        if any(source.glob("*_trials_clean.csv")):
+            _import_published(opened, source)
+        else:
+            _merge(opened, source, None)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("target", type=folder, metavar="FOLDER")
+@store_option
+def export(study: str, target: Path, store: str | None) -> None:
+    """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""
+    from zoolens.crosstrain.exchange.exporting import export_study
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        written = export_study(opened, study, target)
+    click.echo(f"Wrote {study} to {written}.")
+
+
+@click.command()
+@click.argument("source", type=_there, metavar="FOLDER")
+@click.option("--check", is_flag=True, help="Only say whether it is in order.")
+@click.option("--into", default=None, metavar="STUDY", help="Merge it under another name than its own.")
+@store_option
+def submit(source: Path, check: bool, into: str | None, store: str | None) -> None:
+    """Check a FOLDER from somebody else (files, checksums, schema, figures recomputed from its answers) and merge it.
+
+    Where anything is wrong, nothing is changed.
+    """
+    from zoolens.crosstrain.exchange.checking import check_submission
+    from zoolens.store.store import open_store
+
+    if not check:
+        with open_store(store) as opened:
+            _merge(opened, source, into)
+        return
+    found = check_submission(source)
+    _print_problems(found.problems)
+    if not found.fine:
+        raise ZoolensError(f"{source} is not in order; see above.", hint="Export it again from where it was made.")
+    click.echo(f"{source} is in order: {', '.join(f'{count:,} {what}' for what, count in found.counts.items())}.")
+
+
+def _import_published(store: Store, source: Path) -> None:
+    from zoolens.cli.bars import Bars
+    from zoolens.crosstrain.published import import_published
+
+    with Bars() as bars:
+
+        def step(done: int, total: int) -> None:
+            if done == 1:
+                bars.begin("published trials", "import", total)
+            bars.advance(1)
+
+        found = import_published(store, source, progress=step)
+    click.echo(f"{', '.join(found.studies)}: {found.written:,} trials are new, {found.kept:,} were there.")
+
+
+def _merge(store: Store, source: Path, into: str | None) -> None:
+    from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
+
+    try:
+        merged: Merged = submit(store, source, into=into)
+    except SubmissionRefused as refused:
+        _print_problems(refused.problems)
+        raise
+    click.echo(f"{merged.study}: {merged.written:,} trials are new, {merged.kept:,} were there.")
+
+
+def _print_problems(problems: tuple[str, ...]) -> None:
+    for problem in problems[:PROBLEMS_SHOWN]:
+        click.echo(f"- {problem}", err=True)
+    if len(problems) > PROBLEMS_SHOWN:
+        click.echo(f"… and {len(problems) - PROBLEMS_SHOWN} more.", err=True)

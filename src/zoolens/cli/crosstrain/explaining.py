@@ -1,0 +1,122 @@
+"""`zoolens crosstrain explain STUDY TRIAL`: which of the hidden defaults is to blame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.crosstrain.options import frameworks_option, json_option, manner, manner_options, store_option
+from zoolens.cli.crosstrain.studies import trial_of
+from zoolens.cli.jsonout import echo_json
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.cli.bars import Bars
+    from zoolens.crosstrain.explaining.bench import Progress
+    from zoolens.crosstrain.explaining.contest import Arm
+    from zoolens.crosstrain.recipe import Recipe
+    from zoolens.crosstrain.study import Trial
+
+
+@click.command()
+@click.argument("study")
+@click.argument("trial")
+@frameworks_option
+@click.option(
+    "--replicates", type=click.IntRange(2), default=4, show_default=True, help="Seeds; as many fresh ones verify."
+)
+@click.option(
+    "--design",
+    type=click.Choice(["auto", "full", "folded"]),
+    default="auto",
+    show_default=True,
+    help="All combinations of the switches, or a folded-over fraction of them.",
+)
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Trainings at once.")
+@manner_options
+@store_option
+@json_option
+def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: Any) -> None:
+    """Switch every semantic that two sides of a TRIAL have differently, one way and the other; share the gap out among
+    them; then train again with the culprit fixed.
+
+    Without --with, the two sides that are furthest apart. It may be interrupted: the same command goes on.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.crosstrain.explaining.running import explain as find_out
+    from zoolens.crosstrain.explaining.words import as_data, lines
+    from zoolens.crosstrain.filing import read_study
+    from zoolens.crosstrain.workers import Workers
+    from zoolens.store.store import open_store
+
+    how = manner(chosen)
+    with open_store(store) as opened:
+        asked = trial_of(read_study(opened, study), trial)
+        recipe, (a, b) = _recipe(asked), _arms(asked, chosen["frameworks"])
+        with Workers() as workers, Bars() as bars:
+            found = find_out(
+                recipe,
+                a,
+                b,
+                store=opened,
+                workers=workers,
+                replicates=chosen["replicates"],
+                fraction=chosen["design"],
+                manner=how,
+                at_once=chosen["workers"],
+                progress=_Shown(bars),
+            )
+    if as_json:
+        echo_json(as_data(found))
+        return
+    for line in lines(found):
+        click.echo(line)
+
+
+class _Shown:
+    """A bar for each stage."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.done == 0:
+            self._bars.begin(progress.stage, "runs", progress.total)
+        else:
+            self._bars.advance(1)
+
+
+def _recipe(trial: Trial) -> Recipe:
+    from zoolens.crosstrain.recipe import Recipe
+
+    told = trial.details.get("recipe")
+    if told is None:
+        raise ZoolensError(
+            f"Trial {trial.id} was published without its recipe, and cannot be trained here.",
+            hint="Write a recipe with its hyperparameters, train that, and explain it.",
+        )
+    return Recipe.model_validate(told)
+
+
+def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
+    from zoolens.crosstrain.explaining.contest import Arm
+    from zoolens.crosstrain.semantics import Semantics
+
+    if frameworks and len(frameworks) != 2:
+        raise click.UsageError("An explanation is about two sides: give --with twice, or not at all.")
+    chosen = [trial.side(name).framework for name in frameworks] or _furthest(trial)
+    told = trial.details.get("overrides", {})
+    a, b = (Arm(name, Semantics(**told.get(name, {}))) for name in chosen)
+    return a, b
+
+
+def _furthest(trial: Trial) -> list[str]:
+    known = [
+        (abs(a.accuracy - b.accuracy), [a.framework, b.framework])
+        for a, b in trial.pairs
+        if a.accuracy is not None and b.accuracy is not None
+    ]
+    if not known:
+        raise ZoolensError(f"Trial {trial.id} has no two sides with an accuracy.", hint="See `crosstrain show`.")
+    return max(known, key=lambda one: one[0])[1]

@@ -1,0 +1,46 @@
+"""Options that several commands of the group have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.training import Manner
+
+store_option = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+frameworks_option = click.option(
+    "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Who trains: torch, tensorflow, jax. Repeatable."
+)
+yaml_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How to train, as far as it is no matter of the recipe."""
+    for option in (
+        click.option("--keep-weights", is_flag=True, help="Keep what was learnt, to load and to go on from."),
+        click.option(
+            "--threads", type=click.IntRange(1), default=None, help="Threads of a training; default: all cores."
+        ),
+        click.option("--device", default="cpu", show_default=True, help="Device to train on, such as cuda."),
+        click.option(
+            "--loop",
+            type=click.Choice(["eager", "compiled"]),
+            default=None,
+            help="Default: eager for torch on a CPU, else compiled.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def manner(chosen: dict[str, Any]) -> Manner:
+    """What `manner_options` were given; takes them out of the others."""
+    from zoolens.crosstrain.training import Manner
+
+    return Manner(**{name: chosen.pop(name) for name in ("loop", "device", "threads", "keep_weights")})

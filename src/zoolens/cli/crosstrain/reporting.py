@@ -1,0 +1,87 @@
+"""`zoolens crosstrain report STUDY`: a page, pictures and every number of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from zoolens.cli.crosstrain.options import folder, store_option
+from zoolens.errors import DatasetError, UnknownName
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.reporting import Reported
+
+_LABELS: Final = ("y_test_full", "y_test", "y")  # of an .npz file, the first that is there
+_LABEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="STUDY…")
+@click.option("--output", "-o", type=folder, required=True, help="Folder to write to; several studies: one in it each.")
+@click.option(
+    "--labels",
+    type=_LABEL_FILE,
+    help="Test labels of a published study, in their order (.npy or .npz): finds constant predictors.",
+)
+@store_option
+def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str | None) -> None:
+    """Write one HTML page for each STUDY (patterns such as 'crossedwires-*' are fine), its pictures as PNG, and CSV.
+
+    Of the published studies, it also says which figures of the paper they reproduce and which they do not.
+    """
+    from zoolens.crosstrain.filing import study_names
+    from zoolens.crosstrain.reporting import report_study
+    from zoolens.store.store import open_store
+
+    truth = None if labels is None else _read_labels(labels)
+    with open_store(store) as opened:
+        chosen = _chosen(study_names(opened), names)
+        for name in chosen:
+            place = output / name if len(chosen) > 1 else output
+            found = report_study(opened, name, place, labels=truth)
+            _print(found)
+    if found.paper:  # it is about all published studies of the store
+        click.echo("")
+        for line in found.paper.words():
+            click.echo(line)
+
+
+def _print(found: Reported) -> None:
+    study = found.study
+    click.echo(f"{study.name}: {len(study.trials):,} trials, {len(found.files)} files, {found.files[0]}")
+    certain = {one.trial: one for one in found.flags if one.certain}
+    if certain:
+        trials = [trial for trial in study.trials if trial.id in certain]
+        worst = max(trials, key=lambda trial: trial.delta or 0.0)
+        many = f"{len(certain)} trial{'s have' if len(certain) > 1 else ' has'} a collapsed side"
+        click.echo(f"  {many}; furthest apart {worst.id}: {certain[worst.id]}.")
+
+
+def _chosen(known: Sequence[str], names: Sequence[str]) -> list[str]:
+    found: dict[str, None] = {}
+    for name in names:
+        matching = [one for one in known if one == name or fnmatchcase(one, name)]
+        if not matching:
+            raise UnknownName("study", name, known)
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+def _read_labels(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.lib.npyio.NpzFile):
+            with found as archive:
+                found = next((archive[name] for name in _LABELS if name in archive.files), np.empty(0))
+    except (OSError, ValueError, EOFError) as error:
+        raise DatasetError(f"{path} holds no labels: {error}.", hint="Give an .npy or .npz file.") from error
+    found = np.ravel(found)
+    if not len(found) or found.dtype.kind not in "iu" or found.min() < 0:
+        raise DatasetError(f"{path} holds no labels.", hint=f"An .npz file has them as {' or '.join(_LABELS)}.")
+    return found.astype(np.int64)

@@ -1,0 +1,116 @@
+"""`zoolens crosstrain run PLAN.yaml`: a study, begun or gone on with."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.crosstrain.options import json_option, manner, manner_options, store_option, yaml_file
+from zoolens.cli.crosstrain.trialtext import points, settings_line
+from zoolens.cli.jsonout import echo_json
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.search.budget import Budget
+    from zoolens.crosstrain.studying import Studied
+    from zoolens.crosstrain.training import Manner
+
+
+@click.command()
+@click.argument("plan", type=yaml_file, metavar="PLAN.yaml")
+@click.option("--trials", type=click.IntRange(1), default=None, help="So many in all; default: as the plan says.")
+@click.option("--time", "device_time", default=None, help="So much training in all calls together, such as 20m.")
+@click.option("--slice", "wall_time", default=None, help="So much time for this call, such as 9m: then stop cleanly.")
+@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Trials at once.")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "local", "ray"]),
+    default="auto",
+    show_default=True,
+    help="Where trials run; auto: on Ray if RAY_ADDRESS is set.",
+)
+@click.option("--fresh", is_flag=True, help="Set the journal aside and search anew; finished trials stay in the study.")
+@manner_options
+@store_option
+@json_option
+def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
+    """Run the study that PLAN.yaml describes, or go on with it.
+
+    Interrupt it or kill it at any moment: the same command goes on from there, and repeats nothing that was finished.
+    """
+    from zoolens.cli.crosstrain.progress import StudyBar
+    from zoolens.crosstrain.planfiles import load_plan
+    from zoolens.crosstrain.studying import run_plan
+
+    how = _shared_out(manner(chosen), chosen["workers"])
+    budget = _budget(chosen["trials"], chosen["wall_time"], chosen["device_time"])
+    planned = load_plan(plan)
+    with StudyBar(planned.name) as bar:
+        found = run_plan(
+            planned,
+            store,
+            budget=budget,
+            workers=chosen["workers"],
+            backend=chosen["backend"],
+            fresh=chosen["fresh"],
+            manner=how,
+            watch=bar,
+        )
+    if as_json:
+        echo_json(_as_data(found))
+    else:
+        _print(found)
+
+
+def _shared_out(how: Manner, workers: int) -> Manner:
+    """Trials at once share the cores, unless the user says otherwise."""
+    if how.threads is not None or workers == 1 or how.device != "cpu":
+        return how
+    return replace(how, threads=max(1, (os.cpu_count() or 1) // workers))
+
+
+def _budget(trials: int | None, wall_time: str | None, device_time: str | None) -> Budget:
+    from zoolens.crosstrain.search.budget import Budget, parse_duration
+
+    return Budget(
+        trials=trials,
+        seconds=parse_duration(wall_time) if wall_time else None,
+        device_seconds=parse_duration(device_time) if device_time else None,
+    )
+
+
+def _print(found: Studied) -> None:
+    search = found.search
+    for warning in search.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    again = f", {len(search.pending)} begun and not finished" if search.pending else ""
+    click.echo(f"Study {found.study}: {len(search.finished)} trials done, {search.new} of them now{again}.")
+    bad = [one for one in search.finished if one.told.status != "finished"]
+    if bad:
+        kinds = {status: sum(one.told.status == status for one in bad) for status in {one.told.status for one in bad}}
+        click.echo(f"Not finished as usual: {', '.join(f'{count} {status}' for status, count in kinds.items())}.")
+    if search.best is not None:
+        told, asked = search.best.told, search.best.asked
+        click.echo(f"Largest Δ: {points(told.delta)} in trial {found.best} ({settings_line(asked.hyperparameters)}).")
+    if search.reason:
+        click.echo(f"Stopped: {search.reason}")
+    else:
+        click.echo(f"Look at it: zoolens crosstrain report {found.study} --output FOLDER")
+
+
+def _as_data(found: Studied) -> dict[str, Any]:
+    search = found.search
+    return {
+        "study": found.study,
+        "journal": str(found.journal),
+        "done": len(search.finished),
+        "new": search.new,
+        "pending": [one.trial for one in search.pending],
+        "complete": search.complete,
+        "reason": search.reason,
+        "warnings": list(search.warnings),
+        "best": {"trial": found.best, **search.best.told.model_dump()} if search.best else None,
+    }

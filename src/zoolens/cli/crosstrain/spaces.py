@@ -1,0 +1,87 @@
+"""`zoolens crosstrain space`: the subspaces of a search, and the points that it begins with."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.crosstrain.options import folder, json_option, yaml_file
+from zoolens.cli.crosstrain.trialtext import settings_line, value_text
+from zoolens.cli.jsonout import echo_json
+from zoolens.cli.tables import Column, print_table
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.plan import Dimension, Search
+    from zoolens.crosstrain.search.hyperspace import Axis, Point, Subspace
+
+
+@click.command()
+@click.argument("plan", type=yaml_file, required=False, metavar="[PLAN.yaml]")
+@click.option("--published", is_flag=True, help="The space of the published study (CrossedWires).")
+@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), default=None, help="Another φ than the plan's.")
+@click.option("--released", type=folder, help="Folder of the published CSV files: how many points are in them.")
+@click.option("--points", "show_points", is_flag=True, help="List the initial points.")
+@json_option
+def space(
+    plan: Path | None, published: bool, overlap: float | None, released: Path | None, show_points: bool, as_json: bool
+) -> None:
+    """Show the overlapping subspaces of a PLAN, or of the published study, and their initial design."""
+    if (plan is None) != published:
+        raise click.UsageError("Give either PLAN.yaml or --published.")
+    if released and not published:
+        raise click.UsageError("--released belongs to --published.")
+    dimensions, search = _searched(plan, overlap)
+    designed = _designed(dimensions, search)
+    found = _hits(tuple(point for _, points in designed for point in points), released) if released else {}
+    if as_json:
+        listed = [{"subspace": one.index, "low": one.low, "points": points} for one, points in designed]
+        echo_json({"overlap": search.overlap, "subspaces": listed, "released": found})
+        return
+    _print_subspaces([one for one, _ in designed])
+    if show_points:
+        for one, points in designed:
+            for point in points:
+                click.echo(f"{one.index}: {settings_line(point)}")
+    count = sum(len(points) for _, points in designed)
+    click.echo(f"{len(designed)} subspaces with overlap {search.overlap:g}, {count} initial points ({search.design}).")
+    for name, hits in found.items():
+        click.echo(f"{name}: {hits} of {count} are among the released trials.")
+
+
+def _searched(plan: Path | None, overlap: float | None) -> tuple[tuple[Dimension, ...], Search]:
+    from zoolens.crosstrain.planfiles import load_plan
+    from zoolens.crosstrain.search.published import PUBLISHED_OVERLAP, PUBLISHED_SPACE
+    from zoolens.crosstrain.search.released import published_search
+
+    if plan is None:
+        return PUBLISHED_SPACE, published_search(PUBLISHED_OVERLAP if overlap is None else overlap)
+    read = load_plan(plan)
+    return read.space, read.search if overlap is None else read.search.model_copy(update={"overlap": overlap})
+
+
+def _designed(dimensions: tuple[Dimension, ...], search: Search) -> list[tuple[Subspace, list[Point]]]:
+    from zoolens.crosstrain.search.designs import design
+    from zoolens.crosstrain.search.hyperspace import subspaces
+
+    return [(one, list(islice(design(search, one), search.initial))) for one in subspaces(dimensions, search)]
+
+
+def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
+    from zoolens.crosstrain.published import read_published
+    from zoolens.crosstrain.search.released import hits
+
+    return {study.name: hits(points, study) for study in read_published(released)}
+
+
+def _print_subspaces(found: list[Subspace]) -> None:
+    columns = [Column("subspace", right=True, keep=9), *(Column(axis.name, right=True) for axis in found[0].axes)]
+    print_table(columns, [[str(one.index), *(_range(axis) for axis in one.axes)] for one in found])
+
+
+def _range(axis: Axis) -> str:
+    if axis.choices:
+        return ", ".join(map(value_text, axis.choices))
+    return f"{value_text(axis.low)} to {value_text(axis.high)}{' (log)' if axis.log else ''}"

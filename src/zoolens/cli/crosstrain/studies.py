@@ -1,0 +1,141 @@
+"""`zoolens crosstrain list` and `show`: what was trained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from zoolens.cli.crosstrain.options import json_option, store_option
+from zoolens.cli.crosstrain.trialtext import NOTHING, percent, print_trial, settings_line, trial_data, value_text
+from zoolens.cli.jsonout import echo_json
+from zoolens.cli.tables import Column, print_table
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.study import Study, Trial
+    from zoolens.store.store import Store
+
+TRIALS_SHOWN: Final = 20
+
+
+@click.command(name="list")
+@store_option
+@json_option
+def list_(store: str | None, as_json: bool) -> None:
+    """List the studies."""
+    from zoolens.crosstrain.filing import read_study, study_names
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        studies = [read_study(opened, name) for name in study_names(opened)]
+    if as_json:
+        echo_json([_about(study) for study in studies])
+    elif studies:
+        _print_list(studies)
+    else:
+        click.echo("No studies yet: try `zoolens crosstrain train` or `zoolens crosstrain run`.", err=True)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("trial", required=False)
+@click.option("--all", "everything", is_flag=True, help=f"All trials, not the {TRIALS_SHOWN} that are furthest apart.")
+@store_option
+@json_option
+def show(study: str, trial: str | None, everything: bool, store: str | None, as_json: bool) -> None:
+    """Show STUDY with its trials, or one TRIAL of it in full."""
+    from zoolens.crosstrain.filing import read_study
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        found = read_study(opened, study)
+        if trial is not None:
+            _show_trial(opened, found, trial_of(found, trial), as_json)
+            return
+    if as_json:
+        echo_json({**_about(found), "details": found.details, "trials": [trial_data(one) for one in found.trials]})
+    else:
+        _print_study(found, everything)
+
+
+def trial_of(study: Study, name: str) -> Trial:
+    from zoolens.errors import UnknownName
+
+    for trial in study.trials:
+        if trial.id == name:
+            return trial
+    raise UnknownName(f"trial of {study.name}", name, (trial.id for trial in study.trials))
+
+
+def _show_trial(store: Store, study: Study, trial: Trial, as_json: bool) -> None:
+    from zoolens.cli.crosstrain.pairtext import noises_of, pairs_data, print_pairs
+    from zoolens.crosstrain.paired import paired_sides
+    from zoolens.crosstrain.training import replicates
+
+    pairs = paired_sides(store, trial)
+    noises = noises_of((trial, *replicates(store, study.name).get(trial.id, ())), pairs)
+    if as_json:
+        echo_json({**trial_data(trial), **pairs_data(pairs, noises)})
+        return
+    click.echo(f"Trial {trial.id} of {study.name}: {settings_line(trial.hyperparameters)}")
+    print_trial(trial)
+    print_pairs(pairs, noises)
+
+
+def _about(study: Study) -> dict[str, Any]:
+    from zoolens.crosstrain.analysis.tables import apart, deltas, summarise
+
+    found = summarise("delta", deltas(study))
+    share = apart([study])
+    return {
+        "study": study.name,
+        "frameworks": list(study.frameworks),
+        "trials": len(study.trials),
+        "with_delta": share.total,
+        "apart": share.count,
+        "largest_delta": found.maximum,
+        "median_delta": found.median,
+        "source": str(study.details.get("source", "")),
+    }
+
+
+def _print_list(studies: list[Study]) -> None:
+    columns = [
+        Column("study", keep=5),
+        Column("sides", keep=3),
+        Column("trials", right=True, keep=4),
+        Column("Δ ≥ 5 %", right=True, keep=2),
+        Column("median Δ", right=True),
+        Column("largest Δ", right=True, keep=2),
+        Column("source"),
+    ]
+    rows = []
+    for one in map(_about, studies):
+        share = f"{one['apart']:,} of {one['with_delta']:,}" if one["with_delta"] else NOTHING
+        figures = [share, percent(one["median_delta"]), percent(one["largest_delta"])]
+        rows.append([one["study"], ", ".join(one["frameworks"]), f"{one['trials']:,}", *figures, one["source"]])
+    print_table(columns, rows)
+
+
+def _print_study(study: Study, everything: bool) -> None:
+    _print_list([study])
+    if not study.trials:
+        return
+    ordered = sorted(study.trials, key=lambda one: -1.0 if one.delta is None else one.delta, reverse=True)
+    shown = study.trials if everything else tuple(ordered[:TRIALS_SHOWN])
+    if len(shown) < len(study.trials):
+        click.echo(f"\nThe {len(shown)} that are furthest apart; --all shows every trial")
+    else:
+        click.echo()
+    varied = study.hyperparameters
+    columns = [Column("trial", keep=9), Column("Δ", right=True, keep=8)]
+    columns += [Column(name, right=True, keep=6) for name in study.frameworks]
+    columns += [Column(name, right=True, keep=4) for name in varied]
+    print_table([*columns, Column("notes", folds=True)], [_trial_row(study, one) for one in shown])
+
+
+def _trial_row(study: Study, trial: Trial) -> list[str]:
+    sides = {side.framework: side for side in trial.sides}
+    accuracies = [percent(sides[name].accuracy) if name in sides else NOTHING for name in study.frameworks]
+    settings = [value_text(trial.hyperparameters.get(name, NOTHING)) for name in study.hyperparameters]
+    return [trial.id, percent(trial.delta), *accuracies, *settings, " ".join(trial.notes)]

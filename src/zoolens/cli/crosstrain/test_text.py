@@ -1,0 +1,98 @@
+"""Lines and tables of trials; whole commands are in tests/test_crosstrain.py."""
+
+import json
+
+import pytest
+
+from zoolens.cli.crosstrain.diffing import _shape
+from zoolens.cli.crosstrain.pairtext import pair_line
+from zoolens.cli.crosstrain.progress import StudyBar
+from zoolens.cli.crosstrain.reporting import _chosen, _read_labels
+from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
+from zoolens.crosstrain.paired import Paired
+from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.study import Side, Trial
+from zoolens.errors import DatasetError, UnknownName, ZoolensError
+
+TORCH = Side(
+    "torch", accuracy=0.75, correct=15, total=20, losses=(1.5, 0.5), accuracies=(0.5, 0.75), answered=(10, 10),
+    class_accuracy=(0.8, 0.7), semantics={"norm_momentum": 0.9, "padding": "same"}, seconds=2.0,
+)  # fmt: skip
+JAX = Side(
+    "jax", status="non-finite", accuracy=0.5, correct=10, total=20, losses=(None,), accuracies=(0.5,), answered=(20, 0),
+    class_accuracy=(1.0, 0.0), semantics={"norm_momentum": 0.99, "padding": "same"}, message="[red]oh",
+)  # fmt: skip
+TRIAL = Trial("0001", {"learning_rate": 0.1}, (TORCH, JAX), {("torch", "jax"): 0.5}, ("jax: [red]oh",))
+
+
+def test_a_trial_reads_well(capsys):
+    print_trial(TRIAL)
+    said = capsys.readouterr().out
+    assert "75.00 % [53.13, 88.81]" in said  # Wilson's interval of 15 of 20
+    assert "non-finite, collapsed" in said
+    assert [line.split()[0] for line in said.partition("Classes")[2].splitlines()[2:4]] == ["1", "0"]  # by difference
+    assert "norm_momentum" in said
+    assert "padding" not in said  # the same on both sides
+    assert "Note: jax: [red]oh" in said
+
+
+def test_a_side_that_has_nothing_is_shown_with_dashes(capsys):
+    lost = Side("jax", status="out-of-memory")
+    print_trial(Trial("1", {}, (TORCH, lost)))
+    assert "out-of-memory" in capsys.readouterr().out
+    assert accuracies_line(Trial("1", {}, (TORCH, lost))) == "1: torch 75.00 %, jax – (out-of-memory), Δ –"
+
+
+def test_a_trial_is_json():
+    found = json.loads(json.dumps(trial_data(TRIAL)))
+    assert found["churn"] == [{"a": "torch", "b": "jax", "share": 0.5}]
+    assert found["delta"] == pytest.approx(0.25)
+    assert [side["collapsed"] for side in found["sides"]] == [False, True]
+
+
+def test_a_pair_is_told_with_as_much_as_is_known():
+    assert pair_line(Paired("a", "b", -0.05)) == "b − a: -5.00 points"
+    whole = Paired("a", "b", -0.05, 0.2, -0.08, -0.02, 0.01, 9, 4)
+    assert pair_line(whole) == (
+        "b − a: -5.00 points [-8.00, -2.00] on these images (exact McNemar p = 0.01); 20.0 % answered differently"
+    )
+
+
+def test_a_study_without_a_terminal_is_told_in_lines(capsys):
+    with StudyBar("tiny") as bar:
+        bar.search(Progress(0, 2, None, None))
+        bar.trial(TRIAL)
+        bar.search(Progress(1, 2, None, 90.0))
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 2 trials",
+        "0001: torch 75.00 %, jax 50.00 % (non-finite), Δ 25.00 points",
+        "1 of 2 trials, about 1 min 30 s left",
+    ]
+
+
+def test_studies_are_chosen_by_name_and_pattern():
+    known = ["a", "crossedwires-vgg16", "crossedwires-x"]
+    assert _chosen(known, ["crossedwires-*", "a", "a"]) == ["crossedwires-vgg16", "crossedwires-x", "a"]
+    with pytest.raises(UnknownName, match="crossedwires-vgg17"):
+        _chosen(known, ["crossedwires-vgg17"])
+
+
+def test_labels_are_whole_numbers(tmp_path):
+    import numpy as np
+
+    np.savez(tmp_path / "good.npz", y_train=np.zeros(3), y_test_full=np.array([[1], [2]], np.uint8))
+    assert _read_labels(tmp_path / "good.npz").tolist() == [1, 2]
+    np.savez(tmp_path / "none.npz", other=np.zeros(3))
+    np.save(tmp_path / "floats.npy", np.zeros(3))
+    np.save(tmp_path / "objects.npy", np.array([{}], object))
+    (tmp_path / "text.npy").write_text("no numbers")
+    for name in ("none.npz", "floats.npy", "objects.npy", "text.npy"):
+        with pytest.raises(DatasetError, match=name):
+            _read_labels(tmp_path / name)
+
+
+def test_sizes_of_images_are_three_numbers():
+    assert _shape("1x28x28") == (1, 28, 28)
+    for bad in ("28x28", "3x0x8", "a", "3x-1x8"):
+        with pytest.raises(ZoolensError, match="no size"):
+            _shape(bad)

@@ -1,0 +1,146 @@
+"""`zoolens crosstrain train RECIPE.yaml`: one trial, every side of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.crosstrain.options import (
+    frameworks_option,
+    json_option,
+    manner,
+    manner_options,
+    store_option,
+    yaml_file,
+)
+from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data
+from zoolens.cli.jsonout import echo_json
+
+if TYPE_CHECKING:
+    from zoolens.cli.bars import Bars
+    from zoolens.crosstrain.job import Epoch
+    from zoolens.crosstrain.lockstep.running import Lockstep
+    from zoolens.crosstrain.recipe import Recipe
+    from zoolens.crosstrain.study import Hyperparameter, Trial
+    from zoolens.crosstrain.training import Manner
+    from zoolens.crosstrain.workers import Workers
+    from zoolens.store.store import Store
+
+
+def _steps(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
+    try:
+        steps = tuple(int(part) for part in (value or "").split(",") if part.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a list of steps such as 1,2,10") from error
+    if steps and min(steps) < 1:
+        raise click.BadParameter("steps are counted from 1")
+    return steps
+
+
+@click.command()
+@click.argument("recipe", type=yaml_file, metavar="RECIPE.yaml")
+@frameworks_option
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Another value than the recipe's.")
+@click.option("--replicates", type=click.IntRange(0), default=0, help="Seeds beyond the first, to tell noise.")
+@click.option("--lockstep", "steps", callback=_steps, help="First compare these steps layer by layer: 1,2,10.")
+@click.option("--study", default=None, help="File it under this name; default: the recipe's file.")
+@manner_options
+@store_option
+@json_option
+def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
+    """Train RECIPE.yaml once with each framework, and compare: accuracy, curves, classes, answers.
+
+    What the store has is not trained again. With --replicates, noise is told from difference.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.crosstrain.pairtext import noises_of, pairs_data, print_pairs
+    from zoolens.crosstrain.lockstep.words import as_data
+    from zoolens.crosstrain.paired import paired_sides
+    from zoolens.crosstrain.workers import Workers
+    from zoolens.store.store import open_store
+
+    asked = _asked(recipe, chosen)
+    with open_store(store) as opened, Workers() as workers:
+        compared = asked.lockstep(workers, chosen["steps"]) if chosen["steps"] else []
+        if not as_json:
+            _print_locksteps(compared)
+        with Bars() as bars:
+            trials = asked.trained(opened, workers, bars)
+        pairs = paired_sides(opened, trials[0])
+    noises = noises_of(trials, pairs)
+    if as_json:
+        steps = [as_data(one) for one in compared]
+        echo_json({"study": asked.study, **trial_data(trials[0]), **pairs_data(pairs, noises), "lockstep": steps})
+        return
+    click.echo(f"Trial {trials[0].id} of {asked.study}: {settings_line(trials[0].hyperparameters)}")
+    print_trial(trials[0])
+    print_pairs(pairs, noises)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    study: str
+    recipe: Recipe
+    hyperparameters: dict[str, Hyperparameter]
+    frameworks: tuple[str, ...]
+    replicates: int
+    manner: Manner
+
+    def lockstep(self, workers: Workers, steps: tuple[int, ...]) -> list[Lockstep]:
+        """The first framework with each of the others."""
+        from zoolens.crosstrain.lockstep.running import lockstep
+
+        first, *others = self.frameworks
+        device, threads = self.manner.device, self.manner.threads
+        return [
+            lockstep(self.recipe, first, other, workers=workers, steps=steps, device=device, threads=threads)
+            for other in others
+        ]
+
+    def trained(self, store: Store, workers: Workers, bars: Bars) -> tuple[Trial, ...]:
+        """The trial and its replicates."""
+        from zoolens.crosstrain.training import REPLICATES, begin_study, train_into, train_replicates
+
+        def report(framework: str, epoch: Epoch) -> None:
+            if epoch.number == 1:
+                bars.begin(framework, "epochs", self.recipe.epochs)
+            bars.advance(1)
+
+        begin_study(store, self.study, self.frameworks, {"source": "zoolens crosstrain train"})
+        if self.replicates:
+            begin_study(store, f"{self.study}{REPLICATES}", self.frameworks, {"source": f"replicates of {self.study}"})
+        what = store, self.study, self.recipe, self.frameworks, workers
+        told: dict[str, Any] = {"hyperparameters": self.hyperparameters, "manner": self.manner, "report": report}
+        told["trial_id"] = self.recipe.fingerprint[:8]  # the same recipe is the same trial
+        return train_into(*what, **told), *train_replicates(*what, **told, count=self.replicates)
+
+
+def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
+    """Whatever can be found wrong before anything is trained is found here."""
+    from zoolens.crosstrain.pairing import apply
+    from zoolens.crosstrain.planfiles import check_frameworks, check_recipe, load_recipe, read_settings
+
+    how, frameworks = manner(chosen), chosen["frameworks"] or ("torch", "tensorflow")
+    check_frameworks(frameworks)
+    changed = read_settings(chosen["settings"])
+    recipe = apply(load_recipe(path), changed)
+    check_recipe(recipe)
+    usual = {"learning_rate": recipe.learning_rate, "batch_size": recipe.batch_size, "epochs": recipe.epochs}
+    study = chosen["study"] or re.sub(r"[^\w.-]+", "-", path.stem)
+    return _Asked(study, recipe, {**usual, **changed}, frameworks, chosen["replicates"], how)
+
+
+def _print_locksteps(found: list[Lockstep]) -> None:
+    from zoolens.cli.tables import Column, print_table
+    from zoolens.crosstrain.lockstep.words import lines, table
+
+    for one in found:
+        for line in lines(one):
+            click.echo(line)
+        headings, rows = table(one)
+        print_table([Column(name, keep=len(headings) - place) for place, name in enumerate(headings)], rows)
+        click.echo()

@@ -1,0 +1,142 @@
+"""How a trial reads: each side's accuracy, how far apart they are, curves, classes, and what was odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from zoolens.cli.tables import Column, print_table
+from zoolens.cli.text import figure
+from zoolens.measure.intervals import wilson
+
+if TYPE_CHECKING:
+    from zoolens.crosstrain.study import Hyperparameter, Side, Trial
+
+EPOCHS_SHOWN: Final = 12
+CLASSES_SHOWN: Final = 10
+NOTHING: Final = "–"
+
+
+def print_trial(trial: Trial) -> None:
+    print_sides(trial.sides)
+    _print_curves(trial.sides)
+    _print_classes(trial.sides)
+    _print_semantics(trial.sides)
+    for note in trial.notes:
+        click.echo(f"Note: {note}")
+
+
+def trial_data(trial: Trial) -> dict[str, Any]:
+    """For JSON, where a pair cannot be a key."""
+    sides = [{**asdict(side), "collapsed": side.collapsed} for side in trial.sides]
+    churn = [{"a": a, "b": b, "share": share} for (a, b), share in trial.churn.items()]
+    return {**asdict(trial), "sides": sides, "churn": churn, "delta": trial.delta}
+
+
+def settings_line(hyperparameters: Mapping[str, Hyperparameter]) -> str:
+    return ", ".join(f"{name} {value_text(value)}" for name, value in hyperparameters.items())
+
+
+def value_text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    return NOTHING if value is None else f"{100 * value:.{digits}f} %"
+
+
+def accuracies_line(trial: Trial) -> str:
+    """0007: torch 81.20 %, jax 74.00 %, Δ 7.20 points."""
+    sides = ", ".join(
+        f"{side.framework} {percent(side.accuracy)}{'' if side.status == 'finished' else f' ({side.status})'}"
+        for side in trial.sides
+    )
+    return f"{trial.id}: {sides}, Δ {points(trial.delta)}"
+
+
+def points(value: float | None) -> str:
+    return NOTHING if value is None else f"{100 * value:.2f} points"
+
+
+def print_sides(sides: Sequence[Side]) -> None:
+    columns = [
+        Column("side", keep=4),
+        Column("accuracy", right=True, keep=3),
+        Column("right", right=True),
+        Column("status", keep=2),
+        Column("time", right=True),
+    ]
+    print_table(columns, [_side_row(side) for side in sides])
+
+
+def _side_row(side: Side) -> list[str]:
+    accuracy = percent(side.accuracy)
+    right = NOTHING
+    if side.correct is not None and side.total:
+        low, high = wilson(side.correct, side.total)
+        accuracy += f" [{100 * low:.2f}, {100 * high:.2f}]"
+        right = f"{side.correct:,} of {side.total:,}"
+    status = f"{side.status}, collapsed" if side.collapsed else side.status
+    return [side.framework, accuracy, right, status, figure(side.seconds, "s")]
+
+
+def _print_curves(sides: Sequence[Side]) -> None:
+    epochs = max((len(side.losses) for side in sides), default=0)
+    if epochs < 2:
+        return
+    columns = [Column("epoch", right=True, keep=9)]
+    for side in sides:
+        columns += [Column(f"{side.framework} loss", right=True), Column("accuracy", right=True, keep=1)]
+    rows = []
+    for epoch in _some(epochs):
+        row = [str(epoch + 1)]
+        for side in sides:
+            loss, accuracy = _at(side.losses, epoch), _at(side.accuracies, epoch)
+            row += [NOTHING if loss is None else f"{loss:.4f}", percent(accuracy)]
+        rows.append(row)
+    click.echo()
+    print_table(columns, rows)
+
+
+def _some(count: int) -> list[int]:
+    """All, or so many at even distances, with the first and the last."""
+    shown = min(count, EPOCHS_SHOWN)
+    return sorted({round(step * (count - 1) / max(shown - 1, 1)) for step in range(shown)})
+
+
+def _at(values: Sequence[float | None], place: int) -> float | None:
+    return values[place] if place < len(values) else None
+
+
+def _print_classes(sides: Sequence[Side]) -> None:
+    known = [side for side in sides if side.class_accuracy]
+    if len(known) < 2:
+        return
+    rows = []
+    for number, found in enumerate(zip(*(side.class_accuracy for side in known), strict=True)):
+        there = [value for value in found if value is not None]
+        rows.append((max(there) - min(there) if there else 0.0, number, found))
+    rows.sort(key=lambda row: (-row[0], row[1]))
+    click.echo(f"\nClasses, the most different first{f' ({CLASSES_SHOWN})' if len(rows) > CLASSES_SHOWN else ''}")
+    columns = [Column("class", right=True, keep=3)]
+    columns += [Column(side.framework, right=True, keep=2) for side in known]
+    columns += [Column(f"answered by {side.framework}", right=True) for side in known]
+    table = []
+    for _, number, found in rows[:CLASSES_SHOWN]:
+        answered = [f"{side.answered[number]:,}" if side.answered else NOTHING for side in known]
+        table.append([str(number), *(percent(value, 1) for value in found), *answered])
+    print_table(columns, table)
+
+
+def _print_semantics(sides: Iterable[Side]) -> None:
+    """What the frameworks decided differently."""
+    known = [side for side in sides if side.semantics]
+    names = dict.fromkeys(name for side in known for name in side.semantics)
+    rows = [[name, *(value_text(side.semantics.get(name, NOTHING)) for side in known)] for name in names]
+    rows = [row for row in rows if len(set(row[1:])) > 1]
+    if rows:
+        click.echo("\nDecided differently")
+        print_table([Column("semantic", keep=2), *(Column(side.framework, keep=1) for side in known)], rows)

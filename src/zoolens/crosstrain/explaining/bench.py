@@ -1,0 +1,112 @@
+"""The runs of an explanation: one side each, independent of each other, with the store as their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+import numpy as np
+
+from zoolens.crosstrain.explaining.contest import Arm
+from zoolens.crosstrain.noise import Values
+from zoolens.crosstrain.pairing import apply
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.study import Hyperparameter, Side
+from zoolens.crosstrain.training import Manner, train_into
+from zoolens.crosstrain.workers import Workers
+from zoolens.errors import ZoolensError
+from zoolens.store.records import fingerprint
+from zoolens.store.store import Store
+
+_SEEDS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`known`: how many of those done were in the store."""
+
+    stage: str
+    done: int
+    total: int
+    known: int
+
+
+Report = Callable[[Progress], None]
+
+
+class Bench:
+    """Every run is a trial with one side in `study`. `at_once`: how many are trained beside each other."""
+
+    def __init__(
+        self, store: Store, study: str, workers: Workers, manner: Manner, at_once: int, report: Report
+    ) -> None:
+        self._store, self._study, self._workers, self._manner = store, study, workers, manner
+        self._at_once, self._report = at_once, report
+        self._sides: dict[tuple[str, Arm, int], Side] = {}
+        self.trained = 0
+        self.known = 0
+
+    def accuracies(self, stage: str, recipe: Recipe, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
+        """Seeds × arms."""
+        found = self.sides(stage, recipe, arms, seeds)
+        return np.array([[_accuracy(found[arm, seed]) for arm in arms] for seed in seeds], np.float64)
+
+    def sides(
+        self, stage: str, recipe: Recipe, arms: Sequence[Arm], seeds: Sequence[int]
+    ) -> dict[tuple[Arm, int], Side]:
+        """`seeds` are counted from the recipe's. What this bench had before is no run and no progress."""
+        asked = [(arm, seed) for seed in seeds for arm in arms]
+        new = [one for one in dict.fromkeys(asked) if (recipe.fingerprint, *one) not in self._sides]
+        if new:
+            self._run(stage, recipe, new)
+        return {one: self._sides[recipe.fingerprint, *one] for one in asked}
+
+    def _run(self, stage: str, recipe: Recipe, new: Sequence[tuple[Arm, int]]) -> None:
+        """The threads are not waited for when one fails: the runs that they are in end with the workers."""
+        self._report(Progress(stage, 0, len(new), 0))
+        threads = ThreadPoolExecutor(self._at_once)
+        try:
+            coming = {threads.submit(self._train, recipe, arm, seed): (arm, seed) for arm, seed in new}
+            known = 0
+            for done, one in enumerate(as_completed(coming), start=1):
+                side, trained = one.result()
+                self._sides[recipe.fingerprint, *coming[one]] = side
+                known += not trained
+                self._report(Progress(stage, done, len(new), known))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        self.known += known
+        self.trained += len(new) - known
+
+    def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[Side, bool]:
+        """And whether it was trained just now."""
+        seed = (recipe.seed + number) % _SEEDS
+        told = arm.told.model_dump(exclude_none=True)
+        identity = [arm.framework, told, recipe.mode]
+        settings: dict[str, Hyperparameter] = {f"semantics.{name}": value for name, value in told.items()}
+        epochs = []
+        trial = train_into(
+            self._store,
+            self._study,
+            apply(recipe, {"seed": seed}),
+            (arm.framework,),
+            self._workers,
+            trial_id=f"{arm.framework}-{fingerprint(identity)[:8]}-seed{seed}",
+            hyperparameters={"seed": seed, **settings},
+            overrides={arm.framework: arm.told},
+            manner=self._manner,
+            report=lambda _, epoch: epochs.append(epoch.number),
+        )
+        return trial.sides[0], bool(epochs)
+
+
+def _accuracy(side: Side) -> float:
+    if side.accuracy is None:
+        switched = ", ".join(f"{name} {value}" for name, value in side.semantics.items())
+        raise ZoolensError(
+            f"A run of {side.framework}{f' ({switched})' if switched else ''} has no accuracy: "
+            f"{side.message or side.status}",
+            hint="The finished runs are kept: try again, or explain another trial.",
+        )
+    return side.accuracy

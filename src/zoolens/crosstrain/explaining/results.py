@@ -1,0 +1,79 @@
+"""What `explain` finds, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoolens.crosstrain.explaining.contest import Contest
+from zoolens.crosstrain.explaining.design import Design
+from zoolens.crosstrain.explaining.shapley import Interaction, Share
+from zoolens.crosstrain.noise import Estimate, Noise
+from zoolens.crosstrain.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One player switched alone: what it changes in a's accuracy when a gets b's value, and in b's when b gets a's.
+    None: there is no name for the value that would be given."""
+
+    name: str
+    in_a: Estimate | None
+    in_b: Estimate | None
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The libraries' own networks cannot be switched: one definition with their semantics was. `shipped`: the pair as
+    the libraries ship it. `off`: the stand-in's gap minus theirs. `assumed`: semantics that the libraries' own have no
+    name for, such as first values by several rules; the stand-ins have those of "aligned"."""
+
+    shipped: Noise
+    stand_in: Noise
+    off: Estimate
+    reproduces: bool
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Under fresh seeds: the pair as it was, and with the culprits fixed on one side (`side`, "a" or "b") to the
+    other's values. `gained`: by how much the gap became smaller. `closed`: it did, and what is left reaches down to
+    what seeds alone show."""
+
+    culprits: tuple[str, ...]
+    side: str
+    before: Noise
+    after: Noise
+    gained: Estimate
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Explained:
+    """`shares` are of all players, the largest first; `unassigned`: what a fraction leaves to no single player.
+    `interactions`: those above noise, of `looked_at`. `cells`: accuracies over the seeds, by the players at b's value,
+    also of cells that are no part of the design."""
+
+    design: Design
+    shares: tuple[Share, ...]
+    unassigned: Share | None
+    switches: tuple[Switch, ...]
+    interactions: tuple[Interaction, ...]
+    looked_at: int
+    cells: dict[tuple[str, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise,
+    `verification` where there is nothing to switch. `study`: where all runs are filed."""
+
+    study: str
+    recipe: Recipe
+    contest: Contest
+    pair: Noise
+    explained: Explained | None = None
+    verification: Verification | None = None
+    stand_in: StandIn | None = None
+    trained: int = 0
+    known: int = 0

@@ -1,0 +1,105 @@
+"""A study of the store as a report, with what only the store knows: its replicates, and the paper it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from zoolens.crosstrain.analysis.collapsed import Flag, Labels, flag
+from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper
+from zoolens.crosstrain.filing import read_study, study_names
+from zoolens.crosstrain.noise import Noise, noise_of
+from zoolens.crosstrain.published import ARCHITECTURES
+from zoolens.crosstrain.report import Column, Section, Table, write_report
+from zoolens.crosstrain.study import Study
+from zoolens.crosstrain.training import replicates
+from zoolens.store.store import Store
+
+_COLUMNS: Final = (
+    Column("trial"), Column("difference"), Column("seeds", "number"), Column("mean", "percent"),
+    Column("from", "percent"), Column("to", "percent"), Column("sign-flip p", "p"),
+    Column("Δ minus noise", "percent"), Column("verdict"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reported:
+    """`paper`: of a published study, what of the paper it reproduces; None: of any other."""
+
+    study: Study
+    files: tuple[Path, ...]
+    flags: tuple[Flag, ...]
+    paper: Comparison | None
+
+
+def report_study(store: Store, name: str, folder: Path, *, labels: Labels | None = None) -> Reported:
+    """`labels`: of the test set of a published study, in their order; they show which of its models collapsed."""
+    study = read_study(store, name)
+    published = bool(study.details.get("published"))
+    paper = compare_with_paper(_published(store), labels) if published else None
+    flags = flag(study, labels if published else None)
+    sections = [*_noise_sections(store, study), *(_paper_sections(paper) if paper else ())]
+    return Reported(study, tuple(write_report(study, folder, sections=sections, flags=flags)), flags, paper)
+
+
+def _published(store: Store) -> list[Study]:
+    known = study_names(store)
+    names = (f"crossedwires-{architecture}" for architecture in ARCHITECTURES)
+    return [read_study(store, name) for name in names if name in known]
+
+
+def _paper_sections(paper: Comparison) -> list[Section]:
+    return [Section(heading, items=tuple(map(str, figures))) for heading, figures in paper.sections.items()]
+
+
+def _noise_sections(store: Store, study: Study) -> list[Section]:
+    others = replicates(store, study.name)
+    seeds = [(trial, *others[trial.id]) for trial in study.trials if trial.id in others]
+    found = [
+        (trials[0].id, noise_of(trials, a.framework, b.framework))
+        for trials in seeds
+        for a, b in trials[0].pairs
+        if a.accuracy is not None and b.accuracy is not None
+    ]
+    if not found:
+        return []
+    words = (
+        "The same trials under other seeds. Mean difference of the two sides over the seeds with its 95 % t interval, "
+        "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide.",
+        noise_words([one for _, one in found]),
+    )
+    table = Table("noise", _COLUMNS, tuple(_row(name, one) for name, one in found))
+    return [Section("Difference and noise", words, tables=(("", table),), files=("noise.csv",))]
+
+
+def noise_words(found: Sequence[Noise]) -> str:
+    """Two trainings of different sides beside two of the same side: the same kind of difference."""
+    between = [abs(a - b) for one in found for a, b in zip(one.accuracies_a, one.accuracies_b, strict=True)]
+    sides = [accuracies for one in found for accuracies in (one.accuracies_a, one.accuracies_b)]
+    within = [abs(a - b) for accuracies in sides for a, b in combinations(accuracies, 2)]
+    if not within:
+        return "No pair has two seeds with both accuracies."
+    return (
+        f"Median |difference| of two sides with the same seed: {100 * median(between):.2f} points; of two seeds of the "
+        f"same side: {100 * median(within):.2f} points."
+    )
+
+
+def _row(trial: str, one: Noise) -> tuple[object, ...]:
+    interval, excess = one.difference.interval, one.excess
+    verdict = {None: "one seed", True: "differ", False: "may be noise"}[one.beyond_noise]
+    return (
+        trial,
+        f"{one.b} − {one.a}",
+        one.seeds,
+        one.difference.value,
+        interval.low if interval else None,
+        interval.high if interval else None,
+        one.p_value,
+        excess.value if excess else None,
+        verdict,
+    )

@@ -1,0 +1,213 @@
+"""A plan carried out: its search asks for trials, each is trained into the store, and the journal remembers which.
+
+The journal lies beside the store's bulk facts. A search that was killed goes on where it was: a trial that was told is
+not run again, and of one that was not, whatever sides the store has are not trained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, Protocol
+
+from zoolens.crosstrain.job import Epoch, Status
+from zoolens.crosstrain.pairing import apply
+from zoolens.crosstrain.plan import Plan
+from zoolens.crosstrain.planfiles import check_plan
+from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.search.budget import Budget
+from zoolens.crosstrain.search.journal import Told
+from zoolens.crosstrain.search.running import Backend, SearchResult, run_search
+from zoolens.crosstrain.study import Hyperparameter, Trial
+from zoolens.crosstrain.training import REPLICATES, Manner, begin_study, train_into, train_replicates
+from zoolens.crosstrain.workers import Workers
+from zoolens.errors import ZoolensError
+from zoolens.store.store import Store, borrowed_store, open_store
+
+_WORST_FIRST: Final[tuple[Status, ...]] = ("failed", "out-of-memory", "non-finite", "finished")
+
+
+class Watch(Protocol):
+    """What a running study tells. `epoch` and `trial` come from the threads that train; on Ray they do not come."""
+
+    def epoch(self, trial: str, framework: str, epoch: Epoch, of: int) -> None: ...
+
+    def trial(self, trial: Trial) -> None: ...
+
+    def search(self, progress: Progress) -> None: ...
+
+
+class Unwatched:
+    def epoch(self, trial: str, framework: str, epoch: Epoch, of: int) -> None: ...
+
+    def trial(self, trial: Trial) -> None: ...
+
+    def search(self, progress: Progress) -> None: ...
+
+
+@dataclass(frozen=True)
+class Studied:
+    """`best`: name of the trial with the largest Δ, in the study; None: no trial has one."""
+
+    study: str
+    journal: Path
+    search: SearchResult
+    best: str | None
+
+
+def run_plan(
+    plan: Plan,
+    store: Store | str | Path | None = None,
+    *,
+    budget: Budget | None = None,
+    workers: int = 1,
+    backend: Backend = "auto",
+    fresh: bool = False,
+    manner: Manner | None = None,
+    watch: Watch | None = None,
+) -> Studied:
+    """Begin the study, or go on with it. `workers`: trials at once. `fresh`: set the journal aside and search anew; the
+    trials of the old search stay in the study."""
+    check_plan(plan)
+    watching = watch or Unwatched()
+    with borrowed_store(store) as opened, Workers() as processes:
+        _begin(opened, plan)
+        path = journal_path(opened, plan.name)
+        if fresh:
+            _set_aside(path)
+        objective = Trials(plan, _address(opened), manner or Manner(), len(_old_journals(path)) + 1)
+        with objective.here(opened, processes, watching):
+            found = run_search(
+                plan, objective, path, budget=budget, workers=workers, backend=backend, progress=watching.search
+            )
+    best = objective.name(found.best.trial) if found.best else None
+    return Studied(plan.name, path, found, best)
+
+
+def journal_path(store: Store, study: str) -> Path:
+    return store.bulk_dir / "journals" / f"{study}.jsonl"
+
+
+class Trials:
+    """The objective of the search. It can travel to another process, where it opens the store and starts training
+    processes of its own; these end with that process."""
+
+    def __init__(self, plan: Plan, address: str, manner: Manner, search: int) -> None:
+        self._plan, self._address, self._manner, self._search = plan, address, manner, search
+        self._live: tuple[Store, Workers] | None = None
+        self._watch: Watch = Unwatched()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_live": None, "_watch": Unwatched()}
+
+    @contextmanager
+    def here(self, store: Store, workers: Workers, watch: Watch) -> Iterator[None]:
+        """Lend it what is open in this process."""
+        self._live, self._watch = (store, workers), watch
+        try:
+            yield
+        finally:
+            self._live = None
+
+    def name(self, trial: str) -> str:
+        """In the study; a second search has names of its own."""
+        return trial if self._search == 1 else f"{self._search}-{trial}"
+
+    def __call__(self, trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> Told:
+        if self._live is None:
+            self._live = open_store(self._address), Workers()
+        store, workers = self._live
+        plan, name = self._plan, self.name(trial)
+        recipe = apply(plan.recipe, hyperparameters)
+
+        def report(framework: str, epoch: Epoch) -> None:
+            self._watch.epoch(name, framework, epoch, recipe.epochs)
+
+        first = train_into(
+            store,
+            plan.name,
+            recipe,
+            plan.frameworks,
+            workers,
+            trial_id=name,
+            hyperparameters=hyperparameters,
+            manner=self._manner,
+            report=report,
+        )
+        others = train_replicates(
+            store,
+            plan.name,
+            recipe,
+            plan.frameworks,
+            workers,
+            trial_id=name,
+            hyperparameters=hyperparameters,
+            count=plan.replicates,
+            manner=self._manner,
+            report=report,
+        )
+        self._watch.trial(first)
+        return told_by((first, *others))
+
+
+def told_by(trials: Sequence[Trial]) -> Told:
+    """What the search is told of a trial and its replicates: accuracies and differences are means over the seeds, so
+    that it does not climb on noise."""
+    accuracies: dict[str, float | None] = {}
+    for side in trials[0].sides:
+        accuracies[side.framework] = _mean([trial.side(side.framework).accuracy for trial in trials])
+    statuses = {side.status for trial in trials for side in trial.sides}
+    return Told(
+        delta=mean_delta(trials),
+        status=next((status for status in _WORST_FIRST if status in statuses), "failed"),
+        accuracies=accuracies,
+        message=" ".join(trials[0].notes),
+    )
+
+
+def mean_delta(trials: Sequence[Trial]) -> float | None:
+    """The largest |mean difference over the seeds| of any pair; None: no pair has both accuracies."""
+    found = []
+    for a, b in combinations([side.framework for side in trials[0].sides], 2):
+        pairs = [(trial.side(a).accuracy, trial.side(b).accuracy) for trial in trials]
+        mean = _mean([one - other for one, other in pairs if one is not None and other is not None])
+        if mean is not None:
+            found.append(abs(mean))
+    return max(found, default=None)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return fmean(found) if found else None
+
+
+def _begin(store: Store, plan: Plan) -> None:
+    details = {"source": "zoolens crosstrain run", **plan.model_dump(mode="json", exclude={"name", "frameworks"})}
+    begin_study(store, plan.name, plan.frameworks, details)
+    if plan.replicates:
+        begin_study(store, f"{plan.name}{REPLICATES}", plan.frameworks, {"source": f"replicates of {plan.name}"})
+
+
+def _address(store: Store) -> str:
+    """For another process; not for people: it may hold a password."""
+    return store.engine.url.render_as_string(hide_password=False)
+
+
+def _old_journals(path: Path) -> list[Path]:
+    return list(path.parent.glob(f"{path.stem}.jsonl.*.old"))
+
+
+def _set_aside(path: Path) -> None:
+    from filelock import FileLock, Timeout
+
+    if not path.exists():
+        return
+    try:
+        with FileLock(f"{path}.lock", blocking=False):
+            path.rename(f"{path}.{len(_old_journals(path)) + 1}.old")
+    except Timeout as error:
+        raise ZoolensError(f"Another search is writing the journal {path}.", hint="Wait for it, or end it.") from error

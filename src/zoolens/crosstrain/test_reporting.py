@@ -1,0 +1,53 @@
+import pytest
+
+from zoolens.crosstrain.filing import file_study, file_trial
+from zoolens.crosstrain.noise import noise
+from zoolens.crosstrain.reporting import noise_words, report_study
+from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.study import Side, Trial
+from zoolens.store.records import DatasetRecord
+from zoolens.store.store import open_store
+
+NAMES = ("torch", "jax")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "store.sqlite") as opened:
+        for study in ("tiny", "tiny.replicates"):
+            file_study(opened, study, NAMES, {})
+        for number in range(4):
+            file(opened, "tiny", f"{number}", (0.5, 0.7), rate=number)
+            if number != 3:
+                file(opened, "tiny.replicates", f"{number}.1", (0.52, 0.71), rate=number)
+        file(opened, "tiny", "4", (0.5, None), rate=4)
+        file(opened, "tiny.replicates", "4.1", (0.5, None), rate=4)
+        yield opened
+
+
+def file(store, study, name, accuracies, rate):
+    sides = tuple(Side(one, accuracy=value) for one, value in zip(NAMES, accuracies, strict=True))
+    file_trial(
+        store, study, Trial(name, {"learning_rate": float(rate)}, sides),
+        recipe_of=dict.fromkeys(NAMES, (None, Semantics())), dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
+        versions={one: {} for one in NAMES},
+    )  # fmt: skip
+
+
+def test_replicates_are_in_the_report(store, tmp_path):
+    found = report_study(store, "tiny", tmp_path / "out")
+    assert found.paper is None
+    rows = (tmp_path / "out" / "noise.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["trial", "0", "1", "2"]
+    page = found.files[0].read_text()
+    assert "Difference and noise" in page
+    assert "19.50 points; of two seeds of the same side: 1.50 points" in page
+
+
+def test_a_study_without_replicates_says_nothing_of_noise(store, tmp_path):
+    report_study(store, "tiny.replicates", tmp_path / "out")
+    assert not (tmp_path / "out" / "noise.csv").exists()
+
+
+def test_one_seed_has_no_noise_to_speak_of():
+    assert noise_words([noise("torch", [0.5], "jax", [0.6])]) == "No pair has two seeds with both accuracies."

@@ -1,0 +1,116 @@
+"""Trials trained into a store: nothing twice, everything that belongs to them kept."""
+
+import numpy as np
+import pytest
+
+from zoolens.crosstrain.data import prepared
+from zoolens.crosstrain.exchange.labels import kept_labels
+from zoolens.crosstrain.filing import answers_of, read_study
+from zoolens.crosstrain.loading import has_weights
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.training import (
+    Manner,
+    begin_study,
+    replicates,
+    train_into,
+    train_replicates,
+    trainer_versions,
+)
+from zoolens.crosstrain.workers import Workers
+from zoolens.errors import ZoolensError
+from zoolens.store.store import open_store
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("training")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ZOOLENS_HOME", str(folder / "home"))
+    y = np.arange(24) % 3
+    np.savez(folder / "data.npz", x=(60 * y[:, None, None, None] + np.zeros((24, 8, 8, 1))).astype(np.uint8), y=y)
+    yield folder
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def workers():
+    with Workers() as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def train(place, store, workers):
+    """Trains in torch; answers the trial and the seeds that were really trained."""
+    data = f"npz:{place / 'data.npz'}"
+    recipe = Recipe(architecture="mlp", dataset=f"{data}|{data}", learning_rate=0.01, batch_size=8, epochs=1)
+
+    def run(function=train_into, recipe=recipe, study="tiny", **settings):
+        epochs = []
+        told = {"trial_id": "0001", "hyperparameters": {"learning_rate": 0.01}, "manner": Manner(threads=1), **settings}
+        found = function(
+            store,
+            study,
+            recipe,
+            ["torch"],
+            workers,
+            **told,
+            report=lambda *one: epochs.append(one),
+        )
+        return found, len(epochs)
+
+    run.recipe = recipe
+    return run
+
+
+def test_the_same_training_is_done_once_for_all_studies(train, store):
+    first, trained = train()
+    assert trained == 1
+    again, trained = train(study="other", trial_id="7")
+    assert trained == 0
+    assert again.side("torch") == first.side("torch")
+    assert train(manner=Manner(threads=2))[1] == 1  # which may change the last digits
+    assert read_study(store, "tiny").trials[0].hyperparameters == {"learning_rate": 0.01}
+    assert answers_of(store, first.side("torch").run).shape == (24,)
+    assert kept_labels(store, prepared(train.recipe).record).tolist() == [0, 1, 2] * 8
+
+
+def test_a_side_whose_weights_are_wanted_is_trained_again(train, store):
+    plain, _ = train()
+    assert not has_weights(store, plain.side("torch").run)
+    kept, trained = train(manner=Manner(threads=1, keep_weights=True))
+    assert trained == 1
+    assert kept.side("torch").run == plain.side("torch").run
+    assert has_weights(store, kept.side("torch").run)
+    assert train(manner=Manner(threads=1, keep_weights=True))[1] == 0
+
+
+def test_replicates_have_other_seeds_and_a_study_of_their_own(train, store):
+    first, _ = train()
+    others, trained = train(train_replicates, count=2)
+    assert trained == 2
+    assert [one.details["recipe"]["seed"] for one in others] == [1, 2]
+    assert replicates(store, "tiny") == {"0001": others}
+    assert replicates(store, "nothing") == {}
+    assert read_study(store, "tiny").trials == (first,)
+
+
+def test_versions_are_those_that_outcomes_name(train, store):
+    trial, _ = train()
+    assert store.run(trial.side("torch").run).stack.identity["packages"] == trainer_versions("torch")
+
+
+def test_a_study_keeps_its_sides(store):
+    begin_study(store, "tiny", ("torch", "jax"), {})
+    begin_study(store, "tiny", ("torch", "jax"), {"more": 1})
+    with pytest.raises(ZoolensError, match="trained by torch, jax, not by torch"):
+        begin_study(store, "tiny", ("torch",), {})
+    with pytest.raises(ZoolensError, match="cannot be named"):
+        begin_study(store, "../tiny", ("torch",), {})
