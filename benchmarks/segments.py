@@ -15,14 +15,11 @@ multiplied by how many there are, and halved for the second core. Two threads wo
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from math import prod
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads of our own, a layer each, use two cores better
 
 import numpy as np
 

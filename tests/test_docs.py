@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import zoolens
-from zoolens import plugins
+from zoolens import crosstrain, plugins
 from zoolens.cli.main import COMMANDS
 
 REPO = Path(__file__).parent.parent
@@ -27,6 +27,7 @@ GROUPS = [
     plugins.GRAPH_LIBRARIES,
     plugins.GRAPH_FILES,
     plugins.COUNTERS,
+    plugins.TRAINERS,
     plugins.RESOURCES,
     plugins.FUNCTIONS,
 ]
@@ -58,6 +59,7 @@ def test_every_plugin_is_described(group):
 def test_every_public_name_is_described():
     text = (REPO / "docs" / "python-api.md").read_text()
     assert [name for name in zoolens.__all__ if f"zoolens.{name}" not in text] == []
+    assert [name for name in crosstrain.__all__ if f"`crosstrain.{name}" not in text] == []
 
 
 def rules():

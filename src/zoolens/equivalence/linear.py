@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from zoolens.equivalence.norms import conv_norm
 from zoolens.equivalence.spectra import Proof
@@ -55,7 +56,8 @@ class Linear:
 def norms_of(graph: Graph, nodes: Iterable[Node], *, proof: Proof, workers: int | None = None) -> dict[str, float]:
     """The norm of each of these layers, by name; several are worked on at once, on as many cores as there are."""
     chosen = sorted((node for node in nodes if node.op in LINEAR), key=_work)  # the last to finish should be small
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    # a layer a core: BLAS with threads of its own would wait for itself more than it computes
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         found = pool.map(lambda node: linear(graph, node).norm(proof), chosen)
         return {node.name: norm for node, norm in zip(chosen, found, strict=True)}
 
