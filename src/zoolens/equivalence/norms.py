@@ -33,7 +33,7 @@ from zoolens.graph.model import Array, Shape
 TOLERANCE: Final[dict[Proof, float]] = {"cholesky": 0.01, "random": 0.15}
 _SINGLE: Final = 640  # channels up to which random proofs do with single precision, for all that is lost to rounding
 _GRID: Final = 2 / 3  # of the tolerance, for frequencies that are not looked at
-_ALONE: Final[dict[Proof, float]] = {"cholesky": 0.1, "random": 1.0}  # of it, for a single matrix: that costs little
+_ALONE: Final[dict[Proof, float]] = {"cholesky": 0.1, "random": 0.5}  # of it, for a single matrix: that costs little
 Floats = NDArray[np.float64]
 
 
