@@ -39,6 +39,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/query.py
 	$(BIN)/python benchmarks/equivalence.py
 	$(BIN)/python benchmarks/segments.py
+	$(BIN)/python benchmarks/crosstrain.py
 
 $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)

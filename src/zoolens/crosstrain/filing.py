@@ -33,6 +33,7 @@ from zoolens.store.records import (
     ModelRecord,
     Observation,
     Provenance,
+    Run,
     RunKey,
     StackRecord,
     fingerprint,
@@ -96,13 +97,29 @@ def file_trial(
         model = _model(side.framework, recipe, semantics, study, trial)
         stack = _stack(side.framework, versions[side.framework], surroundings)
         run = store.begin_run(model, dataset, stack)
-        if run.stages.get(STAGE) != "done":
-            answers = (predictions or {}).get(side.framework)
-            _file_side(store, run.id, side, answers, (outcomes or {}).get(side.framework), provenance)
+        answers, outcome = (predictions or {}).get(side.framework), (outcomes or {}).get(side.framework)
+        _file_side(store, run, side, answers, outcome, provenance)
         filed.append(replace(side, run=run.id))
     complete = replace(trial, sides=tuple(filed))
     _file_membership(store, study, complete)
     return complete
+
+
+def file_side(
+    store: Store,
+    side: Side,
+    told: tuple[Recipe, Semantics],
+    dataset: DatasetRecord,
+    outcome: Outcome,
+    *,
+    answers: NDArray[Any] | None,
+    conditions: Mapping[str, Any],
+) -> str:
+    """File one side before the others of its trial are trained, and return its run; `file_trial` then finds it."""
+    stack = _stack(side.framework, outcome.versions, conditions)
+    run = store.begin_run(_recipe_model(side.framework, *told), dataset, stack)
+    _file_side(store, run, side, answers, outcome, Provenance.MEASURED)
+    return run.id
 
 
 def _model(framework: str, recipe: Recipe | None, semantics: Semantics, study: str, trial: Trial) -> ModelRecord:
@@ -133,21 +150,23 @@ def _stack(framework: str, versions: Versions, conditions: Mapping[str, Any]) ->
 
 def _file_side(
     store: Store,
-    run_id: str,
+    run: Run,
     side: Side,
     answers: NDArray[Any] | None,
     outcome: Outcome | None,
     provenance: Provenance,
 ) -> None:
-    if side.status == "failed":
-        store.fail_stage(run_id, STAGE, side.message or "it failed without a word")
+    if run.stages.get(STAGE) == "done":
         return
-    part = None if answers is None else _keep_answers(store, run_id, np.asarray(answers, np.int32))
+    if side.status == "failed":
+        store.fail_stage(run.id, STAGE, side.message or "it failed without a word")
+        return
+    part = None if answers is None else _keep_answers(store, run.id, np.asarray(answers, np.int32))
     found = [*_figures(side), *(_measured(outcome) if outcome else ())]
     details = {"status": side.status, "message": side.message}
     learnt = {**details, "semantics": dict(side.semantics), "answers": part}
     found.append(Observation(STAGE, float(len(side.losses)), unit="epochs", details=learnt))
-    store.finish_stage(run_id, STAGE, [replace(one, provenance=provenance) for one in found], details=details)
+    store.finish_stage(run.id, STAGE, [replace(one, provenance=provenance) for one in found], details=details)
 
 
 def _figures(side: Side) -> Iterator[Observation]:

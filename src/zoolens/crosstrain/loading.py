@@ -22,7 +22,7 @@ from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store
 
 WEIGHTS: Final = "weights"
-_TYPES: Final = ("float16", "float32", "float64", "int32", "int64")
+TYPES: Final = ("float16", "float32", "float64", "int32", "int64")
 _SCHEMA: Final = pa.schema(
     [
         pa.field("tensor", pa.string()),
@@ -112,7 +112,7 @@ def live_model(told: Told, weights: Weights) -> Any:
 
 
 def _row(name: str, array: NDArray[Any]) -> dict[str, Any]:
-    if array.dtype.name not in _TYPES:
+    if array.dtype.name not in TYPES:
         raise ZoolensError(f"The weights of {name} are {array.dtype.name}, which are not kept.", hint="Use float32.")
     values = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"tensor": name, "type": array.dtype.name, "shape": list(array.shape), "values": values}

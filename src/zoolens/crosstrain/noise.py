@@ -68,8 +68,9 @@ class Noise:
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether the sides differ: the interval of the mean difference excludes 0. None: one seed cannot tell."""
-        return None if self.seeds < 2 else self.difference.excludes_zero
+        """Whether the sides differ: the interval of the mean difference excludes 0, and the mean is larger than what
+        seeds alone show, since a few seeds may happen to give almost equal differences. None: one seed cannot tell."""
+        return None if self.excess is None else self.difference.excludes_zero and self.excess.value > 0
 
 
 def noise_of(trials: Iterable[Trial], a: str, b: str) -> Noise:
@@ -162,13 +163,20 @@ def lines(found: Noise) -> list[str]:
     own = ", ".join(
         f"{name} {100 * (spread or 0):.2f}" for name, spread in ((found.a, found.spread_a), (found.b, found.spread_b))
     )
-    verdict = "The sides differ" if found.beyond_noise else "Seeds alone may explain the difference"
     return [
         f"{gap} over {found.seeds} seeds (95 % t interval; sign-flip test, {how}: p = {found.p_value:.2g}{least}).",
         f"Standard deviation over seeds: {own} points; a pair without a difference shows "
         f"{100 * found.level:.2f} on average.",
-        f"Δ minus noise: {signed(found.excess)}. {verdict}.",
+        f"Δ minus noise: {signed(found.excess)}. {_verdict(found)}.",
     ]
+
+
+def _verdict(found: Noise) -> str:
+    if found.beyond_noise:
+        return "The sides differ"
+    if found.difference.excludes_zero:
+        return "The sides may differ, by less than two seeds of the same side do"
+    return "Seeds alone may explain the difference"
 
 
 def signed(one: Estimate, unit: str = " points") -> str:

@@ -44,6 +44,10 @@ def no_report(_framework: str, _epoch: Epoch) -> None:
     """For who waits for the end."""
 
 
+def not_kept(_: Side) -> None:
+    """For who keeps nothing, or only whole trials."""
+
+
 def train_trial(
     recipe: Recipe,
     frameworks: Sequence[str],
@@ -59,12 +63,14 @@ def train_trial(
     concurrent: bool = False,
     keep_weights: bool = False,
     known: Callable[[Job], Side | None] = none_known,
+    keep: Callable[[Side], None] = not_kept,
     report: Report = no_report,
 ) -> Trial:
     """`recipe`: as it stands, with the hyperparameters applied. `overrides`: semantics switched for one side alone.
     `work`: a folder; this trial's files go to `work`/`trial_id`/FRAMEWORK. `loop`: None is each framework's usual one.
     `concurrent`: all sides at once; else one after another, each with the whole machine. `known`: a side that was
-    trained before and need not be again; its answers are compared where they still lie in its output folder."""
+    trained before and need not be again; its answers are compared where they still lie in its output folder. `keep`:
+    gets each new side as soon as it is trained, in the thread that trained it."""
     data = prepared(recipe)
     switched = overrides or {}
     jobs = [
@@ -85,16 +91,23 @@ def train_trial(
     sides = {job.framework: side for job in jobs if (side := known(job)) is not None}
     old = [job for job in jobs if job.framework in sides and (job.output / PREDICTIONS).is_file()]
     answers = {job.framework: read_predictions(job) for job in old}
+
+    def train(job: Job) -> tuple[Side, Answers]:
+        outcome, found = workers.train(job, lambda epoch: report(job.framework, epoch))
+        side = side_of(outcome, found, truth, data.classes)
+        keep(side)
+        return side, found
+
     with _shared_weights(data, [job for job in jobs if job.framework not in sides], work / trial_id) as todo:
-        for job, (outcome, found) in zip(todo, _train_all(todo, workers, report, concurrent), strict=True):
-            sides[job.framework] = side_of(outcome, found, truth, data.classes)
+        for job, (side, found) in zip(todo, _each(train, todo, concurrent), strict=True):
+            sides[job.framework] = side
             answers[job.framework] = found
     return Trial(
         trial_id,
         dict(hyperparameters),
         tuple(sides[framework] for framework in frameworks),
         churn(frameworks, answers),
-        tuple(note for framework in frameworks for note in _notes(sides[framework])),
+        tuple(f"{name}: {sides[name].message}" for name in frameworks if sides[name].message),
         {
             "recipe": recipe.model_dump(mode="json"),
             "overrides": {name: told.model_dump(exclude_none=True) for name, told in switched.items()},
@@ -195,21 +208,10 @@ def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[l
             path.unlink(missing_ok=True)
 
 
-def _train_all(
-    jobs: Sequence[Job], workers: Workers, report: Report, concurrent: bool
-) -> list[tuple[Outcome, Answers]]:
-    def train(job: Job) -> tuple[Outcome, Answers]:
-        return workers.train(job, lambda epoch: report(job.framework, epoch))
-
+def _each(
+    train: Callable[[Job], tuple[Side, Answers]], jobs: Sequence[Job], concurrent: bool
+) -> list[tuple[Side, Answers]]:
     if not concurrent or len(jobs) < 2:
         return [train(job) for job in jobs]
     with ThreadPoolExecutor(len(jobs)) as threads:
         return list(threads.map(train, jobs))
-
-
-def _notes(side: Side) -> Iterator[str]:
-    if side.message:
-        yield f"{side.framework}: {side.message}"
-    if side.collapsed:
-        always = next(number for number, count in enumerate(side.answered) if count)
-        yield f"{side.framework}: always answers class {always}, whatever the image."

@@ -37,16 +37,16 @@ class PlanError(ZoolensError):
     """A file that is no recipe or plan; the sentence names its line and field."""
 
 
-def load_recipe(path: Path) -> Recipe:
+def load_recipe(path: Path | str) -> Recipe:
     """The recipe in a file, with an architecture and data that exist."""
-    recipe = _load(path, Recipe)
+    recipe = _load(Path(path), Recipe)
     check_recipe(recipe)
     return recipe
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: Path | str) -> Plan:
     """The plan in a file; whatever can be found wrong before anything is trained has been looked for."""
-    plan = _load(path, Plan)
+    plan = _load(Path(path), Plan)
     check_plan(plan)
     return plan
 
@@ -128,11 +128,14 @@ def _load(path: Path, model: type[M]) -> M:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise PlanError(f"{path} is larger than {_MAX_BYTES >> 10} KiB.", hint="Is it a recipe or a plan?")
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise PlanError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(content) > _MAX_BYTES:
+        raise PlanError(f"{path} is larger than {_MAX_BYTES >> 10} KiB.", hint="Is it a recipe or a plan?")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise PlanError(f"{path} is not UTF-8 text.") from error
 

@@ -10,13 +10,14 @@ from statistics import median
 from typing import Final
 
 from zoolens.crosstrain.analysis.collapsed import Flag, Labels, flag
-from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper
+from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper, is_released
 from zoolens.crosstrain.filing import read_study, study_names
 from zoolens.crosstrain.noise import Noise, noise_of
-from zoolens.crosstrain.published import ARCHITECTURES
+from zoolens.crosstrain.published import ARCHITECTURES, TEST_SAMPLES
 from zoolens.crosstrain.report import Column, Section, Table, write_report
 from zoolens.crosstrain.study import Study
 from zoolens.crosstrain.training import replicates
+from zoolens.errors import DatasetError
 from zoolens.store.store import Store
 
 _COLUMNS: Final = (
@@ -36,14 +37,19 @@ class Reported:
     paper: Comparison | None
 
 
-def report_study(store: Store, name: str, folder: Path, *, labels: Labels | None = None) -> Reported:
+def report_study(store: Store, name: str, folder: Path | str, *, labels: Labels | None = None) -> Reported:
     """`labels`: of the test set of a published study, in their order; they show which of its models collapsed."""
     study = read_study(store, name)
-    published = bool(study.details.get("published"))
+    published = is_released(study)
+    if published and labels is not None and len(labels) != TEST_SAMPLES:
+        raise DatasetError(
+            f"There are {len(labels):,} labels, and the published study has {TEST_SAMPLES:,} test samples.",
+            hint="Give the labels of CIFAR-10's test set, in its order.",
+        )
     paper = compare_with_paper(_published(store), labels) if published else None
     flags = flag(study, labels if published else None)
     sections = [*_noise_sections(store, study), *(_paper_sections(paper) if paper else ())]
-    return Reported(study, tuple(write_report(study, folder, sections=sections, flags=flags)), flags, paper)
+    return Reported(study, tuple(write_report(study, Path(folder), sections=sections, flags=flags)), flags, paper)
 
 
 def _published(store: Store) -> list[Study]:

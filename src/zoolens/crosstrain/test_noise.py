@@ -107,3 +107,11 @@ def test_noise_of_trials_skips_seeds_without_both():
     assert found.accuracies_a == (0.5, 0.6)
     with pytest.raises(ZoolensError, match="both torch and jax"):
         noise_of([trial(1, None, 0.7)], "torch", "jax")
+
+
+def test_equal_small_differences_are_not_beyond_the_seeds_own_spread():
+    found = noise("a", [0.70, 0.75], "b", [0.701, 0.751])
+    assert found.difference.excludes_zero
+    assert found.beyond_noise is False
+    assert lines(found)[-1].endswith("The sides may differ, by less than two seeds of the same side do.")
+    assert noise("a", [0.70, 0.75], "b", [0.20, 0.25]).beyond_noise

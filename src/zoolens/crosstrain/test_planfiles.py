@@ -44,6 +44,7 @@ def test_a_plan_is_read_with_numbers_as_people_write_them(write):
     plan = load_plan(write())
     assert plan.recipe.learning_rate == 1e-3
     assert plan.space[1].choices == (1e-8, 1e-3)
+    assert load_plan(str(write())) == plan
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     for name in ("absent.yaml", "bytes.yaml", "large.yaml"):
         with pytest.raises(PlanError, match=name):
             load_recipe(tmp_path / name)
+    with pytest.raises(PlanError, match="/dev/zero is larger"):
+        load_recipe("/dev/zero")
 
 
 @pytest.mark.parametrize(

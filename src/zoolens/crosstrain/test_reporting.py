@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from zoolens.crosstrain.filing import file_study, file_trial
@@ -5,6 +6,7 @@ from zoolens.crosstrain.noise import noise
 from zoolens.crosstrain.reporting import noise_words, report_study
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
+from zoolens.errors import DatasetError
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 
@@ -25,12 +27,12 @@ def store(tmp_path):
         yield opened
 
 
-def file(store, study, name, accuracies, rate):
-    sides = tuple(Side(one, accuracy=value) for one, value in zip(NAMES, accuracies, strict=True))
+def file(store, study, name, accuracies, rate, names=NAMES, details=None, **settings):
+    sides = tuple(Side(one, accuracy=value) for one, value in zip(names, accuracies, strict=True))
     file_trial(
-        store, study, Trial(name, {"learning_rate": float(rate)}, sides),
-        recipe_of=dict.fromkeys(NAMES, (None, Semantics())), dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
-        versions={one: {} for one in NAMES},
+        store, study, Trial(name, {"learning_rate": float(rate), **settings}, sides, details=details or {}),
+        recipe_of=dict.fromkeys(names, (None, Semantics())), dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
+        versions={one: {} for one in names},
     )  # fmt: skip
 
 
@@ -47,6 +49,24 @@ def test_replicates_are_in_the_report(store, tmp_path):
 def test_a_study_without_replicates_says_nothing_of_noise(store, tmp_path):
     report_study(store, "tiny.replicates", tmp_path / "out")
     assert not (tmp_path / "out" / "noise.csv").exists()
+
+
+def test_a_study_that_only_says_it_was_published_is_reported_as_any_other(store, tmp_path):
+    file_study(store, "crossedwires-vgg16", NAMES, {"published": True, "architecture": ["vgg16"]})
+    file(store, "crossedwires-vgg16", "0", (0.5, 0.7), rate=1, details={"published_delta": "much"})
+    found = report_study(store, "crossedwires-vgg16", str(tmp_path / "out"), labels=np.arange(3))
+    assert found.paper is None
+    assert "20.00 %" in found.files[0].read_text()
+
+
+def test_labels_must_be_those_of_the_published_test_set(store, tmp_path):
+    names = ("pytorch", "tensorflow")
+    settings = {"adam_epsilon": 0.1, "batch_size": 8, "epochs": 1}
+    file_study(store, "crossedwires-vgg16", names, {"published": True, "architecture": "vgg16"})
+    file(store, "crossedwires-vgg16", "0", (0.5, 0.7), rate=1, names=names, **settings)
+    with pytest.raises(DatasetError, match=r"3 labels.*10,000 test samples"):
+        report_study(store, "crossedwires-vgg16", tmp_path / "out", labels=np.arange(3))
+    assert report_study(store, "crossedwires-vgg16", tmp_path / "out").paper is not None
 
 
 def test_one_seed_has_no_noise_to_speak_of():

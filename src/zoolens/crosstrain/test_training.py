@@ -5,9 +5,11 @@ import pytest
 
 from zoolens.crosstrain.data import prepared
 from zoolens.crosstrain.exchange.labels import kept_labels
-from zoolens.crosstrain.filing import answers_of, read_study
+from zoolens.crosstrain.filing import answers_of, read_study, study_names
+from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.loading import has_weights
 from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.trainers.base import Trained
 from zoolens.crosstrain.training import (
     Manner,
     begin_study,
@@ -16,6 +18,7 @@ from zoolens.crosstrain.training import (
     train_replicates,
     trainer_versions,
 )
+from zoolens.crosstrain.worker import keep
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
 from zoolens.store.store import open_store
@@ -52,14 +55,14 @@ def train(place, store, workers):
     data = f"npz:{place / 'data.npz'}"
     recipe = Recipe(architecture="mlp", dataset=f"{data}|{data}", learning_rate=0.01, batch_size=8, epochs=1)
 
-    def run(function=train_into, recipe=recipe, study="tiny", **settings):
+    def run(function=train_into, recipe=recipe, study="tiny", frameworks=("torch",), workers=workers, **settings):
         epochs = []
         told = {"trial_id": "0001", "hyperparameters": {"learning_rate": 0.01}, "manner": Manner(threads=1), **settings}
         found = function(
             store,
             study,
             recipe,
-            ["torch"],
+            frameworks,
             workers,
             **told,
             report=lambda *one: epochs.append(one),
@@ -80,6 +83,37 @@ def test_the_same_training_is_done_once_for_all_studies(train, store):
     assert read_study(store, "tiny").trials[0].hyperparameters == {"learning_rate": 0.01}
     assert answers_of(store, first.side("torch").run).shape == (24,)
     assert kept_labels(store, prepared(train.recipe).record).tolist() == [0, 1, 2] * 8
+
+
+def test_a_side_is_kept_although_the_other_one_never_ends(train, store, workers):
+    class Killed:
+        def train(self, job, report):
+            if job.framework == "jax":
+                raise KeyboardInterrupt
+            return workers.train(job, report)
+
+    kept = Manner(threads=1, keep_weights=True)
+    with pytest.raises(KeyboardInterrupt):
+        train(frameworks=("torch", "jax"), workers=Killed(), manner=kept)
+    assert "tiny" not in study_names(store)  # a trial is whole or absent
+    trial, trained = train(manner=kept)
+    assert trained == 0
+    assert has_weights(store, trial.side("torch").run)
+
+
+def test_answers_before_the_memory_ran_out_are_no_result(train, store):
+    class Small:
+        def train(self, job, report):
+            outcome = Outcome(framework="torch", versions=trainer_versions("torch"), status="out-of-memory")
+            job.output.mkdir(parents=True)
+            keep(Trained(outcome, np.zeros(24, np.int32)), job.output)
+            return outcome, np.empty(0, np.int32)
+
+    trial, _ = train(workers=Small())
+    assert (trial.side("torch").status, trial.side("torch").accuracy) == ("out-of-memory", None)
+    with pytest.raises(ZoolensError, match="no stored answers"):
+        answers_of(store, trial.side("torch").run)
+    assert train()[1] == 0
 
 
 def test_a_side_whose_weights_are_wanted_is_trained_again(train, store):

@@ -89,6 +89,17 @@ def test_errors_a_user_can_mend_are_raised_and_a_killed_process_is_an_outcome(jo
         assert pid not in children()
 
 
+def test_a_process_that_was_killed_while_idle_fails_no_job(job):
+    before = children()
+    with Workers() as workers:
+        workers.train(job())
+        (pid,) = children() - before
+        psutil.Process(pid).kill()
+        while pid in children():
+            time.sleep(0.01)
+        assert workers.train(job())[0].status == "finished"
+
+
 def test_leaving_ends_a_process_in_the_middle_of_a_job(job):
     before = children()
     started, ended = threading.Event(), []

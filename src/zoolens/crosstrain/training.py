@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens import plugins
 from zoolens.crosstrain.data import Prepared, load, prepared
 from zoolens.crosstrain.exchange.labels import keep_labels, kept_labels
 from zoolens.crosstrain.filing import (
-    Told,
+    file_side,
     file_study,
     file_trial,
     read_study,
@@ -95,6 +94,7 @@ def train_into(
     """`train_trial` with the store as its memory; the trial that is returned is filed, with the runs of its sides."""
     how, data = manner or Manner(), prepared(recipe)
     conditions = how.conditions
+    told = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
     with tempfile.TemporaryDirectory(prefix="zoolens-crosstrain-") as folder:
         trial = train_trial(
             recipe,
@@ -110,10 +110,22 @@ def train_into(
             concurrent=how.concurrent,
             keep_weights=how.keep_weights,
             known=lambda job: _known(store, job, data, conditions),
+            keep=lambda side: _keep(
+                store, side, told[side.framework], data, conditions, Path(folder) / trial_id / side.framework
+            ),
             report=report,
         )
-        told = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
-        return _file(store, study, trial, told, data, conditions, Path(folder) / trial_id)
+        if kept_labels(store, data.record) is None:
+            keep_labels(store, data.record, np.array(load(data.folder).test_y))
+        return file_trial(
+            store,
+            study,
+            trial,
+            recipe_of=told,
+            dataset=data.record,
+            versions={name: _versions(name, Path(folder) / trial_id / name) for name in frameworks},
+            conditions=conditions,
+        )
 
 
 def train_replicates(
@@ -179,43 +191,31 @@ def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]
     return side
 
 
-def _file(
+def _keep(
     store: Store,
-    study: str,
-    trial: Trial,
-    told: Mapping[str, Told],
+    side: Side,
+    told: tuple[Recipe, Semantics],
     data: Prepared,
     conditions: Mapping[str, Any],
     work: Path,
-) -> Trial:
-    outcomes = _outcomes(work, told)
-    answers = _answers(work, told)
-    if kept_labels(store, data.record) is None:
-        keep_labels(store, data.record, np.array(load(data.folder).test_y))
-    filed = file_trial(
-        store,
-        study,
-        trial,
-        recipe_of=told,
-        dataset=data.record,
-        versions={name: outcomes[name].versions if name in outcomes else trainer_versions(name) for name in told},
-        predictions=answers,
-        outcomes=outcomes,
-        conditions=conditions,
-    )
-    for name, found in answers.items():
-        if (work / name / WEIGHTS).is_file():
-            keep_weights(store, str(filed.side(name).run), read_weights(work / name / WEIGHTS), found)
-    return filed
+) -> None:
+    """File a side as soon as it is trained: whoever is killed before the others are need not train it again."""
+    outcome = _outcome(work)
+    if outcome is None:  # it failed, which its trial tells
+        return
+    # what a side answered before it ran out of memory is no result of its
+    answers = np.load(work / PREDICTIONS, allow_pickle=False) if side.answered else None
+    run = file_side(store, side, told, data.record, outcome, answers=answers, conditions=conditions)
+    if answers is not None and (work / WEIGHTS).is_file():
+        keep_weights(store, run, read_weights(work / WEIGHTS), answers)
 
 
-def _outcomes(work: Path, frameworks: Iterable[str]) -> dict[str, Outcome]:
-    """Of the sides that were trained just now."""
-    paths = {name: path for name in frameworks if (path := work / name / OUTCOME).is_file()}
-    return {name: Outcome.model_validate_json(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+def _versions(framework: str, work: Path) -> Mapping[str, str]:
+    outcome = _outcome(work)
+    return trainer_versions(framework) if outcome is None else outcome.versions
 
 
-def _answers(work: Path, frameworks: Iterable[str]) -> dict[str, NDArray[np.int32]]:
-    """Of the sides that have any."""
-    paths = {name: path for name in frameworks if (path := work / name / PREDICTIONS).is_file()}
-    return {name: found for name, path in paths.items() if len(found := np.load(path, allow_pickle=False))}
+def _outcome(work: Path) -> Outcome | None:
+    """None: the side was not trained just now, or failed."""
+    path = work / OUTCOME
+    return Outcome.model_validate_json(path.read_text(encoding="utf-8")) if path.is_file() else None

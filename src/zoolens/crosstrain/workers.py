@@ -84,9 +84,14 @@ class Workers:
         with self._lock:
             if self._closed:
                 raise WorkerError("The training was stopped.")
-            idle = self._idle.get(kind)
-            if idle:
-                return idle.pop()
+            idle = self._idle.get(kind, [])
+            while idle:
+                process = idle.pop()
+                if process.alive:
+                    return process
+                self._all.discard(process)  # killed while it had nothing to do: no fault of the next job
+                process.stop()
+                process.release()
             process = _Process(kind)
             self._all.add(process)
             return process
@@ -150,6 +155,10 @@ class _Process:
         finally:
             os.close(requests)
             os.close(answers)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def train(self, job: Job, report: Report) -> Outcome:
         self.usable = False  # until the answer is read to its end

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.errors import ZoolensError
+
+_DIGITS: Final = 4  # of the largest extent
 
 
 @click.command()
@@ -34,7 +38,7 @@ def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -
 
 def _shape(text: str) -> tuple[int, int, int]:
     parts = text.replace("×", "x").split("x")
-    if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
+    if len(parts) != 3 or not all(part.isdecimal() and len(part) <= _DIGITS and int(part) for part in parts):
         raise ZoolensError(f"{text[:40]!r} is no size of an image.", hint="Write channels, height, width: 3x32x32.")
     channels, height, width = map(int, parts)
     return channels, height, width

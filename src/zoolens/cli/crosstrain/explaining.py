@@ -74,6 +74,16 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
         click.echo(line)
 
 
+class _Unusable(ZoolensError):
+    """The details of a trial that somebody submitted may hold anything."""
+
+    def __init__(self, trial: Trial, what: str) -> None:
+        super().__init__(
+            f"What trial {trial.id} tells as the {what} is none, and it cannot be trained here.",
+            hint="Write a recipe with its hyperparameters, train that, and explain it.",
+        )
+
+
 class _Shown:
     """A bar for each stage."""
 
@@ -88,6 +98,8 @@ class _Shown:
 
 
 def _recipe(trial: Trial) -> Recipe:
+    from pydantic import ValidationError
+
     from zoolens.crosstrain.recipe import Recipe
 
     told = trial.details.get("recipe")
@@ -96,18 +108,26 @@ def _recipe(trial: Trial) -> Recipe:
             f"Trial {trial.id} was published without its recipe, and cannot be trained here.",
             hint="Write a recipe with its hyperparameters, train that, and explain it.",
         )
-    return Recipe.model_validate(told)
+    try:
+        return Recipe.model_validate(told)
+    except ValidationError as error:
+        raise _Unusable(trial, "recipe") from error
 
 
 def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
+    from pydantic import ValidationError
+
     from zoolens.crosstrain.explaining.contest import Arm
     from zoolens.crosstrain.semantics import Semantics
 
-    if frameworks and len(frameworks) != 2:
-        raise click.UsageError("An explanation is about two sides: give --with twice, or not at all.")
+    if frameworks and not len(frameworks) == len(set(frameworks)) == 2:
+        raise click.UsageError("An explanation is about two sides: give --with twice, for one each, or not at all.")
     chosen = [trial.side(name).framework for name in frameworks] or _furthest(trial)
-    told = trial.details.get("overrides", {})
-    a, b = (Arm(name, Semantics(**told.get(name, {}))) for name in chosen)
+    told = trial.details.get("overrides") or {}
+    try:
+        a, b = (Arm(name, Semantics.model_validate(told.get(name, {}))) for name in chosen)
+    except (ValidationError, AttributeError) as error:
+        raise _Unusable(trial, "semantics of its sides") from error
     return a, b
 
 

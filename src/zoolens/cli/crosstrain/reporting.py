@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
+import zlib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from zoolens.crosstrain.reporting import Reported
 
 _LABELS: Final = ("y_test_full", "y_test", "y")  # of an .npz file, the first that is there
+_MOST_CLASSES: Final = 1000
 _LABEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -41,7 +45,7 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
     with open_store(store) as opened:
         chosen = _chosen(study_names(opened), names)
         for name in chosen:
-            place = output / name if len(chosen) > 1 else output
+            place = output / _folder_name(name) if len(chosen) > 1 else output
             found = report_study(opened, name, place, labels=truth)
             _print(found)
     if found.paper:  # it is about all published studies of the store
@@ -71,6 +75,11 @@ def _chosen(known: Sequence[str], names: Sequence[str]) -> list[str]:
     return list(found)
 
 
+def _folder_name(study: str) -> str:
+    """A submitted study may be named like a path that leads elsewhere."""
+    return re.sub(r"[^\w.-]+", "-", study).lstrip(".") or "study"
+
+
 def _read_labels(path: Path) -> Any:
     import numpy as np
 
@@ -79,9 +88,9 @@ def _read_labels(path: Path) -> Any:
         if isinstance(found, np.lib.npyio.NpzFile):
             with found as archive:
                 found = next((archive[name] for name in _LABELS if name in archive.files), np.empty(0))
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(f"{path} holds no labels: {error}.", hint="Give an .npy or .npz file.") from error
     found = np.ravel(found)
-    if not len(found) or found.dtype.kind not in "iu" or found.min() < 0:
+    if not len(found) or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= _MOST_CLASSES:
         raise DatasetError(f"{path} holds no labels.", hint=f"An .npz file has them as {' or '.join(_LABELS)}.")
     return found.astype(np.int64)

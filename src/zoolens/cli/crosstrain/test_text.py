@@ -1,13 +1,16 @@
 """Lines and tables of trials; whole commands are in tests/test_crosstrain.py."""
 
 import json
+from dataclasses import replace
 
+import click
 import pytest
 
 from zoolens.cli.crosstrain.diffing import _shape
+from zoolens.cli.crosstrain.explaining import _arms, _recipe
 from zoolens.cli.crosstrain.pairtext import pair_line
 from zoolens.cli.crosstrain.progress import StudyBar
-from zoolens.cli.crosstrain.reporting import _chosen, _read_labels
+from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels
 from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
 from zoolens.crosstrain.paired import Paired
 from zoolens.crosstrain.search.asking import Progress
@@ -77,6 +80,15 @@ def test_studies_are_chosen_by_name_and_pattern():
         _chosen(known, ["crossedwires-vgg17"])
 
 
+def test_the_folder_of_a_study_lies_in_the_one_that_was_named():
+    assert _folder_name("crossedwires-vgg16") == "crossedwires-vgg16"
+    for name in ("../../up", "/etc/up", "..", "a/../../b", "a\\b"):
+        found = _folder_name(name)
+        assert found
+        assert found not in (".", "..")
+        assert not set(found) & set("/\\")
+
+
 def test_labels_are_whole_numbers(tmp_path):
     import numpy as np
 
@@ -86,13 +98,31 @@ def test_labels_are_whole_numbers(tmp_path):
     np.save(tmp_path / "floats.npy", np.zeros(3))
     np.save(tmp_path / "objects.npy", np.array([{}], object))
     (tmp_path / "text.npy").write_text("no numbers")
-    for name in ("none.npz", "floats.npy", "objects.npy", "text.npy"):
+    np.save(tmp_path / "huge.npy", np.array([1 << 40]))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "good.npz").read_bytes()[:-30])
+    header = (tmp_path / "floats.npy").read_bytes().replace(b"(3,), }" + b" " * 14, b"(99999999999999,), } ")
+    (tmp_path / "endless.npy").write_bytes(header)
+    for name in ("none.npz", "floats.npy", "objects.npy", "text.npy", "huge.npy", "cut.npz", "endless.npy"):
         with pytest.raises(DatasetError, match=name):
             _read_labels(tmp_path / name)
 
 
+def test_what_a_stranger_tells_of_a_trial_may_be_no_recipe():
+    assert [arm.framework for arm in _arms(TRIAL, ())] == ["torch", "jax"]
+    with pytest.raises(UnknownName, match="side of trial 0001 named 'keras'"):
+        _arms(TRIAL, ("torch", "keras"))
+    with pytest.raises(click.UsageError, match="two sides"):
+        _arms(TRIAL, ("torch", "torch"))
+    for told in ("words", [], {"architecture": 1}):
+        with pytest.raises(ZoolensError, match="trial 0001 tells as the recipe"):
+            _recipe(replace(TRIAL, details={"recipe": told}))
+    for told in (3, {"torch": 3}, {"torch": {"norm_momentum": "x"}}, ["torch"]):
+        with pytest.raises(ZoolensError, match="trial 0001 tells as the semantics"):
+            _arms(replace(TRIAL, details={"overrides": told}), ())
+
+
 def test_sizes_of_images_are_three_numbers():
     assert _shape("1x28x28") == (1, 28, 28)
-    for bad in ("28x28", "3x0x8", "a", "3x-1x8"):
+    for bad in ("28x28", "3x0x8", "a", "3x-1x8", "3x99999x8", f"3x{'9' * 5000}x8"):
         with pytest.raises(ZoolensError, match="no size"):
             _shape(bad)

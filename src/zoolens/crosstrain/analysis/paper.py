@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from zoolens.crosstrain.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
-from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_table, least_apart, most_apart
+from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_of, delta_table, least_apart, most_apart
 from zoolens.crosstrain.published import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
 from zoolens.crosstrain.study import Study, Trial
 
@@ -123,7 +123,7 @@ class Comparison:
 def compare_with_paper(studies: Sequence[Study], labels: Labels | None = None) -> Comparison:
     """Of the published studies among these; what needs all three is left out where one is missing. With the `labels`
     of CIFAR-10's test set, in its order, the record pair is judged anew."""
-    released = {str(one.details["architecture"]): one for one in studies if one.details.get("published")}
+    released = {str(one.details["architecture"]): one for one in studies if is_released(one)}
     known: dict[str, Study] = {name: released[name] for name in ARCHITECTURES if name in released}
     if not known:
         return Comparison(())
@@ -134,6 +134,25 @@ def compare_with_paper(studies: Sequence[Study], labels: Labels | None = None) -
         *_method(list(known.values())),
     ]
     return Comparison(tuple(figures))
+
+
+def is_released(study: Study) -> bool:
+    """Whether it is one of the published studies. What a stranger submitted may only say so, and lack what is asked of
+    it here."""
+    known = study.details.get("published") is True and study.details.get("architecture") in ARCHITECTURES
+    return known and study.frameworks == FRAMEWORKS and bool(study.trials) and all(map(_is_whole, study.trials))
+
+
+def _is_whole(trial: Trial) -> bool:
+    settings = [trial.hyperparameters.get(name) for name in _COLUMNS]
+    batch = trial.hyperparameters.get("batch_size")
+    return (
+        all(isinstance(value, int | float) for value in settings)
+        and isinstance(batch, int)
+        and 1 <= batch <= TEST_SAMPLES
+        and tuple(side.framework for side in trial.sides) == FRAMEWORKS
+        and all(side.accuracy is not None for side in trial.sides)
+    )
 
 
 def agrees(paper: str, ours: float) -> bool:
@@ -273,7 +292,7 @@ def _accuracy(trial: Trial) -> float:
 
 
 def _delta(trial: Trial) -> float:
-    return float(trial.details["published_delta"])
+    return delta_of(trial) or 0.0
 
 
 def _overlap(studies: Sequence[Study]) -> Figure:

@@ -13,6 +13,8 @@ from zoolens.crosstrain.study import Study, Trial
 
 APART: Final = 0.05  # a Δ from which two sides count as apart
 SHOWN: Final = 10
+ROUNDING: Final = 1e-12  # of a difference of two shares: 0.15 − 0.10 is apart
+_AS_PUBLISHED: Final = 1e-6  # a published Δ that is further from its accuracies is not theirs
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,16 @@ def accuracy_table(study: Study) -> tuple[Summary, ...]:
 def deltas(study: Study) -> NDArray[np.float64]:
     """Δ of each trial, NaN where there is none; where one was published, that one: it has more digits than the
     accuracies it came from."""
-    found = [trial.details.get("published_delta", trial.delta) for trial in study.trials]
+    found = [delta_of(trial) for trial in study.trials]
     return np.array([np.nan if value is None else value for value in found], np.float64)
+
+
+def delta_of(trial: Trial) -> float | None:
+    """As it was published, if so; a stranger's details may hold anything under that name."""
+    delta, said = trial.delta, trial.details.get("published_delta")
+    if delta is None or not isinstance(said, float) or not abs(said - delta) <= _AS_PUBLISHED:
+        return delta
+    return float(said)
 
 
 def delta_table(studies: Sequence[Study]) -> tuple[Summary, ...]:
@@ -69,7 +79,7 @@ def apart(studies: Sequence[Study], threshold: float = APART) -> Share:
     """How many trials of these studies are at least so far apart."""
     every = np.concatenate([deltas(study) for study in studies]) if studies else np.zeros(0)
     found = every[np.isfinite(every)]
-    return Share(threshold, int((found >= threshold).sum()), len(found))
+    return Share(threshold, int((found >= threshold - ROUNDING).sum()), len(found))
 
 
 def most_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:

@@ -13,7 +13,7 @@ import pytest
 from zoolens.crosstrain.analysis.paper import agrees, compare_with_paper
 from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_table
 from zoolens.crosstrain.published import read_published
-from zoolens.crosstrain.study import Study
+from zoolens.crosstrain.study import Side, Study, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 
@@ -90,13 +90,27 @@ def test_one_study_alone_is_compared_as_far_as_it_goes(studies):
     assert compare_with_paper([Study("ours", ("torch", "jax"), ())]).words() == []
 
 
+def test_a_study_that_only_says_it_is_the_published_one_is_not_compared():
+    said = {"published": True, "architecture": "vgg16"}
+    sides = (Side("pytorch", accuracy=0.5), Side("tensorflow", accuracy=0.25))
+    settings = {"adam_epsilon": 0.1, "batch_size": 0, "learning_rate": 0.1, "epochs": 1}
+    names = ("pytorch", "tensorflow")
+    for trials, details in (
+        ((), said),
+        ((Trial("a", {}, sides),), said),
+        ((Trial("a", settings, sides),), said),
+        ((Trial("a", {**settings, "batch_size": 8}, sides[:1]),), said),
+        ((Trial("a", {**settings, "batch_size": 8}, sides),), {"published": True}),
+    ):
+        assert compare_with_paper([Study("crossedwires-vgg16", names, trials, details)]).words() == []
+
+
 @pytest.mark.assets
 def test_altered_trials_no_longer_match(studies):
     """A verdict comes from the trials, not from a list."""
     vgg = studies[0]
     altered = [
-        replace(one, details={**one.details, "published_delta": one.details["published_delta"] / 2})
-        for one in vgg.trials
+        replace(one, sides=tuple(replace(side, accuracy=side.accuracy / 2) for side in one.sides)) for one in vgg.trials
     ]
     found = compare_with_paper([replace(vgg, trials=tuple(altered)), *studies[1:]])
     assert {"pairs at least 5 % apart", "largest Δ"} <= {one.what for one in found.mismatches}

@@ -29,6 +29,7 @@ def test_how_many_are_apart():
     assert (share.count, share.total) == (4, 6)
     assert share.share == pytest.approx(2 / 3)
     assert apart([]).share == 0
+    assert apart([study((0.15, 0.1))]).count == 1  # 0.04999… in binary
 
 
 def test_the_extremes_leave_out_trials_without_a_difference():
@@ -39,3 +40,9 @@ def test_the_extremes_leave_out_trials_without_a_difference():
 def test_a_published_difference_counts_before_its_rounded_accuracies():
     trial = Trial("x", {}, (Side("a", accuracy=0.1), Side("b", accuracy=0.1)), details={"published_delta": 4e-10})
     assert delta_table([Study("s", ("a", "b"), (trial,))])[0].maximum == 4e-10
+
+
+@pytest.mark.parametrize("said", ["0.9", [1], None, 0.9, -1, 10**400])
+def test_what_is_not_the_published_difference_of_these_accuracies_does_not_count(said):
+    trial = Trial("x", {}, (Side("a", accuracy=0.5), Side("b", accuracy=0.25)), details={"published_delta": said})
+    assert delta_table([Study("s", ("a", "b"), (trial,))])[0].maximum == 0.25

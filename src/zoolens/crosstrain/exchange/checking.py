@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.crosstrain.exchange.contents import Contents
-from zoolens.crosstrain.exchange.files import Files, Refused, read_files
+from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
 from zoolens.crosstrain.exchange.reading import read_contents
 from zoolens.crosstrain.exchange.recomputing import metric_problems
+from zoolens.crosstrain.loading import TYPES
 from zoolens.crosstrain.weights import read_weights
 from zoolens.errors import ModelError
 
@@ -66,7 +67,7 @@ def _problems(contents: Contents, files: Files) -> Iterator[str]:
             yield f"weights/{number}.safetensors: {error.message}"
         else:
             yield from (
-                f"weights/{number}.safetensors: {name} does not hold numbers."
+                f"weights/{number}.safetensors: {shown(name)} holds {array.dtype}, not numbers as weights are."
                 for name, array in arrays.items()
-                if array.dtype.kind not in "fiu"
+                if array.dtype.name not in TYPES
             )

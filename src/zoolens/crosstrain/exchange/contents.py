@@ -24,8 +24,10 @@ DATASHEET: Final = "datasheet.md"
 CHECKSUMS: Final = "checksums.txt"
 WEIGHTS: Final = "weights"
 
+NAME: Final = r"^[\w.-]{1,140}$"  # of a study
+MAX_SAMPLES: Final = 1 << 31
 Answers = NDArray[np.int32]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(pattern=NAME)]
 Framework = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,59}$")]
 RecipeList: Final = TypeAdapter(tuple[Recipe, ...])
 
@@ -35,7 +37,7 @@ class DatasetEntry(Part):
 
     fingerprint: str = Field(pattern=r"^[0-9a-f]{64}$")
     name: str = Field(max_length=MAX_TEXT)
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, lt=MAX_SAMPLES)
     details: dict[str, Any] = Field(default_factory=dict)
 
     @property

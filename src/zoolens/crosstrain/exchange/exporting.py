@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange.contents import (
     CHECKSUMS,
@@ -79,12 +80,15 @@ def gathered(store: Store, name: str) -> tuple[Contents, list[str], list[datetim
         found = labels_here(record, told.get(place, ())) if found is None else found
         if found is not None:
             labels[place] = found
-    file = StudyFile(
-        name=study.name,
-        frameworks=study.frameworks,
-        details=dict(study.details),
-        datasets=tuple(gathering.datasets.values()),
-    )
+    try:
+        file = StudyFile(
+            name=study.name,
+            frameworks=study.frameworks,
+            details=dict(study.details),
+            datasets=tuple(gathering.datasets.values()),
+        )
+    except ValidationError as error:
+        raise ZoolensError(f"{study.name!r} cannot be exported under its name: {error.errors()[0]['msg']}.") from error
     return Contents(file, trials, labels), runs, [gathering.runs[run].created for run in runs]
 
 

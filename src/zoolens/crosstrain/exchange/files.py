@@ -85,7 +85,7 @@ def _listed(folder: Path) -> list[str]:
         if len(names) + len(problems) >= MAX_FILES:
             raise Refused([f"The folder has more than {MAX_FILES} files."])
         if wrong := _wrong_file(name, info):
-            problems.append(f"{_shown(name)} {wrong}.")
+            problems.append(f"{shown(name)} {wrong}.")
         else:
             names.append(name)
     seen = set(names)
@@ -146,7 +146,7 @@ def _checksum_problems(content: bytes, digests: Mapping[str, str]) -> Iterator[s
     there = {name: one for name, one in digests.items() if name != CHECKSUMS}
     yield from (f"{name} is not in {CHECKSUMS}." for name in sorted(there.keys() - stated.keys()))
     yield from (
-        f"{CHECKSUMS} names {_shown(name)}, which is not there." for name in sorted(stated.keys() - there.keys())
+        f"{CHECKSUMS} names {shown(name)}, which is not there." for name in sorted(stated.keys() - there.keys())
     )
     for name in sorted(there.keys() & stated.keys()):
         if there[name] != stated[name]:
@@ -155,5 +155,5 @@ def _checksum_problems(content: bytes, digests: Mapping[str, str]) -> Iterator[s
         yield f"{CHECKSUMS} is not as it was written."
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= 120 else repr(name[:120])

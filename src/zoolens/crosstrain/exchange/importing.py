@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from zoolens.crosstrain.exchange.checking import MAX_SHOWN, Examined, examine
-from zoolens.crosstrain.exchange.contents import WEIGHTS, Answers, Contents, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, SideFacts, TrialFacts
 from zoolens.crosstrain.exchange.files import Refused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, keep_labels, kept_labels, labels_here
 from zoolens.crosstrain.filing import file_study, file_trial, read_study, side_done, study_names
@@ -51,6 +52,8 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
     """Check a folder and merge it; `into`: under another name than its own. Submitting it again changes nothing. A
     trial that the store has with other content is refused, and the whole folder with it."""
     path = Path(folder)
+    if into is not None and not re.fullmatch(NAME, into):
+        raise ZoolensError(f"A study cannot be named {into[:60]!r}.", hint="Use letters, digits, dots and dashes.")
     try:
         examined = examine(path)
     except Refused as refused:

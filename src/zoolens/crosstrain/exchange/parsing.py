@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from zoolens.crosstrain.exchange.validating import column_problems, row_problems
 from zoolens.crosstrain.recipe import Recipe
 
 MAX_ROWS: Final = 1_000_000
-MAX_NUMBERS: Final = 50_000_000  # rows of answers; entries of all lists of a column
+MAX_NUMBERS: Final = 50_000_000  # rows of answers; values of any other table, entries of lists among them
 MAX_TEXTS: Final = 1 << 29  # bytes of a table's texts once they are unpacked
 _NUMBERS: Final = ("predictions", "labels")  # tables of numbers alone, which may be long
 Row = Mapping[str, Any]
@@ -67,7 +66,7 @@ def _document(content: Mapping[str, bytes], name: str, validate: Callable[[Any],
         return validate(strict_json(content[name]))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        place = ".".join(map(str, first["loc"]))[:120]
         problems.append(f"{name}{f', {place}' if place else ''}: {first['msg']}.")
     except ValueError as error:
         problems.append(f"{name} is not JSON: {error}.")
@@ -106,14 +105,23 @@ def _opened(name: str, content: bytes) -> _Opened:
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Refused([f"{name}.parquet is not a Parquet file: {str(error).splitlines()[0]}."]) from error
-    values: Counter[int] = Counter()
-    for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        values.update({column: group.column(column).num_values for column in range(group.num_columns)})
+    rows, values = _extent(file.metadata)
     limit = MAX_NUMBERS if name in _NUMBERS else MAX_ROWS
-    if file.metadata.num_rows > limit or max(values.values(), default=0) > MAX_NUMBERS:
+    if rows > limit:
         raise Refused([f"{name}.parquet has more than {limit} rows."])
+    most = MAX_NUMBERS * (len(TABLES[name]) if name in _NUMBERS else 1)
+    if values > most:
+        raise Refused([f"{name}.parquet has more than {most} values."])
     return _Opened(name, file, plain)
+
+
+def _extent(metadata: pq.FileMetaData) -> tuple[int, int]:
+    """Rows, and values of all columns together; of what is told twice the larger, since it need not be true."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    values = sum(
+        max(group.num_rows, group.column(column).num_values) for group in groups for column in range(group.num_columns)
+    )
+    return max(metadata.num_rows, sum(group.num_rows for group in groups)), values
 
 
 def _text_size(column: pa.ChunkedArray) -> int:

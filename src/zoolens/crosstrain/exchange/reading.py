@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from zoolens.crosstrain.exchange.contents import STUDY, Contents, SideFacts, TrialFacts
 from zoolens.crosstrain.exchange.files import Files, Refused
 from zoolens.crosstrain.exchange.parsing import Parsed, Row, parse
-from zoolens.crosstrain.exchange.schema import MAX_PROBLEMS, settings_of
+from zoolens.crosstrain.exchange.schema import MAX_NAME, MAX_PROBLEMS, settings_of
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.store.records import Provenance
@@ -38,6 +38,9 @@ def _reference_problems(parsed: Parsed, files: Files) -> Iterator[str]:
     names = Counter(row["trial"] for row in trials)
     for framework in sorted(RESERVED & set(parsed.study.frameworks)):
         yield f"{STUDY}: no framework can be named {framework}."
+    if len(set(parsed.study.frameworks)) < len(parsed.study.frameworks):
+        yield f"{STUDY} has a framework twice."
+    yield from (f"trials.parquet: {name[:60]!r} is no name of a trial." for name in names if not _is_name(name))
     yield from (f"trials.parquet has the trial {name!r} {count} times." for name, count in names.items() if count > 1)
     if [row["side"] for row in sides] != list(range(len(sides))):
         yield "sides.parquet: its rows are not numbered from 0."
@@ -66,6 +69,10 @@ def _reference_problems(parsed: Parsed, files: Files) -> Iterator[str]:
     yield from _owner_problems("weights", files.weights, len(sides))
     yield from _owner_problems("labels.parquet", parsed.labels, len(parsed.study.datasets))
     yield from _epoch_problems(parsed.rows["epochs"], sides)
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= MAX_NAME and text.isprintable()
 
 
 def _told_problems(row: Row) -> Iterator[str]:

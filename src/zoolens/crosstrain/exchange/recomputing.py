@@ -13,6 +13,7 @@ from zoolens.crosstrain.study import Side
 from zoolens.store.records import Provenance, fingerprint
 
 _ROUNDING: Final = 1e-9
+_LARGEST_IMAGE: Final = 1 << 14  # pixels of a side, or channels
 _COMPARED: Final = ("accuracy", "correct", "total", "class_accuracy", "answered")
 
 
@@ -34,7 +35,11 @@ def _label_problems(dataset: DatasetEntry, labels: Answers) -> Iterator[str]:
     if dataset.size != len(labels):
         yield f"labels.parquet has {len(labels)} labels of {dataset.name!r}, which has {dataset.size} test samples."
     image = dataset.details.get("image")
-    if not isinstance(image, list) or len(image) != 3 or not all(isinstance(one, int) and one > 0 for one in image):
+    if (
+        not isinstance(image, list)
+        or len(image) != 3
+        or not all(isinstance(one, int) and 0 < one <= _LARGEST_IMAGE for one in image)
+    ):
         yield f"study.json: {dataset.name!r} does not say height, width and channels of its images."
     if classes is None or int(labels.max()) >= classes:
         yield f"labels.parquet: the labels of {dataset.name!r} do not fit its number of classes."
@@ -49,6 +54,8 @@ def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry, l
     if facts.answers is None:
         if facts.side.accuracy is not None and trial.provenance is not Provenance.CLAIMED:
             yield "it has no predictions that its accuracy could be recomputed from"
+        if facts.recipe is not None and facts.side.status == "finished" and facts.side.accuracy is None:
+            yield "it finished, and has neither an accuracy nor predictions"
         if facts.recipe is not None and trial.provenance is Provenance.CLAIMED:
             yield "a claim without predictions cannot stand for the training of a recipe"
         if facts.weights is not None:

@@ -16,6 +16,7 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, file_numbered
 from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
 from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import read_study, study_names
+from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
 
 
@@ -81,6 +82,12 @@ def test_a_flipped_bit_is_found_in_every_file(folder):
         ("trials", 0, "provenance", "guessed", ("provenance",)),
         ("pairs", 0, "framework_b", "caffe", ("pairs.parquet",)),
         ("epochs", 1, "epoch", 1, ("out of place",)),
+        ("trials", 0, "details", '{"a": 1e999}', ("not JSON", "too large")),
+        ("trials", 0, "notes", '["\\u001b[2J"]', ("column notes", "cannot be shown")),
+        ("trials", 0, "notes", '["\\ud800"]', ("column notes", "cannot be shown")),
+        ("trials", 0, "hyperparameter-json.odd", "9" * 400, ("hyperparameter-json.odd", "another kind")),
+        ("sides", 5, "message", "\x1b]0;gone\x07", ("column message", "cannot be shown")),
+        ("sides", 5, "status", "finished", ("'0002', jax", "neither an accuracy nor predictions")),
     ],
 )
 def test_figures_that_were_changed_with_their_checksum_are_found(folder, table, row, column, value, words):
@@ -181,6 +188,47 @@ def test_weights_must_be_weights_of_a_side(folder):
     (folder.path / "weights" / "0.safetensors").rename(folder.path / "weights" / "77.safetensors")
     folder.rehash()
     refused(folder, "weights", "77")
+
+
+def test_weights_that_the_store_would_not_take_are_refused_before_anything_is_merged(folder):
+    write_weights(folder.path / "weights" / "0.safetensors", {"logits.kernel": np.zeros((4, 4), np.uint8)})
+    folder.rehash()
+    refused(folder, "weights/0.safetensors", "logits.kernel", "uint8")
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/x", "a b", "", "x" * 141, "\x1b[2J", "a\n"])
+def test_a_study_has_a_plain_name(elsewhere, folder, name):
+    with pytest.raises(ZoolensError, match="A study cannot be named"):
+        submit(elsewhere, folder.path, into=name)
+    folder.change_json("study.json", lambda found: found.update(name=name))
+    refused(folder, "study.json")
+    assert study_names(elsewhere) == []
+
+
+def test_names_and_sizes_that_nobody_could_store_are_refused(folder):
+    folder.change_json("study.json", lambda found: found["datasets"][0].update(size=1 << 70))
+    refused(folder, "study.json, datasets.0.size")
+    folder.change_json("study.json", lambda found: found["datasets"][0].update(size=20))
+    folder.change_json("study.json", lambda found: found.update(frameworks=["torch", "jax", "jax"]))
+    refused(folder, "framework twice")
+    folder.change_json("study.json", lambda found: found.update(frameworks=["torch", "jax"]))
+    for table in ("trials", "pairs"):
+        folder.change(table, 0, "trial", "a\nb")
+    for row in (0, 1):
+        folder.change("sides", row, "trial", "a\nb")
+    refused(folder, "no name of a trial")
+
+
+def test_many_columns_are_many_values(folder, monkeypatch):
+    """A column that always says the same takes no room in a file, and much when it is unpacked."""
+    path = folder.path / "trials.parquet"
+    table = pq.read_table(path)
+    for number in range(200):
+        table = table.append_column(f"hyperparameter.x{number}", pa.array([1.0] * 3))
+    pq.write_table(table, path)
+    folder.rehash()
+    monkeypatch.setattr(parsing, "MAX_NUMBERS", 500)
+    refused(folder, "trials.parquet has more than 500 values")
 
 
 def test_sizes_are_bounded_before_anything_is_unpacked(folder, monkeypatch):

@@ -47,6 +47,11 @@ class Verification:
     gained: Estimate
     closed: bool
 
+    @property
+    def narrowed(self) -> bool:
+        """The gap became smaller; one that turned round and is as large as before did not."""
+        return self.gained.excludes_zero and abs(self.after.difference.value) < abs(self.before.difference.value)
+
 
 @dataclass(frozen=True)
 class Explained:

@@ -4,6 +4,7 @@ fixed. Runs are filed as they finish, so a killed explanation goes on where it w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Final
 
@@ -169,10 +170,10 @@ def judged(culprits: tuple[str, ...], side: str, before: Noise, after: Noise) ->
     """A gap is closed if it became smaller, and its size now may be what seeds alone show."""
     sign = 1 if before.difference.value > 0 else -1
     gained = mean_estimate(sign * (_differences(before) - _differences(after)))
-    smaller = gained.excludes_zero and gained.value > 0
     left = after.difference.interval
     least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
-    return Verification(culprits, side, before, after, gained, smaller and least <= (after.level or 0.0))
+    found = Verification(culprits, side, before, after, gained, closed=False)
+    return replace(found, closed=found.narrowed and least <= (after.level or 0.0))
 
 
 def stood_in(shipped: Noise, found: Noise, assumed: tuple[str, ...]) -> StandIn:

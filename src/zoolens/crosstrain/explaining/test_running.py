@@ -45,6 +45,14 @@ def test_a_gap_is_closed_only_if_it_shrank_to_noise():
     assert not wild.closed  # its interval reaches 0, and it is not shown to be smaller
 
 
+def test_a_gap_that_turned_round_did_not_become_smaller():
+    ours = [0.80, 0.82, 0.81, 0.79]
+    before = noise("a", ours, "b", [0.75, 0.77, 0.75, 0.74])
+    turned = judged(("x",), "b", before, noise("a", ours, "b", [0.90, 0.92, 0.92, 0.89]))
+    assert turned.gained.excludes_zero
+    assert (turned.narrowed, turned.closed) == (False, False)
+
+
 def test_a_stand_in_must_have_the_same_gap():
     shipped = noise("a", [0.8, 0.81, 0.82], "b", [0.5, 0.52, 0.51])
     assert stood_in(shipped, noise("a", [0.79, 0.80, 0.82], "b", [0.5, 0.5, 0.52]), ()).reproduces

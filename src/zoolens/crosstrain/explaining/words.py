@@ -151,7 +151,7 @@ def _verification(explanation: Explanation) -> list[str]:
 def _verdict(one: Verification) -> str:
     if one.closed:
         return f"This closes the gap: {signed(one.gained)} of it are gone, and what is left may be noise."
-    if one.gained.excludes_zero and one.gained.value > 0:
+    if one.narrowed:
         return f"This narrows the gap by {signed(one.gained)} and does not close it."
     return "This is not shown to narrow the gap."
 

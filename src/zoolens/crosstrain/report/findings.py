@@ -15,12 +15,11 @@ from zoolens.crosstrain.analysis.collapsed import Flag, flag
 from zoolens.crosstrain.analysis.densities import Density, density
 from zoolens.crosstrain.analysis.dependence import Dependence, dependence
 from zoolens.crosstrain.analysis.information import Information, TooFewTrials, information
-from zoolens.crosstrain.analysis.tables import APART, deltas
+from zoolens.crosstrain.analysis.tables import APART, ROUNDING, deltas
 from zoolens.crosstrain.study import Side, Study, Trial
 
 Values = NDArray[np.float64]
 
-ROUNDING: Final = 1e-12
 DELTA: Final = "Δ"
 
 
