@@ -120,10 +120,20 @@ def _load(path: Path, model: type[M]) -> M:
         raise PlanError(f"{path}{f', line {mark.line + 1}' if mark else ''}: not valid YAML: {problem}.") from error
     if not isinstance(value, dict):
         raise PlanError(f"{path} holds no fields.", hint=f"A {model.__name__.lower()} is written as NAME: VALUE lines.")
+    if wrong := _other_kind(value, model):
+        raise PlanError(f"{path} is {wrong[0]}.", hint=wrong[1])
     try:
         return model.model_validate(value)
     except ValidationError as error:
         raise _explained(path, error, lines, model) from error
+
+
+def _other_kind(value: Mapping[Any, Any], model: type[BaseModel]) -> tuple[str, str] | None:
+    if model is Recipe and "recipe" in value:
+        return "a plan, not a recipe", "`zoolens crosstrain run` takes plans."
+    if model is Plan and "architecture" in value and "recipe" not in value:
+        return "a recipe, not a plan", "`zoolens crosstrain train` takes recipes; a plan has one under `recipe:`."
+    return None
 
 
 def _text(path: Path) -> str:

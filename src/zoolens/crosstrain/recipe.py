@@ -12,6 +12,7 @@ from zoolens.store.records import fingerprint
 
 MAX_EPOCHS: Final = 10_000
 MAX_BATCH: Final = 1 << 20
+MAX_LIMIT: Final = 1 << 31  # samples
 LIBRARY_ONLY_SHIPPED: Final = ("vgg16", "resnet50", "densenet121")  # library mode builds what the library ships
 
 
@@ -20,6 +21,8 @@ class Part(BaseModel):
 
 
 class Optimizer(Part):
+    model_config = ConfigDict(allow_inf_nan=False)
+
     name: Literal["sgd", "adam"] = "adam"
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.999, ge=0, lt=1)
@@ -34,11 +37,13 @@ class Recipe(Part):
     the same semantics in each. `semantics` fixes single ones in either mode (not in a network that a library ships).
     `weights`: "shared" gives all sides the same initial file."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     architecture: str = Field(min_length=1, max_length=60)
     mode: Literal["library", "aligned"] = "aligned"
     dataset: str = Field(default="fashion-mnist", max_length=4096, description="see data.py")
-    train_limit: int | None = Field(default=None, ge=1)
-    test_limit: int | None = Field(default=None, ge=1)
+    train_limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
+    test_limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
     loss: Literal["cross_entropy"] = "cross_entropy"
     optimizer: Optimizer = Field(default_factory=Optimizer)
     learning_rate: float = Field(gt=0)

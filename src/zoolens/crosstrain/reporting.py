@@ -97,7 +97,8 @@ def noise_words(found: Sequence[Noise]) -> str:
 
 def _row(trial: str, one: Noise) -> tuple[object, ...]:
     interval, excess = one.difference.interval, one.excess
-    verdict = {None: "one seed", True: "differ", False: "may be noise"}[one.beyond_noise]
+    unclear = "less than seeds differ" if one.difference.excludes_zero else "may be noise"
+    verdict = {None: "one seed", True: "differ", False: unclear}[one.beyond_noise]
     return (
         trial,
         f"{one.b} − {one.a}",

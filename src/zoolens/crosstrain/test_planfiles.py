@@ -61,6 +61,12 @@ def test_a_plan_is_read_with_numbers_as_people_write_them(write):
         ("epochs: 1", "mode: bibrary", "line 8: recipe.mode cannot be 'bibrary'.*1 more problem"),
         ("low: 1e-4", "low: 1", "line 10: .*learning_rate: low must be below high"),
         ("choices: [1e-8, 1e-3]", "log: true", r"line 11: .*space\[1\].*give either low and high, or choices"),
+        (
+            "learning_rate: 1e-3",
+            "learning_rate: .inf",
+            "line 6: recipe.learning_rate cannot be 'inf': it should be a fin",
+        ),
+        ("epochs: 1", "train_limit: 99999999999999999999", "line 8: recipe.train_limit cannot be '9999"),
         ("name: tiny", "name: ti/ny", "line 1: name cannot be 'ti/ny'"),
         ("name: tiny", "name: tiny\nname: again", "line 2: not valid YAML: 'name' is given twice"),
         ("name: tiny", "name: [tiny", "not valid YAML"),
@@ -77,6 +83,13 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(write, before, after, wor
 def test_what_is_no_plan_at_all_is_said(write, text):
     with pytest.raises(PlanError, match=r"plan.yaml"):
         load_plan(write(text=text))
+
+
+def test_a_plan_is_no_recipe_and_a_recipe_no_plan(write):
+    with pytest.raises(PlanError, match="is a plan, not a recipe"):
+        load_recipe(write())
+    with pytest.raises(PlanError, match="is a recipe, not a plan"):
+        load_plan(write(text="architecture: mlp\nlearning_rate: 0.1\nbatch_size: 4\nepochs: 1\n"))
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):

@@ -17,12 +17,14 @@ from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile
 from zoolens.crosstrain.exchange.files import Refused
+from zoolens.crosstrain.exchange.pages import extent
 from zoolens.crosstrain.exchange.schema import TABLES, TRIALS, Column, description, found_hyperparameters
 from zoolens.crosstrain.exchange.validating import column_problems, row_problems, strict_json
 from zoolens.crosstrain.recipe import Recipe
 
 MAX_ROWS: Final = 1_000_000
 MAX_NUMBERS: Final = 50_000_000  # rows of answers; values of any other table, entries of lists among them
+MAX_UNPACKED: Final = 1 << 30  # bytes of a table's pages
 MAX_TEXTS: Final = 1 << 29  # bytes of a table's texts once they are unpacked
 _NUMBERS: Final = ("predictions", "labels")  # tables of numbers alone, which may be long
 Row = Mapping[str, Any]
@@ -103,25 +105,18 @@ def _opened(name: str, content: bytes) -> _Opened:
         plain = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
         texts = [field.name for field in plain if pa.types.is_string(field.type)]
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        found = extent(file.metadata, content)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Refused([f"{name}.parquet is not a Parquet file: {str(error).splitlines()[0]}."]) from error
-    rows, values = _extent(file.metadata)
     limit = MAX_NUMBERS if name in _NUMBERS else MAX_ROWS
-    if rows > limit:
+    if found.rows > limit:
         raise Refused([f"{name}.parquet has more than {limit} rows."])
     most = MAX_NUMBERS * (len(TABLES[name]) if name in _NUMBERS else 1)
-    if values > most:
+    if found.values > most:
         raise Refused([f"{name}.parquet has more than {most} values."])
+    if found.size > MAX_UNPACKED:
+        raise Refused([f"{name}.parquet is more than {MAX_UNPACKED >> 20} MiB when it is unpacked."])
     return _Opened(name, file, plain)
-
-
-def _extent(metadata: pq.FileMetaData) -> tuple[int, int]:
-    """Rows, and values of all columns together; of what is told twice the larger, since it need not be true."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    values = sum(
-        max(group.num_rows, group.column(column).num_values) for group in groups for column in range(group.num_columns)
-    )
-    return max(metadata.num_rows, sum(group.num_rows for group in groups)), values
 
 
 def _text_size(column: pa.ChunkedArray) -> int:

@@ -1,0 +1,114 @@
+"""How much a Parquet file unpacks to, by its pages' own headers.
+
+The footer of a stranger's file may say that a column has one value, and its page unpack to thousands of millions: runs
+of the same value take no room. Readers believe the page, so it is asked here before any reader is let near it. Headers
+are Thrift structs in the compact protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 12
+_UNPACKED, _PACKED = 2, 3  # sizes of a page
+_KINDS: Final = (5, 7, 8)  # data page, dictionary, data page of version 2; the first field of each counts its values
+_DEEPEST: Final = 4
+
+
+@dataclass(frozen=True)
+class Extent:
+    rows: int
+    values: int  # of all columns together
+    size: int  # bytes of all pages, unpacked
+
+
+def extent(metadata: pq.FileMetaData, content: bytes) -> Extent:
+    """Of what is told twice the larger. ValueError: it is not a Parquet file as they are written."""
+    rows = values = size = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        rows += group.num_rows
+        for place in range(group.num_columns):
+            column = group.column(place)
+            counted, unpacked = _pages(column, content) if group.num_rows else (0, 0)  # else no page is opened
+            values += max(group.num_rows, column.num_values, counted)
+            size += unpacked
+    return Extent(max(metadata.num_rows, rows), values, size)
+
+
+def _pages(column: pq.ColumnChunkMetaData, content: bytes) -> tuple[int, int]:
+    """Values and unpacked bytes of the pages of a column."""
+    starts = [column.data_page_offset]
+    if column.has_dictionary_page and column.dictionary_page_offset:
+        starts.append(column.dictionary_page_offset)
+    place, end = min(starts), min(starts) + column.total_compressed_size
+    if not 0 <= place <= end <= len(content):
+        raise ValueError("a column lies outside the file")
+    values = size = 0
+    while place < end:
+        header = _Header(content, place)
+        fields = header.struct()
+        counts = [fields[kind][1] for kind in _KINDS if isinstance(fields.get(kind), dict) and 1 in fields[kind]]
+        sizes = fields.get(_UNPACKED), fields.get(_PACKED)
+        if not all(isinstance(one, int) and one >= 0 for one in (*counts, *sizes)):
+            raise ValueError("a page has no size")
+        values += sum(counts)
+        size += fields[_UNPACKED]
+        place = header.place + fields[_PACKED]
+    return values, size
+
+
+class _Header:
+    """Reads one struct; `place` is then behind it."""
+
+    def __init__(self, content: bytes, place: int) -> None:
+        self._content, self.place = content, place
+
+    def struct(self, depth: int = 0) -> dict[int, Any]:
+        if depth > _DEEPEST:
+            raise ValueError("the header of a page is nested too deeply")
+        found: dict[int, Any] = {}
+        field = 0
+        while kind := self._byte():
+            step, kind = kind >> 4, kind & 15
+            field = field + step if step else self._number()
+            found[field] = self._value(kind, depth)
+        return found
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind in (_I16, _I32, _I64):
+            return self._number()
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind == _BINARY:
+            length = self._unsigned()
+            self.place += length
+        elif kind in (_BYTE, _DOUBLE):
+            self.place += 1 if kind == _BYTE else 8
+        else:
+            raise ValueError("the header of a page cannot be read")
+        return None
+
+    def _number(self) -> int:
+        found = self._unsigned()
+        return (found >> 1) ^ -(found & 1)
+
+    def _unsigned(self) -> int:
+        found = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            found |= (byte & 127) << shift
+            if byte < 128:
+                return found
+        raise ValueError("the header of a page cannot be read")
+
+    def _byte(self) -> int:
+        if self.place >= len(self._content):
+            raise ValueError("the file ends within a page")
+        self.place += 1
+        return self._content[self.place - 1]
