@@ -32,10 +32,12 @@ class TensorFlowLoop:
     def epoch(self, batches: EpochBatches) -> NDArray[np.float64]:
         tf = self._tf
         x, y = tf.constant(batches.x), tf.constant(batches.y)
-        size = tf.constant(batches.batch_size)
-        starts = tf.unstack(tf.range(0, len(batches.y), batches.batch_size))
+        size, samples = batches.batch_size, len(batches.y)
+        starts = tf.unstack(tf.range(0, samples, size))
         step = self._step
-        losses = [step(x, y, start, size) for start in starts]
+        losses = [step(x, y, start, size) for start in starts[: samples // size]]
+        if samples % size:
+            losses.append(step(x, y, starts[-1], samples % size))
         return np.asarray(tf.stack(losses), np.float64)
 
     def detailed(self, x: NDArray[np.uint8], y: NDArray[np.int32]) -> Details:
@@ -50,7 +52,8 @@ class TensorFlowLoop:
         """The variables are the state."""
 
     def _train_slice(self, x: Any, y: Any, start: Any, size: Any) -> Any:
-        mean, _, _ = self._train(x[start : start + size], y[start : start + size])
+        x = self._tf.slice(x, [start, 0, 0, 0], [size, *x.shape[1:]])
+        mean, _, _ = self._train(x, self._tf.slice(y, [start], [size]))
         return mean
 
     def _train(self, x: Any, y: Any) -> tuple[Any, list[Any], list[Any]]:
