@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import io
 import os
-import select
-import signal
 import sys
 import threading
 import traceback
@@ -30,11 +28,11 @@ from zoolens.crosstrain.weights import read_weights, write_weights
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import first_line
 from zoolens.runtimes.wire import Channel
+from zoolens.runtimes.worker import end_with_parent
 
 PREDICTIONS: Final = "predictions.npy"
 WEIGHTS: Final = "weights.safetensors"
 OUTCOME: Final = "outcome.json"
-_PARENT_CHECK_MS: Final = 2000
 
 Message = dict[str, Any]
 Send = Callable[[Mapping[str, Any]], None]
@@ -93,7 +91,7 @@ def main(settings: Mapping[str, Any], _began_ns: int = 0) -> None:
     os.dup2(empty, 0)  # a framework that asks a question gets no answer, and does not eat a request
     os.close(empty)
     os.set_inheritable(answers, False)
-    threading.Thread(target=_end_with_parent, args=(reading, os.getppid()), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(reading, os.getppid()), daemon=True).start()
     channel = Channel(reading, answers)
     worker = Worker(plugins.load(plugins.TRAINERS, settings["trainer"])())
     try:
@@ -107,14 +105,3 @@ def _unexpected(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"The training met an unexpected {type(error).__name__}{place}: {first_line(error)}"
-
-
-def _end_with_parent(reading: int, parent: int) -> None:
-    """Sleep until the parent hangs up or dies; then end at once, with whatever the framework has started."""
-    poll = select.poll()
-    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
-    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from zoolens import errors, plugins
@@ -158,7 +159,11 @@ class _Process:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        """A killed process cannot be waited for until the last of its threads has ended; it is a zombie before."""
+        try:
+            return self._process.poll() is None and psutil.Process(self._process.pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
     def train(self, job: Job, report: Report) -> Outcome:
         self.usable = False  # until the answer is read to its end

@@ -192,7 +192,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     reading, writing, inputs, outputs = settings["descriptors"]
     for descriptor in (reading, writing, inputs, outputs):
         os.set_inheritable(descriptor, False)  # a process the framework starts must not keep our pipes open
-    threading.Thread(target=_end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
     channel = Channel(reading, writing)
     worker = Worker(Arena(inputs), Arena(outputs), (began_ns - settings["spawned_ns"]) / 1e9, began_ns)
     with contextlib.suppress(EOFError, BrokenPipeError):
@@ -204,8 +204,8 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save
 
 
-def _end_with_parent(reading: int, parent: int) -> None:
-    """Sleep until the parent hangs up or dies, even in the middle of a long prediction; then end our group."""
+def end_with_parent(reading: int, parent: int) -> None:
+    """Sleep until the parent hangs up or dies, even in the middle of long work; then end our group."""
     poll = select.poll()
     poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
     # A process forked from the parent may hold the other end open: look at our parent now and then as well.
