@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from zoolens import plugins
@@ -21,12 +19,11 @@ from zoolens.crosstrain.search.hyperspace import subspaces
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Hyperparameter
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.manifests.yamltree import Refused, YamlTree, path_words
 
 M = TypeVar("M", bound=BaseModel)
-Where = tuple[str | int, ...]
 
 _MAX_BYTES: Final = 1 << 18
-_MAX_DEPTH: Final = 16
 _PARTS: Final[Mapping[str, type[BaseModel]]] = {
     "recipe": Recipe, "optimizer": Optimizer, "semantics": Semantics, "search": Search, "space": Dimension,
 }  # fmt: skip
@@ -89,8 +86,8 @@ def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
                 raise UnknownName("hyperparameter", name, HYPERPARAMETERS)
             raise ZoolensError(f"{word[:60]!r} sets nothing.", hint="Write NAME=VALUE, such as learning_rate=0.01.")
         try:
-            value = _parsed(text)[0]
-        except yaml.YAMLError:
+            value = YamlTree(text).value
+        except Refused:
             value = text
         if not isinstance(value, str | int | float):
             raise ZoolensError(f"{word[:60]!r} gives no single value.", hint="Write a number or a word.")
@@ -98,26 +95,15 @@ def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
     return found
 
 
-# --- YAML
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 takes 1e-3 for a word; everybody who writes it means a number."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+# --- files
 
 
 def _load(path: Path, model: type[M]) -> M:
-    text = _text(path)
     try:
-        value, lines = _parsed(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise PlanError(f"{path}{f', line {mark.line + 1}' if mark else ''}: not valid YAML: {problem}.") from error
+        tree = YamlTree(_text(path))
+    except Refused as refusal:
+        raise PlanError(f"{path}, line {refusal.line}: {refusal.what}.") from refusal
+    value = tree.value
     if not isinstance(value, dict):
         raise PlanError(f"{path} holds no fields.", hint=f"A {model.__name__.lower()} is written as NAME: VALUE lines.")
     if wrong := _other_kind(value, model):
@@ -125,7 +111,7 @@ def _load(path: Path, model: type[M]) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise _explained(path, error, lines, model) from error
+        raise _explained(path, error, tree, model) from error
 
 
 def _other_kind(value: Mapping[Any, Any], model: type[BaseModel]) -> tuple[str, str] | None:
@@ -150,63 +136,28 @@ def _text(path: Path) -> str:
         raise PlanError(f"{path} is not UTF-8 text.") from error
 
 
-def _parsed(text: str) -> tuple[Any, dict[Where, int]]:
-    """The value, and the line of each of its parts."""
-    _check_events(text)
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        return (None, {}) if node is None else (loader.construct_document(node), dict(_lines(node, ())))
-    except (ValueError, OverflowError) as error:  # such as a date that is none
-        raise yaml.YAMLError(str(error)) from error
-    finally:
-        loader.dispose()
-
-
-def _check_events(text: str) -> None:
-    """Refuse aliases, which can make much of little, and depth, which takes the parser long."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError(f"aliases (*name) are not allowed, and line {line} has one")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MAX_DEPTH:
-            raise yaml.YAMLError(f"line {line} is nested more than {_MAX_DEPTH} levels deep")
-
-
-def _lines(node: yaml.Node, where: Where) -> Iterator[tuple[Where, int]]:
-    yield where, node.start_mark.line + 1
-    if isinstance(node, yaml.SequenceNode):
-        for place, item in enumerate(node.value):
-            yield from _lines(item, (*where, place))
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-            yield from _lines(value, (*where, str(key.value)))
-            yield (*where, str(key.value)), key.start_mark.line + 1
-
-
 # --- words
 
 
-def _explained(path: Path, error: ValidationError, lines: Mapping[Where, int], model: type[BaseModel]) -> PlanError:
+def _explained(path: Path, error: ValidationError, tree: YamlTree, model: type[BaseModel]) -> PlanError:
     """The problem that stands first in the file, and how many more there are. What is missing comes last: often it is
     there, misspelt."""
-    details = sorted(error.errors(), key=lambda one: (one["type"] == "missing", _line(one["loc"], lines)))
-    first = details[0]
-    place = f"{path}, line {_line(first['loc'], lines)}"
-    more = len({(_line(one["loc"], lines), _where(one["loc"], lines)) for one in details}) - 1
+    places = [(*_place(one, tree), one) for one in error.errors()]
+    line, where, first = min(places, key=lambda one: (one[2]["type"] == "missing", one[0]))
+    more = len({(line, where) for line, where, _ in places}) - 1
     others = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
-    what, hint = _problem(first, lines, model)
-    return PlanError(f"{place}: {what}{others}.", hint=hint)
+    what, hint = _problem(first, where, model)
+    return PlanError(f"{path}, line {line}: {what}{others}.", hint=hint)
 
 
-def _problem(detail: Mapping[str, Any], lines: Mapping[Where, int], model: type[BaseModel]) -> tuple[str, str | None]:
-    kind, where = detail["type"], _where(detail["loc"], lines)
+def _place(detail: Mapping[str, Any], tree: YamlTree) -> tuple[int, str]:
+    """Line and name of what is wrong; what is missing has only the line of the part that it is missing from."""
+    line, path = tree.find(detail["loc"])
+    return line, path_words((*path, detail["loc"][-1]) if detail["type"] == "missing" else path)
+
+
+def _problem(detail: Mapping[str, Any], where: str, model: type[BaseModel]) -> tuple[str, str | None]:
+    kind = detail["type"]
     if kind == "missing":
         return f"{where} is missing", None
     if kind == "extra_forbidden":
@@ -227,27 +178,3 @@ def _problem(detail: Mapping[str, Any], lines: Mapping[Where, int], model: type[
 def _model_at(where: Sequence[str | int], model: type[BaseModel]) -> type[BaseModel]:
     names = [part for part in where if isinstance(part, str) and part in _PARTS]
     return _PARTS[names[-1]] if names else model
-
-
-def _where(location: Where, lines: Mapping[Where, int]) -> str:
-    """Names of union members, which pydantic puts at the end, are not in the file and left out."""
-    kept = list(location)
-    while len(kept) > 1 and tuple(kept) not in lines and tuple(kept[:-1]) in lines and not _is_field(kept[-1]):
-        kept.pop()
-    text = ""
-    for part in kept:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def _is_field(name: str | int) -> bool:
-    models: tuple[type[BaseModel], ...] = (Plan, *_PARTS.values())
-    return any(name in model.model_fields for model in models)
-
-
-def _line(location: Where, lines: Mapping[Where, int]) -> int:
-    """Of the location, or of its nearest ancestor that is in the file."""
-    kept = tuple(location)
-    while kept not in lines and kept:
-        kept = kept[:-1]
-    return lines.get(kept, 1)

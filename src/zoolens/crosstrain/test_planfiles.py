@@ -68,10 +68,10 @@ def test_a_plan_is_read_with_numbers_as_people_write_them(write):
         ),
         ("epochs: 1", "train_limit: 99999999999999999999", "line 8: recipe.train_limit cannot be '9999"),
         ("name: tiny", "name: ti/ny", "line 1: name cannot be 'ti/ny'"),
-        ("name: tiny", "name: tiny\nname: again", "line 2: not valid YAML: 'name' is given twice"),
+        ("name: tiny", "name: tiny\nname: again", "line 2: 'name' is given twice"),
         ("name: tiny", "name: [tiny", "not valid YAML"),
-        ("name: tiny", "name: &a tiny\nsearch: *a", "aliases .* line 2 has one"),
-        ("name: tiny", "name: 2020-13-45", "not valid YAML"),
+        ("name: tiny", "name: &a tiny\nsearch: *a", "line 2: YAML aliases .* not allowed"),
+        ("name: tiny", "name: 2020-13-45", "line 1: month must be in 1..12"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_line(write, before, after, words):

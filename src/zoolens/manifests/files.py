@@ -1,4 +1,4 @@
-"""Manifests on disk: YAML that cannot bomb or run code, errors that carry line numbers."""
+"""Manifests on disk, and errors that carry line numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from pydantic import ValidationError
 
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Manifest
+from zoolens.manifests.yamltree import Refused, YamlTree, path_words, read_exponents
 
 MAX_BYTES = 1 << 20  # a manifest is prose and numbers; a megabyte of it is something else
-MAX_DEPTH = 32
 SUFFIXES = (".yaml", ".yml")
 
 _MARK = re.compile(r"^zoolens\s*:", re.MULTILINE)
-# libyaml where it is compiled in: the pure Python scanner takes ten times as long on a long list of labels.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,9 @@ def parse_manifest(text: str, source: str = "manifest") -> Manifest:
 def check_manifest(text: str) -> tuple[Manifest | None, list[Problem]]:
     """The manifest in a text, or every problem that keeps it from being one, in order of line."""
     try:
-        tree = _Tree(_compose(text))
-    except _Refused as refusal:
-        return None, [refusal.problem]
+        tree = _tree(text)
+    except Refused as refusal:
+        return None, [Problem(refusal.line, "", refusal.what)]
     try:
         return Manifest.model_validate(tree.value), []
     except ValidationError as error:
@@ -78,7 +76,7 @@ def check_manifest(text: str) -> tuple[Manifest | None, list[Problem]]:
 
 def line_of(text: str, *location: str | int) -> int:
     """The line on which a value of a valid manifest stands."""
-    return _Tree(_compose(text)).find(location)[0]
+    return _tree(text).find(location)[0]
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -105,93 +103,17 @@ class _Dumper(yaml.SafeDumper):
 
 # Lists are looked up by type: the override above must be what is found.
 _Dumper.add_representer(list, lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data))
+read_exponents(_Dumper)
 
 
-class _Refused(Exception):
-    def __init__(self, line: int, what: str) -> None:
-        super().__init__(what)
-        self.problem = Problem(line, "", what)
+def _tree(text: str) -> YamlTree:
+    tree = YamlTree(text)
+    if not isinstance(tree.value, dict):
+        raise Refused(1, "a manifest is a mapping that starts with 'zoolens: 1'")
+    return tree
 
 
-def _compose(text: str) -> yaml.Node:
-    """The node tree, once a cheap pass over the events has ruled out aliases (bombs) and depth (stack overflows)."""
-    try:
-        _check_events(text)
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _Refused(mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise _Refused(1, f"not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(node, yaml.MappingNode):
-        raise _Refused(1, "a manifest is a mapping that starts with 'zoolens: 1'")
-    return node
-
-
-def _check_events(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        if isinstance(event, yaml.AliasEvent):
-            raise _Refused(line, "YAML aliases (*name) are not allowed in a manifest; write the value out")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _Refused(line, f"nested more than {MAX_DEPTH} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-class _Tree:
-    """Plain values of a node tree, and the line each one stands on, by its path."""
-
-    def __init__(self, root: yaml.Node) -> None:
-        self._line: dict[tuple[Any, ...], int] = {}
-        self._constructor = yaml.constructor.SafeConstructor()
-        self.value = self._build(root, ())
-
-    def find(self, location: tuple[Any, ...]) -> tuple[int, tuple[Any, ...]]:
-        """Line and path of a location, or of its nearest ancestor that exists in the file.
-
-        pydantic puts names of union members ("resize", "int") between the parts of a location: what is not in
-        the tree is passed over.
-        """
-        path: tuple[Any, ...] = ()
-        for part in location:
-            if (*path, part) in self._line:
-                path = (*path, part)
-        return self._line[path], path
-
-    def _build(self, node: yaml.Node, path: tuple[Any, ...]) -> Any:
-        self._line.setdefault(path, node.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._build(item, (*path, index)) for index, item in enumerate(node.value)]
-        return self._scalar(node)
-
-    def _mapping(self, node: yaml.MappingNode, path: tuple[Any, ...]) -> dict[Any, Any]:
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise _Refused(line, "a key must be plain text")
-            key = self._scalar(key_node)
-            if key in result:
-                raise _Refused(line, f"{key!r} is given twice")
-            self._line[(*path, key)] = line
-            result[key] = self._build(value_node, (*path, key))
-        return result
-
-    def _scalar(self, node: yaml.Node) -> Any:
-        try:
-            return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            what = getattr(error, "problem", None) or str(error)
-            raise _Refused(node.start_mark.line + 1, what) from error
-
-
-def _problems(error: ValidationError, tree: _Tree) -> list[Problem]:
+def _problems(error: ValidationError, tree: YamlTree) -> list[Problem]:
     """One problem a place: a value that fits no member of a union is one mistake, not several."""
     found: dict[tuple[int, str], list[str]] = {}
     for detail in error.errors():
@@ -200,7 +122,7 @@ def _problems(error: ValidationError, tree: _Tree) -> list[Problem]:
         line, path = tree.find(detail["loc"])
         if detail["type"] == "missing":
             path = (*path, detail["loc"][-1])
-        whats = found.setdefault((line, _where(path)), [])
+        whats = found.setdefault((line, path_words(path)), [])
         what = _what(detail)
         if what not in whats:
             whats.append(what)
@@ -209,13 +131,6 @@ def _problems(error: ValidationError, tree: _Tree) -> list[Problem]:
 
 def _by_line(problem: Problem) -> int:
     return problem.line
-
-
-def _where(path: tuple[Any, ...]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
 
 
 def _what(detail: Mapping[str, Any]) -> str:

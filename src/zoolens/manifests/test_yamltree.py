@@ -1,0 +1,49 @@
+"""YAML as people write it, with lines."""
+
+import pytest
+
+from zoolens.manifests.files import _Dumper
+from zoolens.manifests.yamltree import MAX_DEPTH, Refused, YamlTree, path_words
+
+
+def test_every_value_knows_its_line():
+    tree = YamlTree("a: 1\nb:\n  - x\n  - c: [5]\n")
+    assert tree.value == {"a": 1, "b": ["x", {"c": [5]}]}
+    assert tree.find(("b", 1, "c", 0)) == (4, ("b", 1, "c", 0))
+    assert tree.find(("b", "union member", 1, "absent")) == (4, ("b", 1))
+    assert path_words(("b", 1, "c", 0)) == "b[1].c[0]"
+
+
+@pytest.mark.parametrize("text", ["1e-3", "1E3", "-2.e4", "1.5e-7"])
+def test_exponents_are_numbers(text):
+    assert YamlTree(f"rate: {text}").value == {"rate": float(text)}
+
+
+def test_words_that_look_like_exponents_come_back_as_words():
+    import yaml
+
+    label = {"labels": ["1e5", "1e-3", "e5", "cat"]}
+    assert YamlTree(yaml.dump(label, Dumper=_Dumper)).value == label
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\na: 2", 2, "given twice"),
+        ("a: &x 1\nb: *x", 2, "aliases"),
+        ("a: 1\nb: ]", 2, "not valid YAML"),
+        ("? [1]\n: 2", 1, "a key must be plain text"),
+        ("a: " + "[" * (MAX_DEPTH + 1), 1, "nested more than"),
+        ("a: 1\nb: !!python/object/apply:os.system [ls]", 2, "YAML tags such as"),
+        ("a: 1\nb: !!python/name:os.system ''", 2, "could not determine a constructor"),
+        ("a: 1\nb: \x07", 1, "not valid YAML"),
+    ],
+)
+def test_what_is_refused_names_its_line(text, line, words):
+    with pytest.raises(Refused, match=words) as refused:
+        YamlTree(text)
+    assert refused.value.line == line
+
+
+def test_an_empty_text_has_no_value():
+    assert YamlTree("# nothing\n").value is None
