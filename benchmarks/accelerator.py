@@ -70,7 +70,7 @@ def measure(framework: str, architecture: str, images: int, batch: int, precisio
     recipe = Recipe(architecture=architecture, dataset="random", precision=precision, **settings)
     job = Job(
         recipe=recipe, framework=framework, semantics=Semantics(), data=Path(), output=Path(),
-        device="cuda" if framework == "torch" else "gpu",
+        device="cuda",
     )  # fmt: skip
     trainer, device, macs = on_torch(architecture) if framework == "torch" else on_jax(architecture)
     trained = trainer.train(job, TrainData(x, y, x[:1000], y[:1000], 10), None, lambda _: None)

@@ -1,4 +1,4 @@
-"""Training on Keras' TensorFlow backend: one graph per step over the epoch's arrays, or eagerly."""
+"""Training on Keras' TensorFlow backend: one graph that takes all steps of an epoch, or eagerly."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ class TensorFlowLoop:
         self._decay = job.recipe.optimizer.weight_decay
         # One replica has nothing to sum, and TensorFlow never forgets a graph in which gradients were "reduced".
         optimizer._all_reduce_sum_gradients = _as_it_is
-        graph: Callable[..., Any] = tensorflow.function(reduce_retracing=True) if job.loop == "compiled" else _as_it_is
-        self._step, self._detailed, self._answer = graph(self._train_slice), graph(self._train), graph(self._test)
+        graph: Callable[..., Any] = _graph(tensorflow) if job.loop == "compiled" else _as_it_is
+        self._steps, self._detailed, self._answer = graph(self._train_steps), graph(self._train), graph(self._test)
 
     def epoch(self, batches: EpochBatches) -> NDArray[np.float64]:
         tf = self._tf
         x, y = tf.constant(batches.x), tf.constant(batches.y)
-        size, samples = batches.batch_size, len(batches.y)
-        starts = tf.unstack(tf.range(0, samples, size))
-        step = self._step
-        losses = [step(x, y, start, size) for start in starts[: samples // size]]
-        if samples % size:
-            losses.append(step(x, y, starts[-1], samples % size))
-        return np.asarray(tf.stack(losses), np.float64)
+        size = batches.batch_size
+        whole, rest = divmod(len(batches.y), size)
+        losses = [self._steps(x, y, tf.constant(whole), size)]
+        if rest:
+            losses.append(self._steps(x[-rest:], y[-rest:], tf.constant(1), rest))
+        return np.concatenate(losses).astype(np.float64)
 
     def detailed(self, x: NDArray[np.uint8], y: NDArray[np.int32]) -> Details:
         return Details(*self._detailed(self._tf.constant(x), self._tf.constant(y)))
@@ -51,10 +50,24 @@ class TensorFlowLoop:
     def settle(self) -> None:
         """The variables are the state."""
 
-    def _train_slice(self, x: Any, y: Any, start: Any, size: Any) -> Any:
-        x = self._tf.slice(x, [start, 0, 0, 0], [size, *x.shape[1:]])
-        mean, _, _ = self._train(x, self._tf.slice(y, [start], [size]))
-        return mean
+    def _train_steps(self, x: Any, y: Any, count: Any, size: int) -> Any:
+        """`count` batches from the start of x and y, in a loop of TensorFlow's own; `size` is static, which makes some
+        operations faster."""
+        import keras
+
+        tf = self._tf
+
+        def step(number: Any, losses: Any) -> tuple[Any, Any]:
+            start = number * size
+            part = tf.slice(x, [start, 0, 0, 0], [size, *x.shape[1:]])
+            mean, _, _ = self._train(part, tf.slice(y, [start], [size]))
+            return number + 1, losses.write(number, mean)
+
+        losses = tf.TensorArray(keras.config.floatx(), count)
+        _, losses = tf.while_loop(
+            lambda number, _: number < count, step, (tf.constant(0), losses), parallel_iterations=1
+        )
+        return losses.stack()
 
     def _train(self, x: Any, y: Any) -> tuple[Any, list[Any], list[Any]]:
         variables = self._model.trainable_variables
@@ -72,6 +85,10 @@ class TensorFlowLoop:
         return self._tf.argmax(logits, axis=-1, output_type=self._tf.int32), finite
 
 
+def _graph(tf: Any) -> Any:
+    return tf.function(reduce_retracing=True, autograph=False)
+
+
 def _as_it_is(given: Any) -> Any:
     return given
 
@@ -87,20 +104,23 @@ def tensorflow_settings(job: Job) -> Iterator[None]:
     logger.setLevel("ERROR")  # it warns of new graphs, which every job must make
     config.enable_tensor_float_32_execution(job.recipe.precision == "tf32")
     try:
-        with tf.device(_device(tf, job.device)):
+        with tf.device(_device(tf, job)):
             yield
     finally:
         logger.setLevel(kept[0])
         config.enable_tensor_float_32_execution(kept[1])
 
 
-def _device(tf: Any, wanted: str) -> str:
-    kind = "CPU" if wanted == "cpu" else "GPU"
-    if not tf.config.list_logical_devices(kind):
+def _device(tf: Any, job: Job) -> str:
+    number = job.gpu
+    if number is None:
+        return "/CPU:0"
+    if number >= len(tf.config.list_logical_devices("GPU")):
         raise ConstraintError(
-            f"TensorFlow finds no device {wanted!r} here.", hint="Use the device cpu, or a build of TensorFlow for it."
+            f"TensorFlow finds no device {job.device!r} here.",
+            hint="Use the device cpu, or a build of TensorFlow for it.",
         )
-    return f"/{kind}:0"
+    return f"/GPU:{number}"
 
 
 def _set_threads(tf: Any, threads: int | None) -> None:
