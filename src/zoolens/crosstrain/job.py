@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
+from zoolens.errors import ConstraintError
 
 Status = Literal["finished", "non-finite", "out-of-memory", "failed"]
+_DEVICE: Final = re.compile(r"cpu|cuda(?::([0-9]{1,4}))?")
 
 
 class Job(BaseModel):
@@ -36,6 +39,14 @@ class Job(BaseModel):
     threads: int | None = None
     keep_weights: bool = False
     capture: tuple[int, ...] = ()
+
+    @property
+    def gpu(self) -> int | None:
+        """Its number; None is the CPU."""
+        found = _DEVICE.fullmatch(self.device)
+        if found is None:
+            raise ConstraintError(f"There is no device {self.device!r}.", hint="There are cpu, cuda, cuda:1 and so on.")
+        return None if self.device == "cpu" else int(found[1] or 0)
 
 
 class Epoch(BaseModel):

@@ -35,6 +35,7 @@ from zoolens.crosstrain.worker import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import installed_version
+from zoolens.runtimes.machine import gpu_names
 from zoolens.store.store import Store
 
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds
@@ -55,7 +56,9 @@ class Manner:
     @property
     def conditions(self) -> dict[str, Any]:
         """What of it can change the numbers."""
-        return {**this_machine(), "loop": self.loop or "usual", "device": self.device, "threads": self.threads}
+        told = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
+        gpus = {} if self.device == "cpu" else {"gpus": list(gpu_names())}
+        return {**this_machine(), **told, **gpus}
 
 
 @cache

@@ -27,8 +27,7 @@ from zoolens.crosstrain.trainers.base import TrainData, Trained, Trainer
 from zoolens.crosstrain.weights import read_weights, write_weights
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import first_line
-from zoolens.runtimes.wire import Channel
-from zoolens.runtimes.worker import end_with_parent
+from zoolens.runtimes.wire import Channel, end_with_parent
 
 PREDICTIONS: Final = "predictions.npy"
 WEIGHTS: Final = "weights.safetensors"

@@ -14,24 +14,19 @@ from __future__ import annotations
 import base64
 import importlib
 import os
-import select
-import shutil
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph, checked
 from zoolens.graph.serialise import pack
 from zoolens.runtimes.base import first_line
-from zoolens.runtimes.wire import Channel
-
-_PARENT_CHECK_MS: Final = 2000
+from zoolens.runtimes.wire import Channel, end_with_parent
 
 Message = dict[str, Any]
 
@@ -45,7 +40,7 @@ def main(settings: Mapping[str, Any], _began_ns: int = 0) -> None:
     os.dup2(empty, 0)  # a framework that asks a question gets no answer, and does not eat a request
     os.close(empty)
     os.set_inheritable(answers, False)
-    threading.Thread(target=_end_with_parent, args=(reading, os.getppid(), litter), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(reading, os.getppid(), litter), daemon=True).start()
     channel = Channel(reading, answers)
     try:
         while True:
@@ -100,19 +95,6 @@ def _unexpected(error: Exception, subject: str) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}"
     return f"Reading {Path(subject).name} met an unexpected {type(error).__name__} at {place}: {first_line(error)}"
-
-
-def _end_with_parent(reading: int, parent: int, litter: str) -> None:
-    """Sleep until the parent hangs up or dies; then end at once, with whatever the framework has started."""
-    poll = select.poll()
-    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
-    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
-        pass
-    if litter:
-        shutil.rmtree(litter, ignore_errors=True)
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -41,6 +42,17 @@ def describe_machine() -> Machine:
         hypervisor="hypervisor" in flags,
         steal_time=_has_steal(_read("/proc/stat")),
     )
+
+
+@cache
+def gpu_names() -> tuple[str, ...]:
+    """As NVIDIA's own tool lists them, in the order of their numbers; nothing where it is absent."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(line.strip() for line in told.splitlines() if line.strip())
 
 
 def _cpu_info(text: str) -> dict[str, str]:

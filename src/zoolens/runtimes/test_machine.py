@@ -47,3 +47,17 @@ def test_old_control_groups_are_read_too(tmp_path):
 )
 def test_steal_time_is_found_where_the_kernel_reports_it(stat, has):
     assert machine._has_steal(stat) is has
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [("echo NVIDIA H200; echo 'Tesla T4'", ("NVIDIA H200", "Tesla T4")), ("echo no driver; exit 9", ())],
+)
+def test_gpus_are_named_in_their_order(tmp_path, monkeypatch, script, found):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    machine.gpu_names.cache_clear()
+    assert machine.gpu_names() == found
+    machine.gpu_names.cache_clear()

@@ -11,6 +11,8 @@ import json
 import mmap
 import os
 import select
+import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,7 @@ from zoolens.runtimes.base import Tensor, Tensors
 _ALIGNMENT = 64  # a cache line, and what the vector units of today want
 _SMALLEST = 1 << 16
 _NUMERIC = "biufc"
+_PARENT_CHECK_MS = 2000
 
 Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
 
@@ -131,3 +134,18 @@ class Channel:
         poll.register(self.reading, select.POLLIN)
         if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
             raise TimeoutError
+
+
+def end_with_parent(reading: int, parent: int, litter: str = "") -> None:
+    """In a thread of a worker: sleep until the parent hangs up or dies, even in the middle of long work; then end our
+    group, with whatever the framework has started. `litter`: a folder to remove if nobody is left who would."""
+    poll = select.poll()
+    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
+    # A process forked from the parent may hold the other end open: look at our parent now and then as well.
+    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
+        pass
+    if litter:
+        shutil.rmtree(litter, ignore_errors=True)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -12,8 +12,6 @@ import importlib
 import os
 import re
 import resource
-import select
-import signal
 import sys
 import threading
 import time
@@ -28,9 +26,7 @@ import numpy as np
 
 from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
-from zoolens.runtimes.wire import Arena, Channel
-
-_PARENT_CHECK_MS = 2000
+from zoolens.runtimes.wire import Arena, Channel, end_with_parent
 
 Message = dict[str, Any]
 
@@ -202,18 +198,6 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
             if request["do"] == "close":
                 break
     os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save
-
-
-def end_with_parent(reading: int, parent: int) -> None:
-    """Sleep until the parent hangs up or dies, even in the middle of long work; then end our group."""
-    poll = select.poll()
-    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
-    # A process forked from the parent may hold the other end open: look at our parent now and then as well.
-    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
 
 
 def _runtime(value: str) -> Runtime:

@@ -128,7 +128,7 @@ def jax_settings(job: Job) -> Iterator[None]:
     jax.config.update("jax_enable_x64", job.recipe.precision == "float64")
     jax.config.update("jax_default_matmul_precision", _MATMUL.get(job.recipe.precision, "float32"))
     try:
-        with jax.default_device(_device(jax, job.device)), _kept_double(job):
+        with jax.default_device(_device(jax, job)), _kept_double(job):
             yield
     finally:
         jax.config.update("jax_enable_x64", double)
@@ -156,12 +156,13 @@ def _kept_double(job: Job) -> Iterator[None]:
         narrowed["float64"] = before
 
 
-def _device(jax: Any, wanted: str) -> Any:
+def _device(jax: Any, job: Job) -> Any:
+    number = job.gpu
     try:
-        return jax.devices("cpu" if wanted == "cpu" else "gpu")[0]
-    except RuntimeError as error:
+        return jax.devices("cpu")[0] if number is None else jax.devices("gpu")[number]
+    except (RuntimeError, IndexError) as error:
         raise ConstraintError(
-            f"JAX finds no device {wanted!r} here.", hint="Use the device cpu, or a build of JAX for it."
+            f"JAX finds no device {job.device!r} here.", hint="Use the device cpu, or a build of JAX for it."
         ) from error
 
 

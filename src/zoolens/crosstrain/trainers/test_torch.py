@@ -18,7 +18,7 @@ from zoolens.crosstrain.trainers.torch import Torch
 from zoolens.crosstrain.trainers.torch_building import build_module, build_shipped, install, named_tensors
 from zoolens.crosstrain.trainers.torch_reading import read_semantics
 from zoolens.crosstrain.weights import read_weights
-from zoolens.errors import ModelError, UnknownName
+from zoolens.errors import ConstraintError, ModelError, UnknownName
 
 
 def striped(count, side=8, channels=1, classes=3):
@@ -305,15 +305,17 @@ def test_settings_of_the_process_are_put_back(tmp_path):
     ("changes", "words"),
     [
         ({"device": "tpu"}, "no device 'tpu'"),
+        ({"device": "cpu:1"}, "no device 'cpu:1'"),
+        ({"device": "cuda:999"}, "no device 'cuda:999'"),
         ({"precision": "tf32"}, "no TF32"),
         pytest.param(
-            {"device": "cuda"}, "no CUDA",
+            {"device": "cuda"}, "no device 'cuda'",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device"),
         ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused_in_words(tmp_path, changes, words):
-    with pytest.raises(ModelError, match=words):
+    with pytest.raises((ModelError, ConstraintError), match=words):
         train(job(tmp_path, **changes))
 
 

@@ -32,7 +32,7 @@ from zoolens.crosstrain.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
 from zoolens.crosstrain.trainers.torch_optimizers import adam_semantics, make_optimizer
 from zoolens.crosstrain.trainers.torch_reading import read_semantics
-from zoolens.errors import MissingDependency, ModelError
+from zoolens.errors import ConstraintError, MissingDependency, ModelError
 
 _CHECKED: Final = 256  # steps between two looks at the losses, for which the device is waited for
 _TESTED: Final = 500  # test samples at a time
@@ -209,11 +209,8 @@ class Training:
 
 
 def _check(torch: Any, job: Job) -> None:
-    kind = job.device.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
-        raise ModelError(f"The trainer torch has no device {job.device!r}.", hint="It has cpu and cuda.")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ModelError("This torch finds no CUDA device.", hint="Train on the device cpu.")
+    if job.gpu is not None and job.gpu >= torch.cuda.device_count():
+        raise ConstraintError(f"This torch finds no device {job.device!r}.", hint="Train on the device cpu.")
 
 
 def _is_out_of_memory(torch: Any, error: BaseException) -> bool:
