@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from zoolens.crosstrain.filing import read_study, study_names
 from zoolens.crosstrain.noise import Noise, noise_of
 from zoolens.crosstrain.published import ARCHITECTURES, TEST_SAMPLES
 from zoolens.crosstrain.report import Column, Section, Table, write_report
-from zoolens.crosstrain.study import Study
+from zoolens.crosstrain.study import Study, Trial
 from zoolens.crosstrain.training import replicates
 from zoolens.errors import DatasetError
 from zoolens.store.store import Store
@@ -29,17 +29,20 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Reported:
-    """`paper`: of a published study, what of the paper it reproduces; None: of any other."""
+    """`paper`: of a published study, what of the paper it reproduces; None: of any other. `repeats`: trials that are
+    left out, see `without_repeats`."""
 
     study: Study
     files: tuple[Path, ...]
     flags: tuple[Flag, ...]
     paper: Comparison | None
+    repeats: int = 0
 
 
 def report_study(store: Store, name: str, folder: Path | str, *, labels: Labels | None = None) -> Reported:
     """`labels`: of the test set of a published study, in their order; they show which of its models collapsed."""
-    study = read_study(store, name)
+    whole = read_study(store, name)
+    study = without_repeats(whole)
     published = is_released(study)
     if published and labels is not None and len(labels) != TEST_SAMPLES:
         raise DatasetError(
@@ -49,7 +52,20 @@ def report_study(store: Store, name: str, folder: Path | str, *, labels: Labels 
     paper = compare_with_paper(_published(store), labels) if published else None
     flags = flag(study, labels if published else None)
     sections = [*_noise_sections(store, study), *(_paper_sections(paper) if paper else ())]
-    return Reported(study, tuple(write_report(study, Path(folder), sections=sections, flags=flags)), flags, paper)
+    files = write_report(study, Path(folder), sections=sections, flags=flags)
+    return Reported(study, tuple(files), flags, paper, len(whole.trials) - len(study.trials))
+
+
+def without_repeats(study: Study) -> Study:
+    """A search that was begun anew, or a merged study, may tell the same trainings under other names: they count once,
+    or what is chance would look certain. Its details say how many were left out."""
+    kept: dict[tuple[str | None, ...], Trial] = {}
+    for trial in study.trials:
+        kept.setdefault(tuple(side.run for side in trial.sides), trial)
+    if len(kept) == len(study.trials):
+        return study
+    words = f"{len(study.trials) - len(kept)} of {len(study.trials)} trials: the same trainings under other names"
+    return replace(study, trials=tuple(kept.values()), details={**study.details, "left out": words})
 
 
 def _published(store: Store) -> list[Study]:

@@ -6,6 +6,7 @@ not run again, and of one that was not, whatever sides the store has are not tra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,20 +15,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Protocol
 
+from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.job import Epoch, Status
 from zoolens.crosstrain.pairing import apply
 from zoolens.crosstrain.plan import Plan
 from zoolens.crosstrain.planfiles import check_plan
 from zoolens.crosstrain.search.asking import Progress
 from zoolens.crosstrain.search.budget import Budget
-from zoolens.crosstrain.search.journal import Told
+from zoolens.crosstrain.search.journal import Journal, Told, writing_lock
 from zoolens.crosstrain.search.running import Backend, SearchResult, run_search
-from zoolens.crosstrain.study import Hyperparameter, Trial
+from zoolens.crosstrain.study import Hyperparameter, Study, Trial
 from zoolens.crosstrain.training import REPLICATES, Manner, begin_study, train_into, train_replicates
 from zoolens.crosstrain.workers import Workers
-from zoolens.errors import ZoolensError
 from zoolens.store.store import Store, borrowed_store, open_store
 
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _WORST_FIRST: Final[tuple[Status, ...]] = ("failed", "out-of-memory", "non-finite", "finished")
 
 
@@ -75,14 +77,23 @@ def run_plan(
     check_plan(plan)
     watching = watch or Unwatched()
     with borrowed_store(store) as opened, Workers() as processes:
-        _begin(opened, plan)
         path = journal_path(opened, plan.name)
-        if fresh:
-            _set_aside(path)
+        if fresh and path.exists():
+            _begin_anew(opened, plan, path)
+        else:
+            Journal(path, plan).check()  # a study is not told of a plan that is not its own
+            _begin(opened, plan)
         objective = Trials(plan, _address(opened), manner or Manner(), len(_old_journals(path)) + 1)
         with objective.here(opened, processes, watching):
             found = run_search(
-                plan, objective, path, budget=budget, workers=workers, backend=backend, progress=watching.search
+                plan,
+                objective,
+                path,
+                budget=budget,
+                workers=workers,
+                backend=backend,
+                progress=watching.search,
+                first=first_free(read_study(opened, plan.name), objective.name("")),
             )
     best = objective.name(found.best.trial) if found.best else None
     return Studied(plan.name, path, found, best)
@@ -192,6 +203,23 @@ def _begin(store: Store, plan: Plan) -> None:
         begin_study(store, f"{plan.name}{REPLICATES}", plan.frameworks, {"source": f"replicates of {plan.name}"})
 
 
+def _begin_anew(store: Store, plan: Plan, path: Path) -> None:
+    """With the journal set aside; not where the study refuses the plan, or a search is writing it."""
+    lock = writing_lock(path)
+    try:
+        _begin(store, plan)
+        path.rename(f"{path}.{len(_old_journals(path)) + 1}.old")
+    finally:
+        lock.release()
+
+
+def first_free(study: Study, prefix: str) -> int:
+    """The number after those of the study's trials: what others submitted, or a journal that was lost had found, is not
+    replaced by a trial of the same name."""
+    names = (trial.id.removeprefix(prefix) for trial in study.trials if trial.id.startswith(prefix))
+    return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=0) + 1
+
+
 def _address(store: Store) -> str:
     """For another process; not for people: it may hold a password."""
     return store.engine.url.render_as_string(hide_password=False)
@@ -199,15 +227,3 @@ def _address(store: Store) -> str:
 
 def _old_journals(path: Path) -> list[Path]:
     return list(path.parent.glob(f"{path.stem}.jsonl.*.old"))
-
-
-def _set_aside(path: Path) -> None:
-    from filelock import FileLock, Timeout
-
-    if not path.exists():
-        return
-    try:
-        with FileLock(f"{path}.lock", blocking=False):
-            path.rename(f"{path}.{len(_old_journals(path)) + 1}.old")
-    except Timeout as error:
-        raise ZoolensError(f"Another search is writing the journal {path}.", hint="Wait for it, or end it.") from error

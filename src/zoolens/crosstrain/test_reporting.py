@@ -3,6 +3,7 @@ import pytest
 
 from zoolens.crosstrain.filing import file_study, file_trial
 from zoolens.crosstrain.noise import noise
+from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.reporting import noise_words, report_study
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
@@ -44,6 +45,20 @@ def test_replicates_are_in_the_report(store, tmp_path):
     page = found.files[0].read_text()
     assert "Difference and noise" in page
     assert "19.50 points; of two seeds of the same side: 1.50 points" in page
+
+
+def test_trainings_that_are_told_twice_count_once(store, tmp_path):
+    recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=4, epochs=1)
+    for name in ("0001", "2-0001"):
+        sides = tuple(Side(one, accuracy=0.5) for one in NAMES)
+        file_trial(
+            store, "anew", Trial(name, {"epochs": 1}, sides), recipe_of=dict.fromkeys(NAMES, (recipe, Semantics())),
+            dataset=DatasetRecord("d" * 64, "tiny", 20, {}), versions={one: {} for one in NAMES},
+        )  # fmt: skip
+    found = report_study(store, "anew", tmp_path / "out")
+    assert (len(found.study.trials), found.repeats) == (1, 1)
+    assert "1 of 2 trials: the same trainings under other names" in found.files[0].read_text()
+    assert report_study(store, "tiny", tmp_path / "all").repeats == 0
 
 
 def test_a_study_without_replicates_says_nothing_of_noise(store, tmp_path):

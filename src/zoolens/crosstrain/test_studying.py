@@ -4,12 +4,14 @@ import pickle
 
 import pytest
 
+from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.plan import Dimension, Plan
 from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.study import Side, Trial
-from zoolens.crosstrain.studying import Trials, Unwatched, journal_path, mean_delta, run_plan, told_by
+from zoolens.crosstrain.search.budget import Budget
+from zoolens.crosstrain.study import Side, Study, Trial
+from zoolens.crosstrain.studying import Trials, Unwatched, first_free, journal_path, mean_delta, run_plan, told_by
 from zoolens.crosstrain.training import Manner
-from zoolens.errors import UnknownName
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.store import open_store
 
 
@@ -46,6 +48,36 @@ def test_an_objective_travels_without_what_is_open_here(tmp_path):
             moved = pickle.loads(pickle.dumps(objective))
     assert moved.name("0001") == "2-0001"
     assert moved._live is None
+
+
+def details(store, name="tiny"):
+    return read_study(store, name).details
+
+
+def test_a_refused_plan_changes_neither_the_study_nor_its_journal(tmp_path):
+    """Nothing is trained: the budget is spent before the first trial."""
+    spent = Budget(seconds=1e-9)
+    other = plan().model_copy(update={"space": (Dimension(name="epochs", choices=(1, 3)),)})
+    with open_store(tmp_path / "store.sqlite") as store:
+        assert run_plan(plan(), store, budget=spent).search.reason
+        before, journal = details(store), journal_path(store, "tiny").read_bytes()
+        with pytest.raises(ZoolensError, match="belongs to another plan: space differ") as refused:
+            run_plan(other, store, budget=spent)
+        assert "--fresh" in str(refused.value)
+        with pytest.raises(ZoolensError, match="is trained by torch, tensorflow, not by torch, jax"):
+            run_plan(plan(frameworks=("torch", "jax")), store, budget=spent, fresh=True)
+        assert (details(store), journal_path(store, "tiny").read_bytes()) == (before, journal)
+        run_plan(other, store, budget=spent, fresh=True)
+        assert details(store)["space"][0]["choices"] == [1, 3]
+        (old,) = journal_path(store, "tiny").parent.glob("*.old")
+        assert old.read_bytes() == journal
+
+
+def test_trials_that_are_there_are_not_replaced_by_new_ones_of_the_same_name():
+    found = [Trial(name, {}, ()) for name in ("0003", "17", "2-0005", "abc", "9" * 12, "2-0001.1")]
+    assert first_free(Study("made", ("torch", "jax"), tuple(found)), "") == 18
+    assert first_free(Study("made", ("torch", "jax"), tuple(found)), "2-") == 6
+    assert first_free(Study("made", ("torch", "jax"), ()), "") == 1
 
 
 def test_nothing_is_begun_for_a_plan_that_cannot_be_carried_out(tmp_path):

@@ -39,11 +39,17 @@ def import_(source: Path, store: str | None) -> None:
 def export(study: str, target: Path, store: str | None) -> None:
     """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""
     from zoolens.crosstrain.exchange.exporting import export_study
+    from zoolens.crosstrain.exchange.seeds import replicates_of
+    from zoolens.crosstrain.training import REPLICATES
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        written = export_study(opened, study, target)
-    click.echo(f"Wrote {study} to {written}.")
+        export_study(opened, study, target)
+        replicates = replicates_of(opened, study)
+    click.echo(f"Wrote {study} to {target}.")
+    if replicates:
+        command = f"zoolens crosstrain export {replicates} {target.parent / f'{target.name}{REPLICATES}'}"
+        click.echo(f"Its replicates are a study of their own, and not in it: {command}")
 
 
 @click.command()

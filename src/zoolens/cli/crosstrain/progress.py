@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 class StudyBar:
     """Draws `zoolens.crosstrain.studying.Watch`. Use as a context manager. Without a terminal there are lines only."""
 
-    def __init__(self, study: str) -> None:
+    def __init__(self, study: str, seeds: int = 1) -> None:
+        """`seeds`: of each trial, over which the best Δ is a mean."""
+        self._seeds = seeds
         self._console = make_console(stderr=True)
         self._bar = Bar(
             SpinnerColumn(),
@@ -52,7 +54,7 @@ class StudyBar:
         self._say(accuracies_line(trial))
 
     def search(self, progress: Progress) -> None:
-        more = _words(progress)
+        more = _words(progress, self._seeds)
         self._bar.update(self._task, completed=progress.done, total=progress.total, more=escape(more))
         if not self._console.is_terminal:
             self._say(f"{progress.done} of {progress.total} trials{f', {more}' if more else ''}")
@@ -61,12 +63,17 @@ class StudyBar:
         self._console.print(escape(text), soft_wrap=True)
 
 
-def _words(progress: Progress) -> str:
+def _words(progress: Progress, seeds: int) -> str:
     from zoolens.crosstrain.search.budget import duration
 
     found = []
     if progress.best is not None:
-        found.append(f"best Δ {points(progress.best.told.delta)}")
+        found.append(f"best Δ {delta_text(progress.best.told.delta, seeds)}")
     if progress.eta_seconds:
         found.append(f"about {duration(progress.eta_seconds)} left")
     return ", ".join(found)
+
+
+def delta_text(delta: float | None, seeds: int) -> str:
+    """What a search was told: with several seeds it is not the Δ of the trial's own line."""
+    return points(delta) if seeds == 1 else f"{points(delta)} on average over {seeds} seeds"

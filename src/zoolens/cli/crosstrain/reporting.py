@@ -42,21 +42,25 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
     from zoolens.store.store import open_store
 
     truth = None if labels is None else _read_labels(labels)
+    paper = None
     with open_store(store) as opened:
         chosen = _chosen(study_names(opened), names)
         for name in chosen:
             place = output / _folder_name(name) if len(chosen) > 1 else output
             found = report_study(opened, name, place, labels=truth)
             _print(found)
-    if found.paper:  # it is about all published studies of the store
+            paper = found.paper or paper  # it is about all published studies of the store
+    if paper:
         click.echo("")
-        for line in found.paper.words():
+        for line in paper.words():
             click.echo(line)
 
 
 def _print(found: Reported) -> None:
     study = found.study
     click.echo(f"{study.name}: {len(study.trials):,} trials, {len(found.files)} files, {found.files[0]}")
+    if found.repeats:
+        click.echo(f"  {found.repeats:,} more trials are the same trainings under other names, and do not count again.")
     certain = {one.trial: one for one in found.flags if one.certain}
     if certain:
         trials = [trial for trial in study.trials if trial.id in certain]
@@ -89,7 +93,7 @@ def _read_labels(path: Path) -> Any:
             with found as archive:
                 found = next((archive[name] for name in _LABELS if name in archive.files), np.empty(0))
     except (OSError, ValueError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise DatasetError(f"{path} holds no labels: {error}.", hint="Give an .npy or .npz file.") from error
+        raise DatasetError(f"{path} holds no labels.", hint="Give an .npy or .npz file of whole numbers.") from error
     found = np.ravel(found)
     if not len(found) or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= _MOST_CLASSES:
         raise DatasetError(f"{path} holds no labels.", hint=f"An .npz file has them as {' or '.join(_LABELS)}.")

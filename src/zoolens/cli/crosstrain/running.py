@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.crosstrain.options import json_option, manner, manner_options, store_option, yaml_file
-from zoolens.cli.crosstrain.trialtext import points, settings_line
+from zoolens.cli.crosstrain.trialtext import settings_line
 from zoolens.cli.jsonout import echo_json
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     how = _shared_out(manner(chosen), chosen["workers"])
     budget = _budget(chosen["trials"], chosen["wall_time"], chosen["device_time"])
     planned = load_plan(plan)
-    with StudyBar(planned.name) as bar:
+    seeds = planned.replicates + 1
+    with StudyBar(planned.name, seeds) as bar:
         found = run_plan(
             planned,
             store,
@@ -62,7 +63,7 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     if as_json:
         echo_json(_as_data(found))
     else:
-        _print(found)
+        _print(found, seeds)
 
 
 def _shared_out(how: Manner, workers: int) -> Manner:
@@ -82,7 +83,9 @@ def _budget(trials: int | None, wall_time: str | None, device_time: str | None) 
     )
 
 
-def _print(found: Studied) -> None:
+def _print(found: Studied, seeds: int) -> None:
+    from zoolens.cli.crosstrain.progress import delta_text
+
     search = found.search
     for warning in search.warnings:
         click.echo(f"Warning: {warning}", err=True)
@@ -93,8 +96,8 @@ def _print(found: Studied) -> None:
         kinds = {status: sum(one.told.status == status for one in bad) for status in {one.told.status for one in bad}}
         click.echo(f"Not finished as usual: {', '.join(f'{count} {status}' for status, count in kinds.items())}.")
     if search.best is not None:
-        told, asked = search.best.told, search.best.asked
-        click.echo(f"Largest Δ: {points(told.delta)} in trial {found.best} ({settings_line(asked.hyperparameters)}).")
+        size, settings = delta_text(search.best.told.delta, seeds), settings_line(search.best.asked.hyperparameters)
+        click.echo(f"Largest Δ: {size} in trial {found.best} ({settings}).")
     if search.reason:
         click.echo(f"Stopped: {search.reason}")
     else:

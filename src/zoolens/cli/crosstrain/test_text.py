@@ -5,17 +5,24 @@ from dataclasses import replace
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from zoolens.cli.crosstrain.diffing import _shape
+from zoolens.cli.crosstrain.exchanging import export
 from zoolens.cli.crosstrain.explaining import _arms, _recipe
 from zoolens.cli.crosstrain.pairtext import pair_line
-from zoolens.cli.crosstrain.progress import StudyBar
-from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels
+from zoolens.cli.crosstrain.progress import StudyBar, delta_text
+from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels, report
 from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
+from zoolens.crosstrain.filing import file_study
 from zoolens.crosstrain.paired import Paired
+from zoolens.crosstrain.published import import_published
 from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.search.journal import Asked, Finished, Told
 from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.test_published import write
 from zoolens.errors import DatasetError, UnknownName, ZoolensError
+from zoolens.store.store import open_store
 
 TORCH = Side(
     "torch", accuracy=0.75, correct=15, total=20, losses=(1.5, 0.5), accuracies=(0.5, 0.75), answered=(10, 10),
@@ -71,6 +78,37 @@ def test_a_study_without_a_terminal_is_told_in_lines(capsys):
         "0001: torch 75.00 %, jax 50.00 % (non-finite), Δ 25.00 points",
         "1 of 2 trials, about 1 min 30 s left",
     ]
+
+
+def test_a_mean_over_seeds_is_told_as_one(capsys):
+    asked = Asked(trial="0001", subspace=0, hyperparameters={})
+    with StudyBar("tiny", seeds=3) as bar:
+        bar.search(Progress(1, 2, Finished(asked=asked, told=Told(delta=0.25)), None))
+    assert capsys.readouterr().err == "1 of 2 trials, best Δ 25.00 points on average over 3 seeds\n"
+    assert delta_text(0.25, 1) == "25.00 points"
+
+
+def test_the_paper_is_held_against_the_release_wherever_it_stands_among_the_studies(tmp_path):
+    write(tmp_path)
+    where = ["--store", str(tmp_path / "store.sqlite")]
+    with open_store(tmp_path / "store.sqlite") as store:
+        import_published(store, tmp_path)
+        file_study(store, "zz", ("torch", "jax"), {})
+    done = CliRunner().invoke(report, ["crossedwires-vgg16", "zz", "--output", str(tmp_path / "out"), *where])
+    assert done.exit_code == 0, done.output
+    assert "Does not match the paper" in done.output
+
+
+def test_an_export_names_the_replicates_that_are_not_in_it(tmp_path):
+    where = ["--store", str(tmp_path / "store.sqlite")]
+    with open_store(tmp_path / "store.sqlite") as store:
+        for name in ("tiny", "tiny.replicates"):
+            file_study(store, name, ("torch", "jax"), {})
+    done = CliRunner().invoke(export, ["tiny", str(tmp_path / "out"), *where])
+    command = f"zoolens crosstrain export tiny.replicates {tmp_path / 'out.replicates'}"
+    assert done.output.splitlines()[1:] == [f"Its replicates are a study of their own, and not in it: {command}"]
+    done = CliRunner().invoke(export, ["tiny.replicates", str(tmp_path / "out.replicates"), *where])
+    assert done.output == f"Wrote tiny.replicates to {tmp_path / 'out.replicates'}.\n"
 
 
 def test_studies_are_chosen_by_name_and_pattern():

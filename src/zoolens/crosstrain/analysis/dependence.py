@@ -4,7 +4,7 @@ of the surrogate, exact (its kernel is a product, so the average over the trials
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
@@ -65,8 +65,15 @@ class Dependence:
         return self.surrogate.r_squared >= TRUSTED
 
 
-def dependence(columns: Mapping[str, NDArray[Any]], target: Matrix, name: str, *, seed: int = 0) -> Dependence:
-    surrogate = fit(columns, target, seed=seed)
+def dependence(
+    columns: Mapping[str, NDArray[Any]],
+    target: Matrix,
+    name: str,
+    *,
+    log: Collection[str] | None = None,
+    seed: int = 0,
+) -> Dependence:
+    surrogate = fit(columns, target, log=log, seed=seed)
     positions = range(len(surrogate.inputs))
     alone = [_at_trials(surrogate, position) for position in positions]
     curves = tuple(_curve(surrogate, position, float(alone[position].std())) for position in positions)

@@ -7,7 +7,7 @@ others. A fit without it near 0 or below says nothing, whatever its curves look 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.analysis.information import TooFewTrials
+from zoolens.crosstrain.analysis.scales import LARGEST, logarithmic
 
 Matrix = NDArray[np.float64]
 Block = tuple[Sequence[Matrix], Matrix]  # squared distances per input, centred target
@@ -23,8 +24,6 @@ FEWEST: Final = 20
 MOST: Final = 600  # trials that are fitted: time grows with the cube
 TOGETHER: Final = 120  # trials of which the likelihood is taken at once: threads of BLAS do not pay off below
 MOST_INPUTS: Final = 12
-DECADES: Final = 100.0  # a number is seen on a logarithmic scale where its middle 90 % span this factor
-LARGEST: Final = 1e150  # beyond it a difference is no longer a number
 STARTS: Final = (-1.2, 0.0)  # ln of all lengths, as a share of the range
 NOISE: Final = (np.log(1e-6), np.log(10.0))
 LENGTHS: Final = (np.log(0.03), np.log(30.0))
@@ -103,29 +102,19 @@ class Surrogate:
         return found
 
 
-def spans_decades(values: NDArray[Any]) -> bool:
-    """Whether a logarithmic scale shows these values better. A single value near zero does not make it so."""
-    known = usable(values)
-    if not len(known) or known.min() <= 0:
-        return False
-    low, high = np.quantile(known, [0.05, 0.95])
-    return bool(high >= DECADES * low)
-
-
-def usable(values: NDArray[Any]) -> Matrix:
-    numbers = np.asarray(values, np.float64)
-    return numbers[np.abs(numbers) < LARGEST]
-
-
-def fit(columns: Mapping[str, NDArray[Any]], target: Matrix, *, seed: int = 0) -> Surrogate:
-    """Inputs are the hyperparameters that at least half of the trials have, up to the most; trials need all of them."""
+def fit(
+    columns: Mapping[str, NDArray[Any]], target: Matrix, *, log: Collection[str] | None = None, seed: int = 0
+) -> Surrogate:
+    """Inputs are the hyperparameters that at least half of the trials have, up to the most; trials need all of them.
+    `log`: those that are seen on a logarithmic scale; None: as their values suggest."""
+    log = logarithmic(columns) if log is None else log
     given = {name: _present(column) for name, column in columns.items()}
     used = {name: columns[name] for name, one in given.items() if 2 * one.sum() >= len(one)}
     known = np.isfinite(target) & np.logical_and.reduce([np.ones(len(target), bool), *(given[name] for name in used)])
     rows = _sampled(used, target, np.flatnonzero(known), seed)
     if len(rows) < FEWEST:
         raise TooFewTrials("a surrogate, complete ones", len(rows), FEWEST)
-    inputs = [_input(name, column[rows]) for name, column in used.items()]
+    inputs = [_input(name, column[rows], name in log) for name, column in used.items()]
     varying = tuple(one for one in inputs if one.levels[1:] or one.low < one.high)[:MOST_INPUTS]
     kept = tuple(used[one.name][rows] for one in varying)
     ignored = tuple(name for name in columns if name not in {one.name for one in varying})
@@ -145,10 +134,10 @@ def _sampled(columns: Mapping[str, NDArray[Any]], target: Matrix, rows: NDArray[
     return ordered[np.sort(np.random.default_rng(seed).choice(len(ordered), MOST, replace=False))]
 
 
-def _input(name: str, column: NDArray[Any]) -> Input:
+def _input(name: str, column: NDArray[Any], log: bool) -> Input:
     if column.dtype.kind != "f":
         return Input(name, levels=tuple(str(one) for one in np.unique(column)))
-    return Input(name, float(column.min()), float(column.max()), spans_decades(column))
+    return Input(name, float(column.min()), float(column.max()), log)
 
 
 def _fitted(

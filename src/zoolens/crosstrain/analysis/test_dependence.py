@@ -3,7 +3,7 @@ import pytest
 
 from zoolens.crosstrain.analysis.dependence import dependence, two_way
 from zoolens.crosstrain.analysis.information import TooFewTrials
-from zoolens.crosstrain.analysis.surrogate import fit, spans_decades
+from zoolens.crosstrain.analysis.surrogate import fit
 
 
 def space(n=80, seed=0):
@@ -129,8 +129,12 @@ def test_too_few_trials_are_refused_in_words():
         fit({"x": np.arange(3.0)}, np.arange(3.0))
 
 
-def test_one_value_near_zero_does_not_make_a_scale_logarithmic():
-    assert spans_decades(np.geomspace(1e-5, 1e-1, 50))
-    assert not spans_decades(np.r_[1e-8, np.linspace(0.01, 0.1, 99)])
-    assert not spans_decades(np.array([0.0, 1.0, 1000.0]))
-    assert not spans_decades(np.array([np.nan]))
+def test_it_sees_a_hyperparameter_on_the_scale_that_it_is_told():
+    rate = np.linspace(1.0, 30.0, 40)
+    target = np.sin(3 * np.log(rate))
+    linear, log = fit({"rate": rate}, target), fit({"rate": rate}, target, log={"rate"})
+    assert not linear.inputs[0].log
+    assert log.inputs[0].log
+    np.testing.assert_allclose(log.predict(np.array([2.0, 7.0])), np.sin(3 * np.log([2.0, 7.0])), atol=0.02)
+    found = dependence({"rate": rate}, target, "Δ", log={"rate"})
+    np.testing.assert_allclose(np.diff(np.log(found.curves[0].values)), np.log(30) / 40)

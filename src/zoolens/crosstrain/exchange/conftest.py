@@ -43,7 +43,16 @@ def outcome(framework: str, answers: Any) -> Outcome:
     )
 
 
-def file_numbered(store: Store, number: int, study: str = "small", seed: int = 0, **settings: Any) -> Trial:
+def file_numbered(
+    store: Store,
+    number: int,
+    study: str = "small",
+    seed: int = 0,
+    name: str | None = None,
+    rate: float = 0.1,
+    **settings: Any,
+) -> Trial:
+    """`name`: of the trial, `rate`: learning rate of its recipe."""
     draw = np.random.default_rng([number, seed])
     answers = {name: draw.integers(0, CLASSES, SAMPLES).astype(np.int32) for name in VERSIONS}
     if number == 1:
@@ -53,9 +62,9 @@ def file_numbered(store: Store, number: int, study: str = "small", seed: int = 0
     if number == 2:  # it failed, and so it has nothing
         sides["jax"] = Side("jax", status="failed", message="no such device")
         del answers["jax"], outcomes["jax"]
-    recipe = Recipe(architecture="mlp", dataset="tiny", learning_rate=0.1, batch_size=4, epochs=2, seed=number)
+    recipe = Recipe(architecture="mlp", dataset="tiny", learning_rate=rate, batch_size=4, epochs=2, seed=number)
     trial = Trial(
-        f"{number:04}",
+        name or f"{number:04}",
         {
             "learning_rate": 0.1 * number + 0.1,
             "epochs": 2,

@@ -16,15 +16,15 @@ from zoolens.store.values import to_json
 _NOT_STATED = "not stated"
 
 
-def datasheet(contents: Contents, made: Sequence[datetime]) -> str:
-    """`made`: when each side was filed."""
+def datasheet(contents: Contents, made: Sequence[datetime], replicates: str | None = None) -> str:
+    """`made`: when each side was filed. `replicates`: the study of its trials under other seeds."""
     study = contents.study
     sections = {
         "What": _what(contents),
         "Who": _who(study.details),
         "How": _how(contents, made),
         "Versions and machines": _versions(contents),
-        "Known flaws": _flaws(contents),
+        "Known flaws": _flaws(contents, replicates),
         "Files": _files(),
     }
     text = [f"# {study.name}", ""]
@@ -76,7 +76,7 @@ def _versions(contents: Contents) -> Iterator[str]:
         yield f"Conditions of {count} trials: `{condition}`."
 
 
-def _flaws(contents: Contents) -> Iterator[str]:
+def _flaws(contents: Contents, replicates: str | None) -> Iterator[str]:
     sides = list(contents.sides)
     found = {
         "did not finish (see `status` and `message`)": sum(one.side.status != "finished" for _, one in sides),
@@ -87,7 +87,9 @@ def _flaws(contents: Contents) -> Iterator[str]:
     }
     yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in found.items() if count)
     settings = Counter(to_json({**one.trial.hyperparameters, "seed": 0}) for one in contents.trials)
-    if max(settings.values(), default=0) < 2:
+    if replicates is not None:
+        yield f"Its trials under other seeds are a study of their own, {replicates}, and not in this folder."
+    elif max(settings.values(), default=0) < 2:
         yield "No setting was trained more than once: differences cannot be told from seed noise."
     if len(contents.labels) < len(contents.study.datasets):
         yield "Labels of some test samples are not here: figures over them cannot be recomputed."

@@ -33,6 +33,7 @@ from zoolens.crosstrain.exchange.files import checksum_lines, digest
 from zoolens.crosstrain.exchange.labels import kept_labels, labels_here
 from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
 from zoolens.crosstrain.exchange.schema import description
+from zoolens.crosstrain.exchange.seeds import replicates_of
 from zoolens.crosstrain.filing import RUNTIME, STAGE, Facts, answers_of, read_study
 from zoolens.crosstrain.loading import has_weights, weights_of
 from zoolens.crosstrain.recipe import Recipe
@@ -45,7 +46,8 @@ from zoolens.store.store import Store
 
 
 def export_study(store: Store, name: str, folder: Path | str) -> Path:
-    """Write the study to this folder, which must not exist or be empty, and return it. It appears whole."""
+    """Write the study to this folder, which must not exist or be empty, and return it. It appears whole. Replicates are
+    a study of their own (`seeds.replicates_of`)."""
     target = Path(folder).absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ZoolensError(f"{target} is there already and not empty.", hint="Name a new folder.")
@@ -154,7 +156,9 @@ def _write(store: Store, contents: Contents, runs: list[str], made: list[datetim
     _write_json(folder / STUDY, contents.study.model_dump(mode="json"))
     _write_json(folder / RECIPES, [recipe.model_dump(mode="json") for recipe in recipes_of(contents)])
     _write_json(folder / SCHEMA, description(settings_columns(contents)))
-    (folder / DATASHEET).write_text(datasheet(contents, made), encoding="utf-8")
+    (folder / DATASHEET).write_text(
+        datasheet(contents, made, replicates_of(store, contents.study.name)), encoding="utf-8"
+    )
     for number, (_, side) in enumerate(contents.sides):
         if side.weights is not None:
             told = {"framework": side.side.framework}

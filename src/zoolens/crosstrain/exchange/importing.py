@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from zoolens.crosstrain.exchange.checking import MAX_SHOWN, Examined, examine
 from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, SideFacts, TrialFacts
 from zoolens.crosstrain.exchange.files import Refused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, keep_labels, kept_labels, labels_here
+from zoolens.crosstrain.exchange.seeds import seed_conflicts
 from zoolens.crosstrain.filing import file_study, file_trial, read_study, side_done, study_names
 from zoolens.crosstrain.job import Epoch, Outcome
 from zoolens.crosstrain.loading import filed_answers, has_weights, keep_weights
@@ -60,8 +61,10 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
         raise SubmissionRefused(path, refused.problems, hint="Export it again from where it was made.") from refused
     contents = examined.contents
     name = contents.study.name if into is None else into
-    known = {one.id: one for one in read_study(store, name).trials} if name in study_names(store) else {}
-    conflicts = list(islice(_conflicts(store, contents, name, known), MAX_SHOWN))
+    there = read_study(store, name) if name in study_names(store) else None
+    known = {} if there is None else {one.id: one for one in there.trials}
+    found = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
+    conflicts = list(islice(found, MAX_SHOWN))
     if conflicts:
         raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
     return _merged(store, examined, name, known)
@@ -70,8 +73,16 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
 # --- against the store
 
 
+def _framework_conflicts(contents: Contents, name: str, there: Study | None) -> Iterator[str]:
+    """Every trial of a study has the same sides."""
+    if there is not None and there.frameworks != contents.study.frameworks:
+        ours, theirs = ", ".join(there.frameworks), ", ".join(contents.study.frameworks)
+        yield f"The study {name!r} of the store is trained by {ours}, and this one by {theirs}."
+
+
 def _conflicts(store: Store, contents: Contents, name: str, known: Mapping[str, Trial]) -> Iterator[str]:
     yield from _label_conflicts(store, contents)
+    yield from seed_conflicts(store, contents, name)
     for trial in contents.trials:
         if (there := known.get(trial.trial.id)) is not None:
             if difference := _difference(there, trial.trial):

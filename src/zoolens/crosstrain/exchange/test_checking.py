@@ -15,7 +15,7 @@ from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, file_numbered
 from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
 from zoolens.crosstrain.exchange.labels import keep_labels
-from zoolens.crosstrain.filing import read_study, study_names
+from zoolens.crosstrain.filing import file_study, read_study, study_names
 from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
 
@@ -286,6 +286,13 @@ def test_another_setting_under_the_same_name_may_be_merged_under_another(elsewhe
         submit(elsewhere, folder.path)
     assert submit(elsewhere, folder.path, into="other").written == 3
     assert [len(read_study(elsewhere, name).trials) for name in ("small", "other")] == [1, 3]
+
+
+def test_a_study_of_other_frameworks_is_not_added_to(elsewhere, folder):
+    file_study(elsewhere, "small", ("torch", "tensorflow"), {})
+    with pytest.raises(SubmissionRefused, match="is trained by torch, tensorflow, and this one by torch, jax"):
+        submit(elsewhere, folder.path)
+    assert read_study(elsewhere, "small").trials == ()
 
 
 def test_changed_predictions_with_the_same_counts_are_refused(store, folder):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.analysis.surrogate import spans_decades, usable
+from zoolens.crosstrain.analysis.scales import usable
 from zoolens.crosstrain.report.marks import Line, Mark, Point, Text, box, shortened
 from zoolens.crosstrain.report.words import short
 
@@ -17,6 +17,8 @@ ROOM: Final = 0.04  # of the range, left free at both ends
 TICKS: Final = 5
 MOST_LEVELS: Final = 12
 LABEL: Final = 11.0
+SIGN: Final = LABEL * 0.58  # width of a sign, about
+ROOMY: Final = 7  # signs of a label that fit beside an axis as it is
 
 
 @dataclass(frozen=True)
@@ -49,24 +51,28 @@ class Scale:
         """(share, label)"""
         if self.levels:
             return [(self.share(level), shortened(level, 14)) for level in self.levels]
-        values = _decades(self.low, self.high, most) if self.log else _rounds(self.low, self.high, most)
+        values = _powers(self.low, self.high, most) if self.log else _rounds(self.low, self.high, most)
         return [(self.share(value), f"{100 * value:g} %" if self.percent else short(value)) for value in values]
 
 
-def scale_of(values: NDArray[Any]) -> Scale:
-    """For a hyperparameter: logarithmic where its values span decades."""
+def scale_of(values: NDArray[Any], log: bool = False) -> Scale:
+    """For a hyperparameter; `log` is of numbers above zero."""
     if values.dtype.kind != "f":
-        levels = tuple(sorted({str(value) for value in values}))[:MOST_LEVELS]
-        return Scale(-0.5, len(levels) - 0.5, levels=levels)
+        return level_scale(sorted({str(value) for value in values}))
     known = usable(values)
     if not len(known):
         return Scale(0.0, 1.0)
-    return scale_between(float(known.min()), float(known.max()), spans_decades(values))
+    return scale_between(float(known.min()), float(known.max()), log)
+
+
+def level_scale(levels: Sequence[str]) -> Scale:
+    shown = tuple(levels[:MOST_LEVELS])
+    return Scale(-0.5, len(shown) - 0.5, levels=shown)
 
 
 def scale_between(low: float, high: float, log: bool) -> Scale:
     """With room at both ends."""
-    if log:
+    if log and low < high:
         factor = (high / low) ** ROOM
         return Scale(low / factor, high * factor, log=True)
     room = (high - low) * ROOM or abs(high) * ROOM or 1.0
@@ -123,12 +129,18 @@ class Frame:
             yield Text((self.left - away, self.top + self.height / 2), label, "ink", 12, "middle", turned=True)
 
 
+def wider(scales: Iterable[Scale]) -> float:
+    """How much more room than usual the labels of these vertical axes need."""
+    longest = max((len(text) for one in scales if one.levels for _, text in one.ticks()), default=0)
+    return max(0, longest - ROOMY) * SIGN
+
+
 def _apart(ticks: Sequence[tuple[float, str]], width: float) -> list[tuple[float, str]]:
     """Without those whose labels would touch the one before."""
     kept: list[tuple[float, str]] = []
     free = -np.inf
     for share, text in ticks:
-        half = len(text) * LABEL * 0.29
+        half = len(text) * SIGN / 2
         if share * width - half >= free:
             kept.append((share, text))
             free = share * width + half + 5
@@ -148,7 +160,19 @@ def _rounds(low: float, high: float, most: int) -> list[float]:
     return [float(one * step) + 0.0 for one in np.arange(first, last + 1)[: 4 * most]]
 
 
-def _decades(low: float, high: float, most: int) -> list[float]:
+def _powers(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten where there are three or more; else 1, 2, 5 times them, or 1 and 5 times; where that is too little,
+    round numbers."""
     first, last = int(np.ceil(np.log10(low) - 1e-9)), int(np.floor(np.log10(high) + 1e-9))
-    stride = max(1, -(-(last - first + 1) // most))
-    return [10.0**power for power in range(first, last + 1, stride)]
+    if last - first >= 2:
+        stride = max(1, -(-(last - first + 1) // most))
+        return [10.0**power for power in range(first, last + 1, stride)]
+    tried = [_multiples(low, high, steps) for steps in ((1, 2, 5), (1, 5))]
+    fitting = [values for values in tried if 3 <= len(values) <= most + 1]
+    return fitting[0] if fitting else _rounds(low, high, most)
+
+
+def _multiples(low: float, high: float, steps: Sequence[int]) -> list[float]:
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    values = (float(f"{step}e{power}") for power in powers for step in steps)
+    return [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.analysis.dependence import Curve, Dependence, Surface
 from zoolens.crosstrain.analysis.surrogate import Input
-from zoolens.crosstrain.report.axes import Frame, Scale, scale_between, scale_of
+from zoolens.crosstrain.report.axes import Frame, Scale, level_scale, scale_between, wider
 from zoolens.crosstrain.report.marks import DELTA, Line, Mark, Picture, Points, Polygon, Text, box, ramp, shortened
 from zoolens.crosstrain.report.pictures import BAR, MOST_DIMENSIONS, SHADES, WIDTH
 from zoolens.crosstrain.report.words import percent
@@ -53,7 +53,8 @@ def interaction_picture(surface: Surface, columns: dict[str, NDArray[Any]], depe
     """Δ by two hyperparameters, averaged over the others; dots are the trials."""
     across, up = surface.inputs[1], surface.inputs[0]
     title = f"Strongest interaction: Δ by {shortened(up.name, 20)} and {shortened(across.name, 20)}"
-    frame = Frame(84, 62, 520, 400, _edges(surface.columns, across.log), _edges(surface.rows, up.log))
+    y = _edges(surface.rows, up.log)
+    frame = Frame(84 + wider([y]), 62, 520, 400, _edges(surface.columns, across.log), y)
     low, high = float(surface.mean.min()), float(surface.mean.max())
     marks: list[Mark] = [Text((20, 24), title, size=15, bold=True), Text((20, 44), quality(dependence), "dim", 12)]
     marks += _cells(frame, surface, low, high)
@@ -78,7 +79,7 @@ def _curve(frame: Frame, curve: Curve) -> Iterator[Mark]:
 
 
 def _scale(one: Input) -> Scale:
-    return scale_of(np.array(one.levels)) if one.levels else scale_between(one.low, one.high, one.log)
+    return level_scale(one.levels) if one.levels else scale_between(one.low, one.high, one.log)
 
 
 def _edges(values: NDArray[Any], log: bool) -> Scale:
@@ -104,7 +105,7 @@ def _cells(frame: Frame, surface: Surface, low: float, high: float) -> Iterator[
 
 def _ticks(frame: Frame, across: str, up: str) -> Iterator[Mark]:
     """Only the labels: lines would lie on the cells."""
-    for mark in (*frame.x_axis(across), *frame.y_axis(up, away=62)):
+    for mark in (*frame.x_axis(across), *frame.y_axis(up, away=62 + wider([frame.y]))):
         if isinstance(mark, Text):
             yield mark
 

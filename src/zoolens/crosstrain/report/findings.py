@@ -15,6 +15,7 @@ from zoolens.crosstrain.analysis.collapsed import Flag, flag
 from zoolens.crosstrain.analysis.densities import Density, density
 from zoolens.crosstrain.analysis.dependence import Dependence, dependence
 from zoolens.crosstrain.analysis.information import Information, TooFewTrials, information
+from zoolens.crosstrain.analysis.scales import logarithmic
 from zoolens.crosstrain.analysis.tables import APART, ROUNDING, deltas
 from zoolens.crosstrain.study import Side, Study, Trial
 
@@ -44,10 +45,12 @@ class Figure:
 @dataclass(frozen=True)
 class Findings:
     """`pairs`: Δ of every pair of frameworks; `delta`: the largest of each trial, which is the same for two.
-    `flags`: sides that answer one class always, or may. `troubles`: why something is absent."""
+    `log`: hyperparameters on a logarithmic scale. `flags`: sides that answer one class always, or may. `troubles`: why
+    something is absent."""
 
     study: Study
     columns: Mapping[str, NDArray[Any]]
+    log: frozenset[str]
     accuracies: Mapping[str, Figure]
     pairs: Mapping[tuple[str, str], Figure]
     delta: Figure
@@ -73,6 +76,7 @@ class Findings:
 def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) -> Findings:
     """`flags`: from `analysis.collapsed`, where more is known than the trials say; None: what their answers say."""
     columns = {name: study.column(name) for name in study.hyperparameters}
+    log = logarithmic(columns, study)
     accuracies = {name: _figure(name, _accuracy(study, name)) for name in study.frameworks}
     pairs = {
         (a, b): _figure(f"{a} – {b}", np.abs(accuracies[a].values - accuracies[b].values))
@@ -86,13 +90,14 @@ def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) 
     return Findings(
         study,
         columns,
+        log,
         accuracies,
         pairs,
         delta,
         Counter(side.status for side in sides),
         tuple(flag(study) if flags is None else flags),
         _information(columns, [delta, *accuracies.values()], seed, troubles),
-        _dependence(columns, delta, seed, troubles),
+        _dependence(columns, log, delta, seed, troubles),
         troubles,
     )
 
@@ -140,13 +145,13 @@ def _information(
 
 
 def _dependence(
-    columns: Mapping[str, NDArray[Any]], delta: Figure, seed: int, troubles: dict[str, str]
+    columns: Mapping[str, NDArray[Any]], log: frozenset[str], delta: Figure, seed: int, troubles: dict[str, str]
 ) -> Dependence | None:
     if not columns:
         troubles["dependence"] = "No hyperparameter varies between the trials."
         return None
     try:
-        return dependence(columns, delta.values, DELTA, seed=seed)
+        return dependence(columns, delta.values, DELTA, log=log, seed=seed)
     except TooFewTrials as trouble:
         troubles["dependence"] = str(trouble)
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.analysis.tables import APART
-from zoolens.crosstrain.report.axes import Frame, Scale, scale_of
+from zoolens.crosstrain.report.axes import Frame, Scale, scale_of, wider
 from zoolens.crosstrain.report.findings import Figure, Findings
 from zoolens.crosstrain.report.marks import (
     DELTA,
@@ -130,9 +130,10 @@ def space_picture(findings: Findings) -> Picture | None:
     if not names or not len(findings.delta.known):
         return None
     most, count = float(findings.delta.known.max()), len(names)
-    side = min((WIDTH - 100) / count - 12, 340.0 if count == 1 else 220.0)
+    scales = {name: scale_of(findings.columns[name], name in findings.log) for name in names}
+    more = wider(scales[name] for name in names[1:])
+    side = min((WIDTH - 100 - more) / count - 12, 340.0 if count == 1 else 220.0)
     wide = WIDTH - 110 if count == 1 else side
-    scales = {name: scale_of(findings.columns[name]) for name in names}
     title = "Where the sides part: every trial by its hyperparameters, coloured by Δ"
     marks: list[Mark] = [*_heading(title), *_colour_bar(WIDTH - BAR - 20, 34, most, "Δ")]
     delta_scale = Scale(-0.04 * most, 1.04 * most or 0.01, percent=True)
@@ -141,10 +142,11 @@ def space_picture(findings: Findings) -> Picture | None:
         vertical = findings.delta.values if last else findings.columns[names[row]]
         y = delta_scale if last else scales[names[row]]
         for column in range(count if last else row):
-            frame = Frame(84 + column * (side + 12), 76 + (row - 1) * (side + 12), wide, side, scales[names[column]], y)
+            left, top = 84 + more + column * (side + 12), 76 + (row - 1) * (side + 12)
+            frame = Frame(left, top, wide, side, scales[names[column]], y)
             label = "Δ" if last else names[row]
             marks += [frame.ground(), *frame.x_axis(shortened(names[column], 24), most=4, named=last)]
-            marks += frame.y_axis(shortened(label, 24), most=4, named=column == 0, away=62)
+            marks += frame.y_axis(shortened(label, 24), most=4, named=column == 0, away=62 + more)
             marks += _coloured(frame.points(findings.columns[names[column]], vertical), findings.delta.values, most)
     return Picture("space", title, WIDTH, 76 + count * (side + 12) + 36, tuple(marks))
 

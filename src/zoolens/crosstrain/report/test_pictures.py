@@ -1,3 +1,4 @@
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 from PIL import Image
 
 from zoolens.crosstrain.report import raster
-from zoolens.crosstrain.report.axes import Frame, Scale, scale_of
+from zoolens.crosstrain.report.axes import Frame, Scale, level_scale, scale_of, wider
 from zoolens.crosstrain.report.conftest import EVIL, made_study
 from zoolens.crosstrain.report.findings import gather
 from zoolens.crosstrain.report.marks import Line, Picture, Points, Polygon, Text, box, ramp
@@ -118,13 +119,58 @@ def test_a_very_large_study_is_thinned():
 def test_scales_and_their_ticks():
     linear = Scale(0, 1000)
     assert [text for _, text in linear.ticks()] == ["0", "200", "400", "600", "800", "1000"]
-    log = scale_of(np.geomspace(1e-5, 1e-1, 40))
-    assert log.log
+    log = scale_of(np.geomspace(1e-5, 1e-1, 40), log=True)
     assert [text for _, text in log.ticks()] == ["1e−5", "1e−4", "0.001", "0.01", "0.1"]
     words = scale_of(np.array(["sgd", "adam", "sgd"]))
     assert words.ticks() == [(0.25, "adam"), (0.75, "sgd")]
     assert np.isnan(linear.shares(np.array([np.nan, 2000.0, -1.0]))).all()
-    assert scale_of(np.array([3.0, 3.0])).share(3.0) == pytest.approx(0.5)
+    for log in (False, True):
+        assert scale_of(np.array([3.0, 3.0]), log).share(3.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (32, 512, ["50", "100", "200", "500"]),
+        (1e-3, 3e-2, ["0.001", "0.002", "0.005", "0.01", "0.02"]),
+        (1e-4, 3e-2, ["1e−4", "0.001", "0.01"]),
+        (0.11, 99, ["0.5", "1", "5", "10", "50"]),
+        (3.1, 4.4, ["3.5", "4"]),
+        (1.5, 6, ["2", "3", "4", "5", "6"]),
+    ],
+)
+def test_a_logarithmic_axis_has_ticks_within_a_decade_too(low, high, said):
+    ticks = Scale(low, high, log=True).ticks()
+    assert [text for _, text in ticks] == said
+    shares = [share for share, _ in ticks]
+    assert shares == sorted(shares)
+    assert min(shares) >= 0
+    assert max(shares) <= 1
+
+
+def test_a_planned_logarithmic_range_is_drawn_so():
+    study = made_study()
+    space = [{"name": "rate", "low": 1e-5, "high": 0.1}, {"name": "optimizer", "choices": ["adam", "sgd"]}]
+    assert gather(study).log == {"rate"}
+    assert gather(replace(study, details={"space": space})).log == frozenset()
+    narrow = tuple(replace(one, hyperparameters={"size": 16 + i}) for i, one in enumerate(study.trials))
+    space = [{"name": "size", "low": 16, "high": 64, "log": True}]
+    findings = gather(replace(study, trials=narrow, details={"space": space}))
+    assert findings.dependence.curves[0].input.log
+    assert space_picture(findings) != space_picture(replace(findings, log=frozenset()))
+
+
+def test_long_words_beside_an_axis_touch_neither_its_name_nor_the_border():
+    long = ["kaiming_uniform", "kaiming_normal"]
+    trials = tuple(
+        replace(one, hyperparameters={"rate": i, "init": long[i % 2]}) for i, one in enumerate(made_study().trials)
+    )
+    findings = gather(replace(made_study(), trials=trials))
+    texts = [mark for mark in space_picture(findings).marks if isinstance(mark, Text)]
+    name = next(one for one in texts if one.turned and one.text == "init")
+    word = next(one for one in texts if one.anchor == "end" and one.text == "kaiming_normal")
+    assert word.at[0] - 0.6 * word.size * len(word.text) > name.at[0] > 0
+    assert wider([Scale(0, 1), level_scale(["adam", "sgd"])]) == 0
 
 
 def test_a_frame_turns_the_vertical_axis_round():

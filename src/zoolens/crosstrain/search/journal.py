@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -21,6 +22,9 @@ from zoolens.crosstrain.job import Status
 from zoolens.crosstrain.plan import Plan
 from zoolens.errors import ZoolensError
 from zoolens.store.records import fingerprint
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 FORMAT: Final = 1
 _LARGEST: Final = 256 << 20
@@ -84,10 +88,11 @@ _KINDS: Final[dict[Any, type[_Line]]] = {"header": _Header, "asked": Asked, "tol
 class Journal:
     """A journal that this process writes; no other can at the same time. Use it in a `with`.
 
-    `asked` and `finished` by trial, in the order in which they came; `warnings` says what could not be read.
+    `asked` and `finished` by trial, in the order in which they came; `warnings` says what could not be read. `first`:
+    the number from which on names of trials are free.
     """
 
-    def __init__(self, path: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, plan: Plan, first: int = 1) -> None:
         self.path = path
         self.asked: dict[str, Asked] = {}
         self.finished: dict[str, Finished] = {}
@@ -97,19 +102,10 @@ class Journal:
         self._id = self._header.id
         self._file: FileIO | None = None
         self._end = 0
-        self._next = 1
+        self._next = first
 
     def __enter__(self) -> Self:
-        from filelock import FileLock, Timeout
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(f"{self.path}.lock")
-        try:
-            self._lock.acquire(blocking=False)
-        except Timeout as error:
-            raise ZoolensError(
-                f"Another search is writing the journal {self.path}.", hint="Wait for it, or end it."
-            ) from error
+        self._lock = writing_lock(self.path)
         try:
             self._open()
         except BaseException:
@@ -122,6 +118,11 @@ class Journal:
             self._file.close()
         self._file = None
         self._lock.release()
+
+    def check(self) -> None:
+        """Refuse a plan that is not the journal's. Nothing is written, and it need not be open."""
+        if (header := self._found_header(_content(self.path).split(b"\n"))) is not None:
+            self._check(header)
 
     @property
     def pending(self) -> list[Asked]:
@@ -153,14 +154,17 @@ class Journal:
         content = _content(self.path)
         lines = content.split(b"\n")
         rest = lines.pop()  # after the last line's end: nothing, or what a killed writer left
-        header = next((found for line in lines if isinstance(found := self._parsed(line), _Header)), None)
+        header = self._found_header(lines)
         if header is not None:
             self._check(header)
         damaged = [number for number, line in enumerate(lines, 1) if not self._read(line)]
         complete = self._read(rest)
         expected = self._line(self._header)
         if len(damaged) == len(lines) and not complete and not expected.startswith(content):
-            raise ZoolensError(f"{self.path} is no journal of this search.", hint="Name another file for the journal.")
+            raise ZoolensError(
+                f"{self.path} is no journal of this search.",
+                hint="Set it aside with --fresh; what was trained is in the store.",
+            )
         self.warnings += [f"Line {number} of {self.path} is damaged and left out." for number in damaged]
         self._next += len(damaged)  # their trials may have had these names
         self.path.touch()
@@ -172,6 +176,9 @@ class Journal:
         if header is None:
             self._append(self._header)
 
+    def _found_header(self, lines: Sequence[bytes]) -> _Header | None:
+        return next((found for line in lines if isinstance(found := self._parsed(line), _Header)), None)
+
     def _check(self, header: _Header) -> None:
         if header.format != FORMAT:
             raise ZoolensError(
@@ -182,7 +189,7 @@ class Journal:
         if differing:
             raise ZoolensError(
                 f"The journal {self.path} belongs to another plan: {', '.join(differing)} differ.",
-                hint="Give this plan a journal of its own, or undo the change.",
+                hint="Undo the change, give the plan another name, or search anew with --fresh.",
             )
         self._id = header.id
 
@@ -235,11 +242,26 @@ class Journal:
         self._end += written
 
 
+def writing_lock(path: Path) -> BaseFileLock:
+    """The right to write a journal, until it is released. No other process has it then."""
+    from filelock import FileLock, Timeout
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{path}.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise ZoolensError(f"Another search is writing the journal {path}.", hint="Wait for it, or end it.") from error
+    return lock
+
+
 def _content(path: Path) -> bytes:
     if not path.exists():
         return b""
     if not path.is_file() or path.stat().st_size > _LARGEST:
-        raise ZoolensError(f"{path} is no journal of a search.", hint="Name another file for the journal.")
+        raise ZoolensError(
+            f"{path} is no journal of a search.", hint="Set it aside with --fresh; what was trained is in the store."
+        )
     return path.read_bytes()
 
 

@@ -50,17 +50,19 @@ def run_search(
     workers: int = 1,
     backend: Backend = "auto",
     progress: Report | None = None,
+    first: int = 1,
 ) -> SearchResult:
     """Go on with the search of this journal, or begin it, until its trials are done or the budget is spent.
 
     The objective is called with `workers` trials at once: in threads here; with Ray it is sent to other processes and
-    must be picklable. `progress` is called in this thread, before the first trial and after each one.
+    must be picklable. `progress` is called in this thread, before the first trial and after each one. `first`: see
+    `Journal`.
     """
     if workers < 1:
         raise ZoolensError(f"{workers} workers cannot run a trial.", hint="Give at least 1.")
     if backend == "auto":
         backend = "ray" if os.environ.get("RAY_ADDRESS") else "local"
-    with Journal(journal_path, plan) as journal:
+    with Journal(journal_path, plan, first) as journal:
         asking = Asking(plan, journal, budget or Budget(), workers)
         before = len(journal.finished)
         report = progress or (lambda _: None)

@@ -147,3 +147,20 @@ def test_only_one_writes(written, plan):
     with Journal(written, plan()), pytest.raises(ZoolensError, match="Another search"):
         Journal(written, plan()).__enter__()
     assert read(written, plan()).asked
+
+
+def test_names_that_are_taken_elsewhere_are_not_given_again(tmp_path, plan):
+    path = tmp_path / "new.jsonl"
+    for first, point, expected in ((7, POINTS[0], "0007"), (7, POINTS[1], "0008"), (1, POINTS[2], "0009")):
+        with Journal(path, plan(), first) as journal:
+            assert journal.ask(0, point).trial == expected
+
+
+def test_another_plan_is_refused_without_a_word_in_the_file(written, plan, tmp_path):
+    before = written.read_bytes()
+    with pytest.raises(ZoolensError, match=r"another plan: search\.seed differ"):
+        Journal(written, plan(seed=1)).check()
+    Journal(written, plan(trials=99)).check()
+    Journal(tmp_path / "none.jsonl", plan()).check()
+    assert written.read_bytes() == before
+    assert not (tmp_path / "none.jsonl").exists()
