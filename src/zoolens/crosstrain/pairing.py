@@ -17,6 +17,7 @@ from zoolens.crosstrain.architectures import build
 from zoolens.crosstrain.data import Prepared, load, prepared
 from zoolens.crosstrain.initial import initial_weights
 from zoolens.crosstrain.job import Epoch, Job, Outcome
+from zoolens.crosstrain.network import Network
 from zoolens.crosstrain.recipe import Optimizer, Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Hyperparameter, Side, Trial
@@ -169,12 +170,12 @@ def apply(recipe: Recipe, hyperparameters: Mapping[str, Hyperparameter]) -> Reci
         return Recipe.model_validate(settings)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "recipe"
+        place, why = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
         raise ZoolensError(
-            f"{place} cannot be {first['input']!r}: {first['msg']}."
-            if first["loc"]
-            else f"These hyperparameters do not go together: {first['msg']}.",
-            hint="Check the ranges of the search.",
+            f"{place} cannot be {first['input']!r}: {why}."
+            if place
+            else f"These hyperparameters do not go together: {why}.",
+            hint="Set another value, or narrow the range that is searched.",
         ) from error
 
 
@@ -199,13 +200,24 @@ def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[l
         if key not in files:
             files[key] = folder / f"initial-{key}.safetensors"
             network = build(job.recipe.architecture, told, data.input_shape, data.classes)
-            write_weights(files[key], initial_weights(network, told, job.recipe.seed))
+            write_weights(files[key], first_weights(network, told, job.recipe.seed))
         given.append(job.model_copy(update={"weights": files[key]}))
     try:
         yield given
     finally:
         for path in files.values():
             path.unlink(missing_ok=True)
+
+
+def first_weights(network: Network, semantics: Semantics, seed: int) -> dict[str, NDArray[Any]]:
+    """`initial_weights`, for all sides."""
+    try:
+        return initial_weights(network, semantics, seed)
+    except MemoryError as error:
+        raise ZoolensError(
+            f"There is not enough memory for the first weights of {network.architecture}.",
+            hint="Use a smaller architecture, or smaller images.",
+        ) from error
 
 
 def _each(

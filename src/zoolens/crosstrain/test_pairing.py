@@ -1,11 +1,21 @@
 import numpy as np
 import pytest
 
+from zoolens.crosstrain.architectures import build
 from zoolens.crosstrain.data import prepared
 from zoolens.crosstrain.job import Epoch, Job, Outcome
-from zoolens.crosstrain.pairing import HYPERPARAMETERS, _shared_weights, apply, churn, side_of, train_trial, usual_loop
+from zoolens.crosstrain.pairing import (
+    HYPERPARAMETERS,
+    _shared_weights,
+    apply,
+    churn,
+    first_weights,
+    side_of,
+    train_trial,
+    usual_loop,
+)
 from zoolens.crosstrain.recipe import Optimizer, Recipe
-from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.study import Side
 from zoolens.crosstrain.weights import read_weights
 from zoolens.crosstrain.workers import Workers
@@ -93,8 +103,15 @@ def test_impossible_values(change):
 
 def test_values_that_do_not_go_together():
     recipe = Recipe(**{**BASE, "architecture": "resnet50", "weights": "shared"})
-    with pytest.raises(ZoolensError, match="use mode: aligned"):
+    with pytest.raises(ZoolensError, match=r"do not go together: weights cannot be shared .* use mode: aligned"):
         apply(recipe, {"mode": "library"})
+
+
+def test_first_weights_for_which_there_is_no_memory():
+    told = Semantics().over(ALIGNED)
+    network = build("mlp", told, (3, 1 << 20, 1 << 20), 10)
+    with pytest.raises(ZoolensError, match="not enough memory for the first weights of mlp"):
+        first_weights(network, told, 0)
 
 
 def test_every_field_of_a_recipe_can_be_varied():

@@ -185,6 +185,11 @@ def test_a_crash_is_an_answer_in_one_sentence(job):
     assert sent[0]["epoch"]["correct"] == 1
 
 
+def test_no_memory_outside_of_the_training_is_said(job):
+    answer = Worker(Scripted(lambda _: bytes(1 << 62))).answer({"job": job().model_dump(mode="json")}, lambda _: None)
+    assert answer == {"failed": "The training process ran out of memory."}
+
+
 @pytest.mark.parametrize("do", [lambda _: exec("raise SystemExit(3)"), lambda _: None])
 def test_a_trainer_that_breaks_the_contract_does_not_end_the_process(job, do):
     assert "failed" in Worker(Scripted(do)).answer({"job": job().model_dump(mode="json")}, lambda _: None)

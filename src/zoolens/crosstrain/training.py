@@ -70,10 +70,12 @@ def trainer_versions(framework: str) -> Mapping[str, str]:
 
 
 def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
-    """Make it known, or go on with it: every trial of a study has the same sides."""
+    """Make it known, or go on with it: every trial of a study has the same sides. One without trials, whose first could
+    not be trained, binds nobody."""
     if not _NAME.fullmatch(name):
         raise ZoolensError(f"A study cannot be named {name[:60]!r}.", hint="Use letters, digits, dots and dashes.")
-    if name in study_names(store) and (known := read_study(store, name)).frameworks != tuple(frameworks):
+    known = read_study(store, name) if name in study_names(store) else None
+    if known and known.trials and known.frameworks != tuple(frameworks):
         raise ZoolensError(
             f"The study {name} is trained by {', '.join(known.frameworks)}, not by {', '.join(frameworks)}.",
             hint="Give this one a name of its own.",

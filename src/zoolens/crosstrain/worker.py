@@ -29,6 +29,7 @@ from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import first_line
 from zoolens.runtimes.wire import Channel, end_with_parent
 
+NO_ROOM: Final = "The training process ran out of memory."
 PREDICTIONS: Final = "predictions.npy"
 WEIGHTS: Final = "weights.safetensors"
 OUTCOME: Final = "outcome.json"
@@ -50,6 +51,8 @@ class Worker:
             return {"done": self.carry_out(job, lambda epoch: send({"epoch": epoch.model_dump()})).model_dump()}
         except ZoolensError as error:
             return {"error": {"type": type(error).__name__, "message": error.message, "hint": error.hint}}
+        except MemoryError:  # outside of the training itself, where it is an outcome
+            return {"failed": NO_ROOM}
         except (Exception, SystemExit) as error:
             return {"failed": _unexpected(error)}
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from zoolens import errors, plugins
 from zoolens.crosstrain.job import Epoch, Job, Outcome
-from zoolens.crosstrain.worker import PREDICTIONS
+from zoolens.crosstrain.worker import NO_ROOM, PREDICTIONS
 from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.launching import launch
 from zoolens.runtimes.wire import Channel
@@ -197,6 +197,8 @@ class _Process:
             return "The training process was killed; is there enough memory?"
         how = f"died of signal {-code}" if code < 0 else f"exited with code {code}"
         words = self._last_words()
+        if "bad_alloc" in words:
+            return NO_ROOM
         return f"The training process {how}{f': {words}' if words else ''}."
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from zoolens.cli.crosstrain.options import (
 )
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data
 from zoolens.cli.jsonout import echo_json
+from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
     from zoolens.cli.bars import Bars
@@ -75,10 +77,21 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
     if as_json:
         steps = [as_data(one) for one in compared]
         echo_json({"study": asked.study, **trial_data(trials[0]), **pairs_data(pairs, noises), "lockstep": steps})
-        return
-    click.echo(f"Trial {trials[0].id} of {asked.study}: {settings_line(trials[0].hyperparameters)}")
-    print_trial(trials[0])
-    print_pairs(pairs, noises)
+    else:
+        click.echo(f"Trial {trials[0].id} of {asked.study}: {settings_line(trials[0].hyperparameters)}")
+        print_trial(trials[0])
+        print_pairs(pairs, noises)
+    _complain(trials)
+
+
+def _complain(trials: Sequence[Trial]) -> None:
+    """Of sides that failed. A loss that is not finite is a result, and so is too little memory."""
+    sides = ((trial, side) for trial in trials for side in trial.sides)
+    failed = [f"{side.framework} of trial {trial.id}" for trial, side in sides if side.status == "failed"]
+    if failed:
+        raise ZoolensError(
+            f"Not trained: {', '.join(failed)}.", hint="What was finished is kept: the same command tries these again."
+        )
 
 
 @dataclass(frozen=True)

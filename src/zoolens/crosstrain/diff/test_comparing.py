@@ -34,6 +34,11 @@ def test_vgg16_has_two_dropouts_in_torch_and_none_in_keras():
     assert (found.a, found.b, found.layers) == ("2 layers, rate 0.5", "none", 2)
 
 
+def test_vgg16_flattens_a_map_in_torch_alone():
+    found = item(published("vgg16"), "layout", "channels of an image come")
+    assert found.evidence == "a dense layer reads a flattened map in A alone"
+
+
 def test_vgg16_first_dense_layer_is_49_times_larger_in_torch():
     found = item(published("vgg16"), "parameters", "parameters to learn")
     assert (found.a, found.b) == ("134,301,514", "33,638,218")
@@ -144,6 +149,14 @@ def test_unknown_names_are_refused_with_close_ones():
         static_diff("torhc:resnet50", "keras:resnet50")
     with pytest.raises(ModelError, match="names no architecture"):
         static_diff("torch", "keras:resnet50")
+    with pytest.raises(ModelError, match="names no framework"):
+        static_diff("torch:resnet50", "resnet50")
+
+
+@pytest.mark.parametrize("framework", ["torch", "keras"])
+def test_images_for_which_there_is_no_memory(framework):
+    with pytest.raises(ModelError, match=f"not enough memory to build {framework}:mlp for images of 9999×9999"):
+        static_diff(f"{framework}:mlp", "torch:mlp", input_shape=(9999, 9999, 9999))
 
 
 def test_images_that_a_shipped_network_cannot_take_are_refused():

@@ -121,6 +121,11 @@ def _value(value: float | bool) -> str:
 
 
 def layout(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
-    flat = min(flattened(a), flattened(b))
-    evidence = f"{flat} dense layer reads a flattened map in another order" if flat else "no dense layer reads a map"
+    maps = flattened(a), flattened(b)
+    flat = min(maps)
+    evidence = "no dense layer reads a map"
+    if flat:
+        evidence = f"{flat} dense layer reads a flattened map in another order"
+    elif any(maps):
+        evidence = f"a dense layer reads a flattened map in {'A' if maps[0] else 'B'} alone"
     yield compared("layout", "channels of an image come", a.channels, b.channels, evidence=evidence, layers=flat)

@@ -24,12 +24,15 @@ class Switch:
 @dataclass(frozen=True)
 class StandIn:
     """The libraries' own networks cannot be switched: one definition with their semantics was. `shipped`: the pair as
-    the libraries ship it. `off`: the stand-in's gap minus theirs. `assumed`: semantics that the libraries' own have no
-    name for, such as first values by several rules; the stand-ins have those of "aligned"."""
+    the libraries ship it. `off`: the stand-in's gap minus theirs. `same_way`: the stand-in's gap is beyond noise and
+    has the sign of theirs; without that there is nothing to share out. `reproduces`: it may be as large, too.
+    `assumed`: semantics that the libraries' own have no name for, such as first values by several rules; the stand-ins
+    have those of "aligned"."""
 
     shipped: Noise
     stand_in: Noise
     off: Estimate
+    same_way: bool
     reproduces: bool
     assumed: tuple[str, ...]
 
@@ -70,8 +73,8 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise,
-    `verification` where there is nothing to switch. `study`: where all runs are filed."""
+    """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise, or
+    their stand-ins do not, `verification` where there is nothing to switch. `study`: where all runs are filed."""
 
     study: str
     recipe: Recipe

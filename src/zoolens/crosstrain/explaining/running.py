@@ -79,15 +79,16 @@ class _Explaining:
             raise ZoolensError("Both sides are trained by the same framework in the same way.", hint="Name two sides.")
         if not pair.beyond_noise:
             return self._explanation(game, pair)
-        level, stand_in = pair.level or 0.0, None
+        switched, stand_in = pair, None
         if self._recipe.shipped:
             self._recipe = apply(self._recipe, {"mode": "aligned"})
             doubles = (Arm(a.framework, resolved[0]), Arm(b.framework, resolved[1]))
-            found, game, decided = self._met("stand-ins", *doubles)
-            stand_in = stood_in(pair, found, _added(resolved, decided))
-            level = found.level or 0.0
-        explained = self._explained(game, level)
-        verification = self._verified(game, explained.shares, pair)
+            switched, game, decided = self._met("stand-ins", *doubles)
+            stand_in = stood_in(pair, switched, _added(resolved, decided))
+            if not stand_in.same_way:
+                return self._explanation(game, pair, stand_in=stand_in)
+        explained = self._explained(game, switched.level or 0.0)
+        verification = self._verified(game, explained.shares, switched)
         return self._explanation(game, pair, explained, verification, stand_in)
 
     def _met(self, stage: str, a: Arm, b: Arm) -> tuple[Noise, Contest, tuple[Semantics, Semantics]]:
@@ -180,8 +181,8 @@ def stood_in(shipped: Noise, found: Noise, assumed: tuple[str, ...]) -> StandIn:
     """A gap is reproduced by one that is beyond noise, has its sign, and may be as large."""
     off = mean_estimate(_differences(found) - _differences(shipped))
     near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
-    alike = found.difference.value * shipped.difference.value > 0
-    return StandIn(shipped, found, off, bool(found.beyond_noise) and alike and near, assumed)
+    same_way = bool(found.beyond_noise) and found.difference.value * shipped.difference.value > 0
+    return StandIn(shipped, found, off, same_way, same_way and near, assumed)
 
 
 def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.explaining.contest import FRAMEWORK, Arm
+from zoolens.crosstrain.explaining.contest import FRAMEWORK, Arm, contest
+from zoolens.crosstrain.explaining.results import Explanation
 from zoolens.crosstrain.explaining.running import culprits_of, explain, judged, stood_in
 from zoolens.crosstrain.explaining.shapley import Share
 from zoolens.crosstrain.explaining.words import as_data, lines
@@ -58,6 +60,28 @@ def test_a_stand_in_must_have_the_same_gap():
     assert stood_in(shipped, noise("a", [0.79, 0.80, 0.82], "b", [0.5, 0.5, 0.52]), ()).reproduces
     assert not stood_in(shipped, noise("a", [0.8, 0.81, 0.82], "b", [0.7, 0.72, 0.71]), ()).reproduces
     assert not stood_in(shipped, noise("a", [0.1, 0.8, 0.5], "b", [0.1, 0.1, 0.5]), ()).reproduces  # may be noise
+
+
+@pytest.mark.parametrize(
+    ("theirs", "same_way"),
+    [([0.5, 0.52, 0.51], True), ([0.7, 0.72, 0.71], True), ([0.79, 0.82, 0.81], False), ([0.95, 0.96, 0.97], False)],
+)
+def test_a_gap_that_stand_ins_do_not_have_cannot_be_shared_out(theirs, same_way):
+    ours = [0.8, 0.81, 0.82]
+    shipped = noise("a", ours, "b", [0.5, 0.52, 0.51])
+    assert stood_in(shipped, noise("a", ours, "b", theirs), ()).same_way == same_way
+
+
+def test_stand_ins_without_the_gap_in_words():
+    ours = [0.8, 0.81, 0.82]
+    shipped = noise("torch", ours, "jax", [0.5, 0.52, 0.51])
+    stand_in = stood_in(shipped, noise("torch", ours, "jax", [0.79, 0.82, 0.81]), ("init",))
+    game = contest(Arm("torch"), Semantics(norm_momentum=0.9), Arm("jax"), Semantics(norm_momentum=0.99))
+    recipe = Recipe(architecture="resnet50", mode="library", learning_rate=0.1, batch_size=8, epochs=1)
+    said = "\n".join(lines(Explanation("study", recipe, game, shipped, stand_in=stand_in)))
+    assert "They do NOT reproduce the gap." in said
+    assert "What the stand-ins of torch | jax do differently:\n  norm_momentum  0.9 | 0.99" in said
+    assert "nothing is shared out" in said
 
 
 @pytest.fixture(scope="module")
@@ -169,10 +193,18 @@ def test_an_explanation_in_words_and_as_data(explanation):
     assert data["contest"]["b"]["told"] == {"norm_momentum": 0.9999, "norm_epsilon": 1.01e-5}
 
 
+def test_what_was_found_on_stand_ins_is_said_to_be_theirs(explanation):
+    stand_in = stood_in(explanation.pair, explanation.pair, ())
+    said = "\n".join(lines(replace(explanation, stand_in=stand_in)))
+    for words in ("They reproduce the gap.", "Shapley shares of the stand-ins' gap", "Verified on the stand-ins"):
+        assert words in said
+        assert words not in "\n".join(lines(explanation))
+
+
 def test_sides_within_noise_are_not_explained(asked):
     found = asked(Arm("torch", PLAIN), Arm("torch", Semantics(norm_epsilon=1.01e-5)))
     assert found.explained is found.verification is None
-    assert lines(found)[-1] == "There is no gap beyond seed noise, and so nothing to explain."
+    assert "There is no gap beyond seed noise, and so nothing to explain." in lines(found)
 
 
 def test_questions_without_an_answer(asked):

@@ -31,22 +31,35 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 
 def lines(explanation: Explanation) -> list[str]:
     game, found = explanation.contest, explanation.explained
-    said = [*noise.lines(explanation.pair), "", *_differences(game, explanation.pair.a, explanation.pair.b)]
-    if found is None:
-        return [*said, "", "There is no gap beyond seed noise, and so nothing to explain."]
+    said = [*noise.lines(explanation.pair), ""]
     if explanation.stand_in is not None:
-        said += ["", *_stand_in(explanation.stand_in)]
-    said += ["", *_design(found, game), "", *_shares(found, game), "", *_switches(found, explanation)]
-    said += ["", *_interactions(found), "", *_verification(explanation)]
+        said += [*_stand_in(explanation.stand_in), ""]
+    said += [*_differences(explanation), ""]
+    if found is None:
+        said.append(_nothing(explanation))
+    else:
+        said += [*_design(found, game), "", *_shares(found, explanation), "", *_switches(found, explanation)]
+        said += ["", *_interactions(found), "", *_verification(explanation)]
     runs = f"{explanation.trained} runs trained, {explanation.known} known from before"
     return [*said, "", f"{runs}; all are in the study {explanation.study}."]
 
 
-def _differences(game: Contest, a: str, b: str) -> list[str]:
+def _nothing(explanation: Explanation) -> str:
+    if explanation.stand_in is None:
+        return "There is no gap beyond seed noise, and so nothing to explain."
+    return (
+        "The stand-ins show no such gap beyond seed noise, and so nothing is shared out. More seeds may show one; else "
+        "it comes from something of the libraries' own networks that the stand-ins do not have."
+    )
+
+
+def _differences(explanation: Explanation) -> list[str]:
+    game, a, b = explanation.contest, explanation.pair.a, explanation.pair.b
+    who = "the stand-ins of " if explanation.stand_in else ""
     if not game.factors:
-        return [f"{a} and {b} do the same in all that can be switched."]
+        return [f"{who.capitalize()}{a} and {b} do the same in all that can be switched."]
     rows = [f"  {factor.name:<14} {_value(factor.a)} | {_value(factor.b)}" for factor in game.factors]
-    return [f"What {a} | {b} do differently:", *rows, *(_unnamed(factor, a, b) for factor in game.unnamed)]
+    return [f"What {who}{a} | {b} do differently:", *rows, *(_unnamed(factor, a, b) for factor in game.unnamed)]
 
 
 def _unnamed(factor: Factor, a: str, b: str) -> str:
@@ -81,9 +94,11 @@ def _mixed(found: Explained, players: tuple[str, ...]) -> dict[str, list[list[st
     return {name: [[players[one] for one in trio] for trio in some] for name, some in trios.items() if some}
 
 
-def _shares(found: Explained, game: Contest) -> list[str]:
+def _shares(found: Explained, explanation: Explanation) -> list[str]:
     rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
-    return ["Shapley shares of the gap (95 % intervals over seeds):", *(_share(one, game) for one in rows)]
+    whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
+    shown = [_share(one, explanation.contest) for one in rows]
+    return [f"Shapley shares of {whose} (95 % intervals over seeds):", *shown]
 
 
 def _share(one: Share, game: Contest) -> str:
@@ -124,7 +139,8 @@ def _interactions(found: Explained) -> list[str]:
 
 
 def _stand_in(one: StandIn) -> list[str]:
-    verdict = "They reproduce the gap." if one.reproduces else "They do NOT reproduce the gap: read on with care."
+    care = ": read on with care" if one.same_way else ""
+    verdict = "They reproduce the gap." if one.reproduces else f"They do NOT reproduce the gap{care}."
     assumed = [f"  {', '.join(one.assumed)}: the libraries' own have no name, the stand-ins have ours."]
     return [
         "The libraries' own networks cannot be switched. Our definition with their semantics stands in for them:",
@@ -141,8 +157,9 @@ def _verification(explanation: Explanation) -> list[str]:
     before, after = one.before.difference, one.after.difference
     other = explanation.pair.b if one.side == "a" else explanation.pair.a
     fixed = explanation.pair.a if one.side == "a" else explanation.pair.b
+    where = " on the stand-ins" if explanation.stand_in else ""
     return [
-        f"Verified with {one.before.seeds} fresh seeds, {', '.join(one.culprits)} of {fixed} set to {other}'s:",
+        f"Verified{where} with {one.before.seeds} fresh seeds, {', '.join(one.culprits)} of {fixed} set to {other}'s:",
         f"  gap before {signed(before)}, after {signed(after)}; seeds alone show {100 * (one.after.level or 0):.2f}.",
         f"  {_verdict(one)}",
     ]

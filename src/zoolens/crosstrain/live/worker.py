@@ -27,6 +27,7 @@ IMPORTERS: Final = {
     "jax": "zoolens.crosstrain.live.keras:JAX",
 }
 _SHIPPED_CHANNELS: Final = 3
+_NO_ROOM: Final = ("allocate memory", "OOM when allocating")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Side:
 def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Question:
     """From "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
     framework, colon, architecture = ref.partition(":")
+    if not colon and framework.lower() in NAMES:
+        raise ModelError(f"{ref} names no framework.", hint=f"Write torch:{ref} or keras:{ref}, for example.")
     if framework not in IMPORTERS:
         raise UnknownName("framework", framework, IMPORTERS)
     if not colon:
@@ -98,6 +101,10 @@ def _message(question: Question) -> dict[str, Any]:
 
 def _side(question: Question, answer: dict[str, Any]) -> Side:
     if "graph" not in answer:
+        if any(words in str(answer.get("error")) for words in _NO_ROOM):
+            size = "×".join(map(str, question.input_shape[1:]))
+            said = f"There is not enough memory to build {question.ref} for images of {size}."
+            raise ModelError(said, hint="Compare it for smaller ones.")
         raise ModelError(f"{question.ref}: {answer.get('error')}", hint=answer.get("hint"))
     graph = unpack(base64.b64decode(answer["graph"]))
     try:

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.architectures import build
 from zoolens.crosstrain.data import Prepared, prepared
-from zoolens.crosstrain.initial import initial_weights
 from zoolens.crosstrain.job import Job, Outcome
 from zoolens.crosstrain.network import Network
 from zoolens.crosstrain.order import steps as steps_of
-from zoolens.crosstrain.pairing import usual_loop
+from zoolens.crosstrain.pairing import first_weights, usual_loop
 from zoolens.crosstrain.recipe import MAX_EPOCHS, Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.trainers.torch_building import STRUCTURE
@@ -73,7 +72,7 @@ class Course:
 
     def first_weights(self, network: Network) -> dict[str, Array]:
         """Tensors of the same name are the same for every network of the architecture."""
-        return initial_weights(network, self.recipe.wanted, self.recipe.seed)
+        return first_weights(network, self.recipe.wanted, self.recipe.seed)
 
     def run(
         self,

@@ -26,7 +26,6 @@ from zoolens.crosstrain.trainers.keras_layout import load, tensors
 from zoolens.crosstrain.trainers.keras_loops import Loop
 from zoolens.crosstrain.trainers.keras_resolving import resolved
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import first_line
 
 MakeLoop = Callable[[Any, Any, Job], Loop]
 _POLICIES: Final = {"bfloat16": "mixed_bfloat16", "float64": "float64"}
@@ -64,7 +63,7 @@ def train(
         except Exception as error:
             if not _is_out_of_memory(error):
                 raise
-            progress.status, progress.message = "out-of-memory", first_line(error)
+            progress.status, progress.message = "out-of-memory", f"The memory of {job.device} is not enough."
     outcome = Outcome(
         framework=job.framework,
         versions=dict(versions),
