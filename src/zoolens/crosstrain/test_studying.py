@@ -4,14 +4,16 @@ import pickle
 
 import pytest
 
-from zoolens.crosstrain.filing import read_study
+from zoolens.crosstrain.filing import file_trial, read_study
 from zoolens.crosstrain.plan import Dimension, Plan
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.search.budget import Budget
+from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.crosstrain.studying import Trials, Unwatched, first_free, journal_path, mean_delta, run_plan, told_by
 from zoolens.crosstrain.training import Manner
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.store.records import DatasetRecord, fingerprint
 from zoolens.store.store import open_store
 
 
@@ -55,11 +57,19 @@ def details(store, name="tiny"):
 
 
 def test_a_refused_plan_changes_neither_the_study_nor_its_journal(tmp_path):
-    """Nothing is trained: the budget is spent before the first trial."""
+    """Nothing is trained: the budget is spent before the first trial, and one was filed by somebody else."""
     spent = Budget(seconds=1e-9)
     other = plan().model_copy(update={"space": (Dimension(name="epochs", choices=(1, 3)),)})
     with open_store(tmp_path / "store.sqlite") as store:
         assert run_plan(plan(), store, budget=spent).search.reason
+        file_trial(
+            store,
+            "tiny",
+            trial(0.5, 0.7),
+            recipe_of=dict.fromkeys(("torch", "tensorflow"), (None, Semantics())),
+            dataset=DatasetRecord(fingerprint(["made"]), "made", 10),
+            versions={"torch": {}, "tensorflow": {}},
+        )
         before, journal = details(store), journal_path(store, "tiny").read_bytes()
         with pytest.raises(ZoolensError, match="belongs to another plan: space differ") as refused:
             run_plan(other, store, budget=spent)
