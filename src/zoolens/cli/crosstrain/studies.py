@@ -138,4 +138,5 @@ def _trial_row(study: Study, trial: Trial) -> list[str]:
     sides = {side.framework: side for side in trial.sides}
     accuracies = [percent(sides[name].accuracy) if name in sides else NOTHING for name in study.frameworks]
     settings = [value_text(trial.hyperparameters.get(name, NOTHING)) for name in study.hyperparameters]
-    return [trial.id, percent(trial.delta), *accuracies, *settings, " ".join(trial.notes)]
+    collapsed = [f"{side.framework} collapsed." for side in trial.sides if side.collapsed]
+    return [trial.id, percent(trial.delta), *accuracies, *settings, " ".join((*collapsed, *trial.notes))]

@@ -13,13 +13,14 @@ from zoolens.cli.crosstrain.explaining import _arms, _recipe
 from zoolens.cli.crosstrain.pairtext import pair_line
 from zoolens.cli.crosstrain.progress import StudyBar, delta_text
 from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels, report
+from zoolens.cli.crosstrain.studies import _trial_row
 from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
 from zoolens.crosstrain.filing import file_study
 from zoolens.crosstrain.paired import Paired
 from zoolens.crosstrain.published import import_published
 from zoolens.crosstrain.search.asking import Progress
 from zoolens.crosstrain.search.journal import Asked, Finished, Told
-from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.crosstrain.test_published import write
 from zoolens.errors import DatasetError, UnknownName, ZoolensError
 from zoolens.store.store import open_store
@@ -51,6 +52,10 @@ def test_a_side_that_has_nothing_is_shown_with_dashes(capsys):
     print_trial(Trial("1", {}, (TORCH, lost)))
     assert "out-of-memory" in capsys.readouterr().out
     assert accuracies_line(Trial("1", {}, (TORCH, lost))) == "1: torch 75.00 %, jax – (out-of-memory), Δ –"
+
+
+def test_a_list_of_trials_flags_collapsed_sides():
+    assert _trial_row(Study("made", ("torch", "jax"), (TRIAL,)), TRIAL)[-1] == "jax collapsed. jax: [red]oh"
 
 
 def test_a_trial_is_json():
