@@ -31,6 +31,8 @@ class Network:
     claimed_macs: float | None
     claimed_parameters: float | None
     error: str | None = None  # why its structure is not known
+    outlier_first: bool = False  # `claimed_top1` is far from all others and counts for nothing in `spread_first`
+    outlier_best: bool = False  # likewise `best_top1` and `spread_best`
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class ArchitectureRow:
 
     id: str
     name: str
-    study: bool  # among those that Montes et al. 2022 could compare
+    study: bool  # in the table's list of what Montes et al. 2022 could compare; others were not studied
     networks: tuple[Network, ...]
     groups: int  # how many different networks go by this name
     spread_first: float | None

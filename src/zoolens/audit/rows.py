@@ -32,10 +32,10 @@ def architecture_row(
     spreads: Mapping[str, Mapping[str, Spread]],  # view -> architecture -> spread
     claims: Mapping[tuple[str, str], ClaimRow],  # (ref, metric) -> the first
 ) -> ArchitectureRow:
-    chosen = {view: _by_ref(found.get(architecture.id)) for view, found in spreads.items()}
-    rows = tuple(_network(network, grouped, chosen, claims) for network in networks)
+    shown = {view: found.get(architecture.id) for view, found in spreads.items()}
+    rows = tuple(_network(network, grouped, shown, claims) for network in networks)
     firsts = list({row.zoo: row for row in reversed(rows) if row.macs is not None}.values())  # one voice for each zoo
-    studied = [row for row in firsts if row.zoo in STUDIED_ZOOS]
+    studied = [row for row in firsts if row.zoo in STUDIED_ZOOS and row.as_studied]  # one set for both ratios
     first, best = (spreads[view].get(architecture.id) for view in ("first", "best"))
     return ArchitectureRow(
         architecture.id,
@@ -88,11 +88,12 @@ def _zoos(networks: Sequence[ZooNetwork]) -> str:
 def _network(
     network: ZooNetwork,
     grouped: Grouped,
-    chosen: Mapping[str, Mapping[str, ZooClaim]],
+    shown: Mapping[str, Spread | None],  # view -> spread
     claims: Mapping[tuple[str, str], ClaimRow],
 ) -> Network:
     counter = STUDY_COUNTERS.get(network.zoo)
     profile = network.profile
+    first, best = (_claim_shown(network, shown[view]) for view in ("first", "best"))
     return Network(
         network.zoo,
         network.architecture.id,
@@ -105,20 +106,24 @@ def _network(
         network.figure("peak_bytes"),
         grouped.number(network),
         profile.counted.get(counter) if counter and profile else None,
-        _percent(network, chosen["first"]),
-        _percent(network, chosen["best"]),
+        100 * first.value if first else None,
+        100 * best.value if best else None,
         _claimed(network, "flops", claims),
         _claimed(network, "params", claims),
         network.structure.error,
+        outlier_first=_is_outlier(first, shown["first"]),
+        outlier_best=_is_outlier(best, shown["best"]),
     )
 
 
-def _by_ref(spread: Spread | None) -> dict[str, ZooClaim]:
-    return {claim.ref: claim for claim in (*spread.claims, *spread.outliers)} if spread else {}
+def _claim_shown(network: ZooNetwork, spread: Spread | None) -> ZooClaim | None:
+    """The claim that speaks for the network's zoo, if it is one of the network's own weights."""
+    claims = (*spread.claims, *spread.outliers) if spread else ()
+    return next((claim for claim in claims if claim.ref in network.refs), None)
 
 
-def _percent(network: ZooNetwork, chosen: Mapping[str, ZooClaim]) -> float | None:
-    return next((100 * chosen[ref].value for ref in network.refs if ref in chosen), None)
+def _is_outlier(claim: ZooClaim | None, spread: Spread | None) -> bool:
+    return claim is not None and spread is not None and claim in spread.outliers
 
 
 def _claimed(network: ZooNetwork, metric: str, claims: Mapping[tuple[str, str], ClaimRow]) -> float | None:

@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import os
 from importlib.util import find_spec
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from zoolens.audit.architectures import architectures
 from zoolens.audit.claims import ClaimRow, claims_of
-from zoolens.audit.claimstats import BEST_TODAY, FIRST_WEIGHTS, outliers_of, spreads, standings
+from zoolens.audit.claimstats import BEST_TODAY, FIRST_WEIGHTS, STUDY_ZOOS, outliers_of, spreads, standings
 from zoolens.audit.claimstats import ZooClaim as Said
+from zoolens.audit.rules.claims import accuracy_spreads
 from zoolens.zoos.catalog import listing
 from zoolens.zoos.keras import KerasZoo
 from zoolens.zoos.official import OfficialZoo
@@ -71,6 +73,26 @@ def test_spreads_today_are_wider(rows):
     assert today["resnet152"].points == pytest.approx(5.68, abs=0.005)
     assert today["resnet50"].claims[0].ref == "torchvision:resnet50/IMAGENET1K_V2"
     assert today["resnet50"].claims[-1].zoo == "keras"
+
+
+ZOOS = ("torchvision", "keras", "onnx", "slim", "official")
+CHOICES = [chosen for size in range(2, 6) for chosen in combinations(ZOOS, size)]
+
+
+def test_with_the_four_zoos_of_the_study_todays_spreads_are_the_same(rows):
+    four = [row for row in rows if row.zoo in STUDY_ZOOS]
+    today = by_id(spreads(four, BEST_TODAY))
+    assert today["resnet50"].points == pytest.approx(5.96, abs=0.005)
+    assert today["resnet152"].points == pytest.approx(5.68, abs=0.005)
+    assert today["resnet101"].points == pytest.approx(5.49, abs=0.005)
+
+
+@pytest.mark.parametrize("zoos", CHOICES, ids="+".join)
+def test_whatever_zoos_are_chosen_nothing_is_set_apart_that_is_no_finding(rows, zoos):
+    chosen = [row for row in rows if row.zoo in zoos]
+    first, today = spreads(chosen, FIRST_WEIGHTS), spreads(chosen, BEST_TODAY)
+    found = {finding.models[0] for finding in accuracy_spreads(first) if finding.rule == "claims/outlier"}
+    assert {odd.ref for one in today for odd in one.outliers} <= found
 
 
 def test_every_published_spread_is_reproduced(rows):

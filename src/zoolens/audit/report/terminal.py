@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zoolens.audit.document import ArchitectureRow, Audit
@@ -53,14 +53,30 @@ def _top(audit: Audit, key: Callable[[ArchitectureRow], float | None]) -> list[A
 
 
 def _spreads(audit: Audit, console: Console) -> None:
-    rows = []
-    for row in _top(audit, lambda row: row.spread_first):
-        claims = sorted((one.claimed_top1, one.zoo) for one in row.networks if one.claimed_top1 is not None)
-        low, high = claims[0], claims[-1]
-        ends = [f"{zoo} {claim:.2f}" for claim, zoo in (high, low)]
-        rows.append([row.name, _number(row.spread_first), _number(row.spread_best), *ends])
-    columns = [("architecture", False), ("spread", True), ("today", True), ("highest", False), ("lowest", False)]
-    _table(console, "Claimed top-1: widest spreads, in points, first weights (and best weights today)", columns, rows)
+    """Two tables: only the first is the study's, so only architectures of its list are in it."""
+    columns = [("architecture", False), ("spread", True), ("highest", False), ("lowest", False)]
+    studied = _top(audit, lambda row: row.spread_first if row.study else None)
+    rows = [[row.name, _number(row.spread_first), *_ends(_first_claims(row))] for row in studied]
+    title = "Claimed top-1 as in the 2022 study (its architectures, first weights): widest spreads, in points"
+    _table(console, title, columns, rows)
+    today = _top(audit, lambda row: row.spread_best)
+    rows = [[row.name, _number(row.spread_best), *_ends(_best_claims(row))] for row in today]
+    _table(console, "Claimed top-1 today (all architectures, best weights): widest spreads, in points", columns, rows)
+
+
+def _first_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
+    known = [one for one in row.networks if not one.outlier_first]
+    return sorted((one.claimed_top1, one.zoo) for one in known if one.claimed_top1 is not None)
+
+
+def _best_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
+    known = [one for one in row.networks if not one.outlier_best]
+    return sorted((one.best_top1, one.zoo) for one in known if one.best_top1 is not None)
+
+
+def _ends(claims: Sequence[tuple[float, str]]) -> list[str]:
+    """The highest and the lowest of ascending claims."""
+    return [f"{zoo} {claim:.2f}" for claim, zoo in (claims[-1], claims[0])]
 
 
 def _ranks(audit: Audit, console: Console) -> None:
@@ -71,24 +87,28 @@ def _ranks(audit: Audit, console: Console) -> None:
 
 def _ratios(audit: Audit, console: Console) -> None:
     rows = [
-        [row.name, _times(row.macs_ratio), _times(row.studied_ratio), row.summary]
+        [row.name, _times(row.macs_ratio), _times(row.real_ratio), _times(row.studied_ratio), row.summary]
         for row in _top(audit, lambda row: row.macs_ratio)
         if row.macs_ratio is not None and row.macs_ratio > 1
     ]
-    columns = [("architecture", False), ("real", True), ("as studied", True), ("", False)]
-    _table(console, "Cost: costliest over cheapest of the same name, with one counter (and as studied)", columns, rows)
+    columns = [("architecture", False), ("all zoos", True), ("study's zoos", True), ("its counters", True), ("", False)]
+    title = (
+        "Cost: costliest over cheapest of the same name. One counter for all zoos; for the zoos of the 2022 study; "
+        "and for the same zoos with the study's counters"
+    )
+    _table(console, title, columns, rows)
     _equal(audit, console)
 
 
 def _equal(audit: Audit, console: Console) -> None:
     """How much of what was studied is noise of counters."""
-    compared = [row for row in audit.shared if row.real_ratio is not None and row.studied_ratio is not None]
+    compared = [row for row in audit.shared if row.study and row.real_ratio is not None]
     equal = [row for row in compared if (row.real_ratio or 0) < NOISE]
     noisy = [row for row in equal if (row.studied_ratio or 0) >= NOISE]
     if compared:
         console.print(
-            f"With one counter {len(equal)} of {len(compared)} architectures cost the same in every zoo of the 2022 "
-            f"study; its counters, one for each zoo, tell {len(noisy)} of these apart.\n"
+            f"With one counter {len(equal)} of {len(compared)} architectures of the 2022 study cost the same in every "
+            f"zoo of it; its counters, one for each zoo, tell {len(noisy)} of these apart.\n"
         )
 
 

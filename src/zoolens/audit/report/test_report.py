@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -62,6 +63,44 @@ def test_the_terminal_says_what_matters():
     text = stream.getvalue()
     for said in ("1.060×", "torchvision 76.13", "1 high, 0 medium", "0 of 1 networks conform", "mxnet is not here"):
         assert said in text
+
+
+def printed(audit, width=200):
+    stream = io.StringIO()
+    show(audit, Console(file=stream, width=width))
+    return stream.getvalue()
+
+
+def row(name, zoos, *, study, spreads, ratios=(1.0, 1.0, 1.0)):
+    networks = tuple(replace(network(zoo, 10**9, 0), **claims) for zoo, claims in zoos.items())
+    return ArchitectureRow(name.lower(), name, study, networks, 1, *spreads, *ratios, "")
+
+
+def test_only_architectures_of_the_study_are_in_its_table_and_outliers_are_no_ends():
+    said = {"claimed_top1": 75.0, "best_top1": 75.0}
+    odd = said | {"claimed_top1": 61.0, "outlier_first": True}
+    rows = (
+        row("Recent", {"keras": said, "torchvision": said}, study=False, spreads=(9.0, 9.0)),
+        row(
+            "Old",
+            {"keras": said, "torchvision": said | {"best_top1": 80.0}, "onnx": odd},
+            study=True,
+            spreads=(0.0, 5.0),
+        ),
+    )
+    text = printed(Audit(rows, (), (), (), (), ()))
+    studied, _, today = text.partition("Claimed top-1 today")
+    assert "Recent" not in studied
+    assert "61.00" not in studied
+    assert re.search(r"Recent +9\.00.*\n.*Old +5\.00 +torchvision 80\.00 +keras 75\.00", today)
+
+
+def test_the_cost_table_says_which_zoos_each_ratio_is_over():
+    recent = row("Recent", {"timm": {}, "keras": {}}, study=False, spreads=(None, None), ratios=(2.249, 1.0, 1.0))
+    text = printed(Audit((recent,), (), (), (), (), ()))
+    assert re.search(r"all zoos +study's zoos +its counters", text)
+    assert re.search(r"Recent +2\.249× +1\.000× +1\.000×", text)
+    assert "of the 2022 study cost the same" not in text  # it is not one of them
 
 
 def test_the_same_finding_is_listed_once_and_the_gravest_first():

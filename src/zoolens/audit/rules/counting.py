@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from zoolens.audit.document import ArchitectureRow
 from zoolens.audit.findings import Finding, Severity
+from zoolens.audit.rows import STUDIED_ZOOS
 
 NOISE = 1.001  # a ratio below is equality: a class more or less in the last layer
 
@@ -27,7 +28,7 @@ def counter_noise(rows: Iterable[ArchitectureRow]) -> Iterator[Finding]:
                 tuple(
                     f"{network.zoo}: {network.macs:,} multiply-accumulates, {network.as_studied:,.0f} as studied"
                     for network in known
-                    if network.as_studied is not None
+                    if network.as_studied is not None and network.zoo in STUDIED_ZOOS
                 ),
                 "Compare costs from one counter only.",
             )

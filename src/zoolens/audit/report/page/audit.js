@@ -121,10 +121,11 @@ function switches(id, options, show) {
 function spreads(view) {
   const key = view === "first" ? "claimed_top1" : "best_top1";
   const spread = view === "first" ? "spread_first" : "spread_best";
-  const rows = facts.architectures.filter(row => row[spread] !== null).sort((a, b) => b[spread] - a[spread]).slice(0, first);
+  const odd = view === "first" ? "outlier_first" : "outlier_best";
+  const rows = facts.architectures.filter(row => row[spread] !== null && (view !== "first" || row.study)).sort((a, b) => b[spread] - a[spread]).slice(0, first);
   const place = section("spreads").querySelector(".chart");
   if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture has claims in two zoos.")); return; }
-  const claims = rows.map(row => row.networks.filter(one => one[key] !== null));
+  const claims = rows.map(row => row.networks.filter(one => one[key] !== null && !one[odd]));
   const values = claims.flat().map(one => one[key]);
   const low = Math.floor(Math.min(...values) - 1), high = Math.ceil(Math.max(...values) + 1);
   const [left, width, step] = [190, 700, 30];
@@ -153,7 +154,7 @@ function legend(used) {
 
 function ratios(view) {
   const key = view;
-  const rows = facts.architectures.filter(row => row[key] !== null)
+  const rows = facts.architectures.filter(row => row[key] !== null && (view === "macs_ratio" || row.study))
     .sort((a, b) => b[key] - a[key]).slice(0, first);
   const place = section("ratios").querySelector(".chart");
   if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture is known in two zoos.")); return; }
@@ -174,7 +175,7 @@ function ratios(view) {
   place.replaceChildren(chart);
 }
 
-switches("spreads", [["first weights, as in the 2022 study", "first"], ["best weights today", "best"]], spreads);
+switches("spreads", [["as in the 2022 study: its architectures, first weights", "first"], ["today: all architectures, best weights", "best"]], spreads);
 switches("ratios", [["zoos of the study, by the ratio as studied", "studied_ratio"], ["by the real ratio", "real_ratio"], ["all zoos", "macs_ratio"]], ratios);
 
 // --- tables
