@@ -47,15 +47,18 @@ def command(
     if ctx.invoked_subcommand is not None:
         ctx.obj = {**(ctx.obj or {}), "store": store}
         return
+    from zoolens.measure.classorder import judged_right
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
         runs = opened.runs(model=model, dataset=dataset, runtime=runtime, limit=limit)
-        observations = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+        stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+    observations = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
     if as_json:
         echo_json([_listed(run, observations.get(run.id, [])) for run in runs])
     elif runs:
         _print_list(runs, observations)
+        _print_misjudged([run for run in runs if len(observations[run.id]) < len(stored.get(run.id, []))])
     else:
         click.echo("No runs match." if model or dataset or runtime else "No runs yet: try `zoolens demo`.", err=True)
 
@@ -67,18 +70,21 @@ def command(
 @click.pass_context
 def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
     """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
+    from zoolens.measure.classorder import judged_right
     from zoolens.store.store import open_store
 
     with open_store(store or (ctx.obj or {}).get("store")) as opened:
         found = opened.run(run)
         observations = opened.observations(found.id)
         stages = opened.stages(found.id)
+    right = judged_right(found, observations)
     if as_json:
-        data = {**_about(found), **asdict(found), "observations": [asdict(one) for one in observations]}
+        data = {**_about(found), **asdict(found), "observations": [asdict(one) for one in right]}
         data["stages"] = {name: asdict(state) for name, state in stages.items()}
         echo_json(data)
     else:
-        _print_run(found, stages, observations)
+        _print_run(found, stages, right)
+        _print_misjudged([found] if len(right) < len(observations) else [])
 
 
 # --- the list
@@ -137,6 +143,15 @@ def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observa
         Column("stages", keep=4),
     ]
     print_table(columns, [_list_row(run, observations.get(run.id, [])) for run in runs])
+
+
+def _print_misjudged(runs: Sequence[Run]) -> None:
+    """Runs whose accuracy is left out, and why."""
+    from zoolens.measure.classorder import JUDGED_WRONGLY
+
+    if runs:
+        which = f"Run {runs[0].id[:8]}" if len(runs) == 1 else f"{len(runs):,} runs ({runs[0].id[:8]} the newest)"
+        click.echo(f"{which}: no accuracy, since {JUDGED_WRONGLY}. `zoolens eval` measures it anew.")
 
 
 def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -113,3 +114,16 @@ def test_the_store_option_reaches_show(run, path, tmp_path, monkeypatch):
     assert run.id in invoke("show", "last", "--store", str(path))
     with pytest.raises(UnknownName):
         invoke("show", "last")
+
+
+def test_an_accuracy_judged_in_the_wrong_order_of_classes_is_left_out(path):
+    with open_store(path) as store:
+        model = replace(model_record("zoo:old@1.0.0"), manifest={"outputs": [{"labels": ["dog", "cat"]}]})
+        data = replace(dataset_record(), details={"classes": ["cat", "dog"]})
+        begun = store.begin_run(model, data, stack_record())
+        store.finish_stage(begun.id, "metric:topk", [Observation("top1", 0.218, unit="fraction")])
+    listed = invoke()
+    assert "21.8" not in listed
+    assert f"Run {begun.id[:8]}: no accuracy, since it was judged before zoolens matched classes by name" in listed
+    assert json.loads(invoke("--json"))[0]["top1"] is None
+    assert "21.8" not in invoke("show", begun.id)

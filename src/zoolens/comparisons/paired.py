@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
+from zoolens.measure.classorder import judged_right, stored_translation, translated_predictions
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
 from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, read_predictions
 from zoolens.store.records import Observation, Run
@@ -115,7 +116,7 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
         a=a,
         b=b,
         answers=answers,
-        figures=tuple(_figures(store.observations(a.id), store.observations(b.id))),
+        figures=tuple(_figures(*(judged_right(run, store.observations(run.id)) for run in (a, b)))),
         environment=tuple(stack_differences(a, b)),
         cause=likely_cause(a, b, answers is not None and answers.identical_outputs < 1),
     )
@@ -162,7 +163,8 @@ def _predictions(store: Store, run: Run) -> Predictions:
             hint="Run the same `zoolens eval` again to finish it.",
         )
     classes = run.dataset.details.get("classes")
-    return read_predictions(store.table(run.id, KIND), tuple(classes) if classes else None)
+    predictions = read_predictions(store.table(run.id, KIND), tuple(classes) if classes else None)
+    return translated_predictions(predictions, stored_translation(run))
 
 
 def _class_changes(

@@ -13,12 +13,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.compatibility import Compatibility, Translation
+from zoolens.equivalence.compatibility import Compatibility
 from zoolens.equivalence.distances import probability_distance
 from zoolens.equivalence.signatures import Answers, Signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval
 from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.preprocess.classes import Translation
 
 TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
 EMBEDDING: Final = "embedding"

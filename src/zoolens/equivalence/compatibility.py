@@ -6,24 +6,20 @@ differences are notes. Another modality, task or set of classes is a reason to r
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Input, Manifest, Output
+from zoolens.measure.classorder import matched_by_name
 from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Run
-
-Translation = NDArray[np.int32]  # class of a run -> class of the other side's, or of the data's, order
-NAMES_SHOWN: Final = 3
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,8 @@ def interface_of(run: Run) -> Interface:
     heads = []
     for number, about in enumerate(measured):
         output = declared[number] if number < len(declared) else None
-        names, problem = _names(output, run)
+        matched = number == 0 and matched_by_name(run)
+        names, problem = (data_names, ()) if matched else _names(output, run)
         unread += problem
         heads.append(_head(about, output, names, data_names))
     return Interface(run, inputs, tuple(heads), data_names, unread)
@@ -188,7 +185,9 @@ def _outputs_alike(a: Interface, b: Interface) -> int:
     """
     alike = 1
     for one, two in zip(a.heads[1:], b.heads[1:], strict=False):
-        same_classes = one.names is None or two.names is None or [*map(_plain, one.names)] == [*map(_plain, two.names)]
+        same_classes = (
+            one.names is None or two.names is None or [*map(plain_name, one.names)] == [*map(plain_name, two.names)]
+        )
         if one.task != two.task or (one.width and two.width and one.width != two.width) or not same_classes:
             break
         alike += 1
@@ -225,55 +224,19 @@ def _value(value: Any) -> str:
 def _class_order(a: Interface, b: Interface) -> Compatibility:
     """Both sides' classes by name, into the data's order where the names are the data's, else into A's."""
     ours, theirs = a.main.names, b.main.names
-    if ours is not None and theirs is not None and (problem := _mismatch(ours, theirs)):
+    if ours is not None and theirs is not None and (problem := class_mismatch(ours, theirs)):
         return Compatibility((problem,))
     known = ours or theirs
     if known is None:
         return Compatibility(notes=("A and B name no classes: theirs are taken in the data's order",))
-    by_data = a.data_names is not None and _mismatch(known, a.data_names) is None
+    by_data = a.data_names is not None and class_mismatch(known, a.data_names) is None
     target, whose = (a.data_names, "the data") if by_data else (known, "A")
     notes: list[str] = []
     translations: list[Translation | None] = []
     for side, names in (("A", ours), ("B", theirs)):
-        translations.append(_translation(names, target or ()) if names is not None else None)
+        translations.append(translation(names, target or ()) if names is not None else None)
         if names is None:
             notes.append(f"{side} names no classes: its own are taken in the data's order")
         elif translations[-1] is not None:
             notes.append(f"{side}'s classes are in another order than {whose}'s: matched by name")
     return Compatibility(notes=tuple(notes), translation_a=translations[0], translation_b=translations[1])
-
-
-def _mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
-    """Why two lists of names are not the same classes; None: they are, perhaps in another order."""
-    one, two = Counter(map(_plain, ours)), Counter(map(_plain, theirs))
-    if [*map(_plain, ours)] == [*map(_plain, theirs)]:
-        return None
-    only_a = [name for name in ours if _plain(name) not in two]
-    only_b = [name for name in theirs if _plain(name) not in one]
-    if only_a or only_b:
-        return (
-            f"they name different classes: only A has {_some(only_a)}, only B has {_some(only_b)} "
-            "(a label_map in the manifest would translate)"
-        )
-    twice = [name for name in one if max(one[name], two[name]) > 1]
-    if twice:
-        return f"the name {_some(twice)} stands for several classes, so that they cannot be matched by name"
-    return None
-
-
-def _translation(source: Sequence[str], target: Sequence[str]) -> Translation | None:
-    """Place of each source name among the target's; None: the same order."""
-    places = {_plain(name): place for place, name in enumerate(target)}
-    found = np.array([places[_plain(name)] for name in source], np.int32)
-    return None if [*map(_plain, source)] == [*map(_plain, target)] else found
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.casefold().replace("_", " ").split())
-
-
-def _some(names: Sequence[str]) -> str:
-    if not names:
-        return "none"
-    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more

@@ -35,6 +35,7 @@ from zoolens.index.rows import Row
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import Space, class_space
 from zoolens.index.structures import read_structures
+from zoolens.measure.classorder import JUDGED_WRONGLY
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress, Silent
 from zoolens.store.records import DatasetRecord, Run
@@ -238,6 +239,8 @@ def _build(
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)
     unnamed = dict.fromkeys(one.problem for one in spaces.values() if one.problem)
     notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
+    misjudged = dict.fromkeys(run.ref for run in runs if spaces[run.id].translation is not None)
+    notes += [f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it anew." for ref in misjudged]
     signed = [replace(row, signature=row.signature and row.key in semantic) for row in rows]
     return Index(
         signed, dataset=probes[0].dataset, semantic=semantic, spaces=spaces, columns=columns, store=store,

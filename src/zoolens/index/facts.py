@@ -17,6 +17,7 @@ from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
 from zoolens.index.names import Names, stored_names
 from zoolens.index.rows import Figure, Row
 from zoolens.index.structures import Structures, known_structures
+from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.store.records import CLAIM_RUNTIME, Run
 from zoolens.store.store import Store
@@ -72,6 +73,8 @@ def _row(store: Store, facts: Facts, structures: Structures, runs: Sequence[Run]
 
 def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> Iterator[Named]:
     own = facts.get(run.id, ())
+    if any(fact.about_data for fact in own) and stored_translation(run) is not None:
+        own = [fact for fact in own if not fact.about_data]  # judged in the wrong order of classes
     for fact in own:
         if not fact.about_data or about_data:
             yield fact.name, fact.figure

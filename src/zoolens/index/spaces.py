@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zoolens.equivalence.compatibility import Head, Interface, Translation, compare_interfaces, interface_of
+from zoolens.equivalence.compatibility import Head, Interface, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
 from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.preprocess.classes import Translation
 from zoolens.store.records import Run, fingerprint
 
 

@@ -11,7 +11,7 @@ from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index import building, filling, maintaining
 from zoolens.index.building import Index, build_index
-from zoolens.index.conftest import LABELS, PROBES, add_run, answers
+from zoolens.index.conftest import LABELS, PROBES, add_run, answers, observed
 from zoolens.index.journal import Damaged
 from zoolens.index.rows import Figure, Row
 from zoolens.index.semantic import open_semantic
@@ -239,6 +239,17 @@ def test_names_in_a_file_that_changed_or_is_gone_are_noticed(store, tmp_path):
         assert len(index.notes) == (content is None)
     assert "cannot be read" in index.notes[0]
     assert "taken in the data's order" in index.notes[0]
+
+
+def test_accuracies_judged_in_the_wrong_order_of_classes_are_left_out(store):
+    given = answers(1)
+    named(store, "plain", given, None)
+    run = named(store, "turned", (given + 3) % 10, CLASSES[-3:] + CLASSES[:-3])
+    store.finish_stage(run.id, "metric:topk", observed(top1=0.218))
+    index = build_index(store)
+    assert index.agreement(0).tolist() == [1, 1]
+    assert "top1" not in index.rows[index.find("turned")].figures
+    assert "zoo:turned@1.0.0 has no accuracy here" in index.notes[0]
 
 
 def test_models_with_different_numbers_of_classes_are_not_comparable(store):

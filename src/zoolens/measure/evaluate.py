@@ -19,6 +19,7 @@ from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
+from zoolens.measure.classorder import class_order, with_class_order
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import CLASSIFICATION
@@ -197,10 +198,11 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         **({"drawn_from": len(dataset.parent)} if isinstance(dataset, Subset) else {}),
     }
     record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), details)
+    stack = with_class_order(job.stack, class_order(job, dataset))
     if attempt is None:
-        key = (job.model.fingerprint, record.fingerprint, job.stack.fingerprint)
+        key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0
-    run = store.begin_run(job.model, record, job.stack, attempt=attempt)
+    run = store.begin_run(job.model, record, stack, attempt=attempt)
     origin = {
         "ref": job.entry.full_ref,
         "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
@@ -298,6 +300,8 @@ class _Stages:
         for name in plugins.names(plugins.METRICS):
             self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
         self._warnings += suspicions(predictions)
+        if problem := class_order(context.job, context.dataset).problem:
+            self._warnings.append(f"{problem}: its accuracy is wrong; use a label_map")
 
     def _stage(self, name: str, work: Callable[[], Any], settings: Mapping[str, Any] | None = None) -> bool:
         """True if the stage is done, now or before."""

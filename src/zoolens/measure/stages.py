@@ -20,6 +20,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
+from zoolens.measure.classorder import stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
@@ -145,7 +146,8 @@ def compute_metric(context: Context, name: str, predictions: Predictions) -> lis
 
 
 def stored_predictions(store: Store, run: Run, dataset: Dataset | None = None) -> Predictions:
-    return read_predictions(store.table(run.id, KIND), dataset.classes if dataset else None)
+    predictions = read_predictions(store.table(run.id, KIND), dataset.classes if dataset else None)
+    return translated_predictions(predictions, stored_translation(run))
 
 
 def suspicions(predictions: Predictions) -> Iterator[str]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zoolens.datasets.base import Dataset, Sample
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.schema import Output
+from zoolens.measure.classorder import class_order, in_data_order
 from zoolens.measure.jobs import Job
 from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
@@ -82,6 +83,7 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
         labels = labels_of(output, job.entry.folder)
         output = output.model_copy(update={"labels": labels, "labels_file": None})
     if place == 0:
+        output = in_data_order(output, class_order(job, dataset))
         return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset))
     return Judged(tensor, output.task, build_scores(output, tensor))  # the data's classes are those of the main one
 

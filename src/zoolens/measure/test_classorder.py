@@ -1,0 +1,135 @@
+"""Models that list the data's classes in another order: their figures must be those of the same model in the data's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from zoolens.comparisons.paired import compare_runs
+from zoolens.measure.classorder import judged_right, stored_translation
+from zoolens.measure.evaluate import evaluate
+from zoolens.measure.predictions import KIND
+from zoolens.store.records import ModelRecord
+from zoolens.store.store import open_store
+
+CLASSES = ("ant", "bee", "crab", "dove", "emu", "fox")
+ORDER = (3, 0, 5, 1, 4, 2)  # place i of the reordered model holds this class
+NAMES = [CLASSES[place] for place in ORDER]
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    with open_store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def data(tmp_path):
+    """120 inputs; what the fake model reads from the first pixel is the label, but for every fifth."""
+    pixels = np.random.default_rng(5).integers(0, 6 * len(CLASSES), (120, 4, 4)).astype(np.float32)
+    labels = pixels[:, 0, 0].astype(np.int64) % len(CLASSES)
+    labels[::5] = (labels[::5] + 1) % len(CLASSES)
+    np.savez(tmp_path / "animals.npz", x=pixels, y=labels)
+    return f"{tmp_path / 'animals.npz'}?classes={','.join(CLASSES)}"
+
+
+def write_model(folder, name, order, **output):
+    """A classifier that is right on four inputs of five; its outputs in this order."""
+    (folder / f"{name}.json").write_text(json.dumps({"classes": 6, "input": [4, 4], "behaviour": "label_leak"}))
+    outputs = json.dumps([{"postprocess": [{"op": "select", "indices": list(order)}], **output}])
+    (folder / f"{name}.yaml").write_text(
+        f"zoolens: 1\nname: {name}\nversion: 1.0.0\n"
+        "inputs:\n  - {modality: array, shape: [null, 4, 4]}\n"
+        f"outputs: {outputs}\n"
+        f"assets:\n  - {{format: fake, files: [{{location: {name}.json}}]}}\n"
+    )
+    return folder / f"{name}.yaml"
+
+
+def measured(store, path, data):
+    (outcome,) = evaluate([path], data, batches=(), cold=False, store=store)
+    assert not outcome.errors
+    return outcome
+
+
+def figures(store, run):
+    return {(one.metric, one.scope): one.value for one in store.observations(run.id) if one.unit or one.metric == "nll"}
+
+
+def labels_file(folder):
+    (folder / "names.txt").write_text("\n".join(NAMES) + "\n")
+    return {"labels_file": "names.txt"}
+
+
+SPELLINGS = {
+    "labels": lambda folder: {"labels": NAMES},
+    "labels in other letters": lambda folder: {"labels": [f"  {name.upper()}" for name in NAMES]},
+    "a file of labels": labels_file,
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_figure_is_that_of_the_same_model_in_the_datas_order(store, data, tmp_path, spelling):
+    plain = measured(store, write_model(tmp_path, "plain", range(6), labels=list(CLASSES)), data).run
+    other = measured(store, write_model(tmp_path, "other", ORDER, **SPELLINGS[spelling](tmp_path)), data).run
+    wanted, found = figures(store, plain), figures(store, other)
+    assert wanted["top1", ""] > 0.7
+    assert {name for name, _ in wanted} >= {"top1", "top5", "recall", "ece", "nll"}
+    assert found == {key: pytest.approx(value, abs=1e-6) for key, value in wanted.items() if key[0] != "file_size"} | {
+        ("file_size", ""): found["file_size", ""]
+    }
+    assert compare_runs(store, plain, other).answers.agreement == 1
+    assert "class_order" in other.stack.identity
+    assert "class_order" not in plain.stack.identity  # runs that were right keep their key
+
+
+def test_other_names_in_the_file_are_another_run(store, data, tmp_path):
+    path = write_model(tmp_path, "other", ORDER, **labels_file(tmp_path))
+    first = measured(store, path, data).run
+    (tmp_path / "names.txt").write_text("\n".join(reversed(NAMES)) + "\n")
+    second = measured(store, path, data).run
+    assert second.id != first.id
+    assert figures(store, second)["top1", ""] < 0.5
+
+
+def test_a_label_map_is_obeyed(store, data, tmp_path):
+    path = write_model(tmp_path, "mapped", ORDER, labels=NAMES, label_map=dict(enumerate(ORDER)))
+    run = measured(store, path, data).run
+    assert figures(store, run)["top1", ""] > 0.7
+    assert "class_order" not in run.stack.identity
+
+
+def test_names_that_stand_for_two_classes_are_warned_about(store, tmp_path):
+    np.savez(tmp_path / "animals.npz", x=np.zeros((30, 4, 4), np.float32), y=np.arange(30) % 6)
+    data = f"{tmp_path / 'animals.npz'}?classes=ant,crane,crane,dove,emu,fox"
+    path = write_model(tmp_path, "cranes", range(6), labels=["crane", "ant", "crane", "dove", "emu", "fox"])
+    outcome = measured(store, path, data)
+    assert any("'crane' stands for several classes" in warning for warning in outcome.warnings)
+
+
+@pytest.fixture
+def old_run(store, data, tmp_path):
+    """What an evaluation of before has left: answers in the model's order, judged in the data's."""
+    silent = measured(store, write_model(tmp_path, "other", ORDER), data).run  # names no classes, as if none were read
+    manifest = {**silent.model.manifest, "outputs": [{"labels": NAMES}]}
+    run = store.begin_run(
+        ModelRecord("old", "folder:other@1.0.0", "fake", manifest),
+        silent.dataset,
+        silent.stack,
+    )
+    store.add_part(run.id, KIND, 0, store.table(silent.id, KIND))
+    store.finish_stage(run.id, "predictions")
+    store.finish_stage(run.id, "metric:topk", [one for one in store.observations(silent.id) if one.metric == "top1"])
+    return store.run(run.id)
+
+
+def test_figures_of_before_are_not_shown_and_answers_of_before_are_translated(store, data, tmp_path, old_run):
+    (wrong,) = store.observations(old_run.id)
+    assert wrong.value < 0.5
+    assert stored_translation(old_run).tolist() == list(ORDER)
+    assert judged_right(old_run, [wrong]) == []
+    plain = measured(store, write_model(tmp_path, "plain", range(6), labels=list(CLASSES)), data).run
+    report = compare_runs(store, plain, old_run)
+    assert report.answers.agreement == 1
+    assert "top1" not in [one.metric for one in report.figures]

@@ -1,0 +1,50 @@
+"""Classes by name: whether two lists name the same classes, and where each class of one stands in the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Translation = NDArray[np.int32]  # class of one order -> the same class in another order
+NAMES_SHOWN: Final = 3
+
+
+def plain_name(name: str) -> str:
+    """A class name without what spellings differ in: case, underscores, repeated spaces."""
+    return " ".join(name.casefold().replace("_", " ").split())
+
+
+def class_mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
+    """Why two lists of names are not the same classes; None: they are, perhaps in another order."""
+    one, two = Counter(map(plain_name, ours)), Counter(map(plain_name, theirs))
+    if [*map(plain_name, ours)] == [*map(plain_name, theirs)]:
+        return None
+    only_a = [name for name in ours if plain_name(name) not in two]
+    only_b = [name for name in theirs if plain_name(name) not in one]
+    if only_a or only_b:
+        return (
+            f"they name different classes: only A has {_some(only_a)}, only B has {_some(only_b)} "
+            "(a label_map in the manifest would translate)"
+        )
+    twice = [name for name in one if max(one[name], two[name]) > 1]
+    if twice:
+        return f"the name {_some(twice)} stands for several classes, so that they cannot be matched by name"
+    return None
+
+
+def translation(source: Sequence[str], target: Sequence[str]) -> Translation | None:
+    """Place of each source name among the target's; None: the same order."""
+    places = {plain_name(name): place for place, name in enumerate(target)}
+    found = np.array([places[plain_name(name)] for name in source], np.int32)
+    return None if [*map(plain_name, source)] == [*map(plain_name, target)] else found
+
+
+def _some(names: Sequence[str]) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(repr(name) for name in names[:NAMES_SHOWN]) + more
