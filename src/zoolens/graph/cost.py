@@ -48,6 +48,9 @@ _REDUCING: Final = frozenset(
 )
 
 
+_MULTIPLIED: Final = frozenset({"kernel", "recurrent_kernel", "projection"})  # of a recurrent cell
+
+
 @dataclass(frozen=True)
 class LayerCost:
     name: str
@@ -129,9 +132,9 @@ def _attention(node: Node, inputs: list[Shape]) -> int:
 
 
 def _recurrent(node: Node, inputs: list[Shape]) -> int:
-    """Every weight of a cell meets every step of the sequence once."""
+    """Every weight of a cell meets every step of the sequence once; biases, which ONNX keeps as matrices, are added."""
     steps = inputs[0][0] * inputs[0][1] if len(inputs[0]) == 3 else 1
-    return steps * sum(one.size for one in node.parameters if len(one.shape) > 1)
+    return steps * sum(one.size for one in node.parameters if one.role in _MULTIPLIED)
 
 
 _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {

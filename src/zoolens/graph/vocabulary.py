@@ -95,8 +95,11 @@ OPS: Final[dict[str, dict[str, str]]] = {
     # noise, removed by the `noise` pass
     "identity": {}, "dropout": {"rate": ""}, "cast": {"to": ""}, "quantize": {}, "dequantize": {},
     # the rest
-    "output_of": {"index": "which further output of the node it takes"},
-    "unknown": {"source_op": "the source's own name for it"},
+    "output_of": {"index": "which further output of the node it takes", "extents": "as unknown"},
+    "unknown": {
+        "source_op": "the source's own name for it",
+        "extents": "'unknown' where neither a rule nor the file tells the shape",
+    },
 }  # fmt: skip
 
 ACTIVATIONS: Final = frozenset(

@@ -37,7 +37,7 @@ def _chain(call: Call, op: str, count: int) -> None:
 
 
 def _with_constant(call: Call, op: str, live: str, constant: Constant, *, reverse: bool) -> bool:
-    shape = call.state.builder.shapes[live]
+    shape = call.state.shape(live)
     if broadcast([shape, constant.shape]) != shape:
         return False
     number = _only_number(constant, op)

@@ -28,6 +28,10 @@ class Dynamic(Exception):
     """A setting of an operator is computed while the network runs: its shape cannot be known."""
 
 
+class Shapeless(Exception):
+    """An operator works on a value whose shape nobody knows, so that it cannot be read either."""
+
+
 @dataclass
 class Translation:
     builder: GraphBuilder
@@ -37,6 +41,13 @@ class Translation:
     positions: dict[str, int] = field(default_factory=dict)  # of nodes in the builder
     live: dict[str, str] = field(default_factory=dict)  # constants that were needed as nodes
     tops: dict[str, float] = field(default_factory=dict)  # ReLUs that quantising implies, and where it cuts them
+    shapeless: set[str] = field(default_factory=set)  # nodes of unknown operators whose shape is unknown too
+
+    def shape(self, name: str) -> Shape:
+        """The shape of a node's value; Shapeless where it is not known."""
+        if name in self.shapeless:
+            raise Shapeless
+        return self.builder.shapes[name]
 
     def add(self, op: str, inputs: Iterable[str], shape: Shape, **details: Any) -> str:
         check_shape(shape, details.get("source") or op, self.builder.name)
@@ -86,6 +97,8 @@ def damage_at(call: Call) -> Iterator[None]:
             yield
     except Dynamic:
         call.unknown("whose shape is computed")
+    except Shapeless:
+        call.unknown("of a value of unknown shape")
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error) as error:
         raise ModelError(
             f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
@@ -150,7 +163,7 @@ class Call:
 
     def shape(self, position: int) -> Shape:
         value = self.needed(position)
-        return self.state.builder.shapes[value] if isinstance(value, str) else value.shape
+        return self.state.shape(value) if isinstance(value, str) else value.shape
 
     def axis(self, value: int, rank: int) -> int:
         if not -rank <= value < rank:
@@ -173,7 +186,7 @@ class Call:
         """A further node for this call, named after one of its outputs; its shape is worked out unless given."""
         known = {key: value for key, value in settings.items() if value is not None}
         if shape is None:
-            shapes = [self.state.builder.shapes[name] for name in inputs]
+            shapes = [self.state.shape(name) for name in inputs]
             layout = axes if isinstance(axes, str) else ""
             shape = self._worked_out(op, shapes, {**known, "axes": axes}, parameters, layout)
         details: dict[str, Any] = {"source": self.source, "parameters": parameters, "axes": axes}
@@ -197,16 +210,32 @@ class Call:
     def fold(self, values: Array) -> None:
         self.answer(computed(np.asarray(values), self.outputs[0]))
 
-    def unknown(self, why: str = "") -> None:
-        """An operator without a place in the vocabulary: named, with the shape the file gives or its input's."""
+    def unknown(self, why: str = "", *known: Shape) -> None:
+        """An operator without a place in the vocabulary: named, with the `known` shapes of its outputs, or none."""
         inputs = [value for name in self.inputs if isinstance(value := self.state.values.get(name), str)]
         named = f"{self.kind} {why}".strip()[:120]
-        first = self.add("unknown", inputs, shape=self._shape_of(0), source_op=named)
+        shapes = self._shapes(known)
+        first = self._nameless("unknown", inputs, shapes[0], source_op=named)
         further = [
-            self.add("output_of", (first,), shape=self._shape_of(i), output=i, index=i)
-            for i in range(1, len(self.outputs))
+            self._nameless("output_of", (first,), shape, output=i, index=i) for i, shape in enumerate(shapes) if i
         ]
         self.answer(first, *further)
+
+    def _nameless(self, op: str, inputs: Sequence[str], shape: Shape | None, **details: Any) -> str:
+        if shape is not None:
+            return self.add(op, inputs, shape=shape, **details)
+        name = self.add(op, inputs, shape=(), extents="unknown", **details)
+        self.state.shapeless.add(name)
+        return name
+
+    def _shapes(self, known: Sequence[Shape]) -> list[Shape | None]:
+        """Of every output: as it follows from the inputs, else as the file gives it, else None."""
+        try:
+            derived = list(known or self.derived())
+        except (Dynamic, Shapeless):
+            derived = []
+        count = max(len(self.outputs), 1)
+        return [derived[i] if i < len(derived) else self.declared(i) for i in range(count)]
 
     def check_answered(self) -> None:
         """ModelError where an output that someone uses was not made."""
@@ -218,6 +247,6 @@ class Call:
         """The shape that the file gives to an output, where it does."""
         raise NotImplementedError
 
-    def _shape_of(self, output: int) -> Shape:
-        found = self.declared(output)
-        return found if found is not None else self.shape(0) if self.given(0) is not None else ()
+    def derived(self) -> Sequence[Shape]:
+        """The shapes of the outputs of an operator without a place in the vocabulary, where a rule tells them."""
+        return ()

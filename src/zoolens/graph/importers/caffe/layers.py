@@ -173,7 +173,7 @@ def _prelu(call: Call) -> None:
 def _lrn(call: Call) -> None:
     options = call.options("lrn_param")
     if options.word("norm_region", "ACROSS_CHANNELS") != "ACROSS_CHANNELS":
-        call.unknown("within channels")
+        call.unknown("within channels", call.shape(0))
         return
     settings = {"alpha": options.real("alpha", 1.0), "beta": options.real("beta", 0.75), "bias": options.real("k", 1.0)}
     call.emit("lrn", (call.live(0),), axes="NCHW", size=options.whole("local_size", 5), **settings)
@@ -199,7 +199,7 @@ def _batch_norm(call: Call) -> None:
 def _scale(call: Call) -> None:
     """Caffe's other half of a batch norm, or a scale by itself, or a product of two values."""
     if len(call.inputs) > 1:
-        call.unknown("by a value")
+        call.unknown("by a value", call.shape(0))
         return
     options, given = call.options("scale_param"), call.live(0)
     axis = call.axis(options.whole("axis", 1), len(call.shape(0)))

@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.operands import combine, prelu
+from zoolens.graph.model import Shape
 from zoolens.runtimes.onnxfile import DTYPES
 
 # --- dense layers
@@ -29,9 +30,14 @@ def _matmul(call: Call) -> None:
     if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
         dense(call, kernel.transposed((1, 0)), None)
     elif min(len(call.shape(0)), len(call.shape(1))) < 2:
-        call.unknown("of vectors")
+        call.unknown("of vectors", vector_product(call.shape(0), call.shape(1)))
     else:
         call.emit("matmul", (call.live(0), call.live(1)))
+
+
+def vector_product(left: Shape, right: Shape) -> Shape:
+    """The shape of a product of which at least one side is a vector."""
+    return (*left[:-1], *(right[:-2] if len(left) == 1 else ()), *right[-1:][: len(right) - 1])
 
 
 def _gemm(call: Call) -> None:
@@ -146,7 +152,7 @@ def _cast(call: Call) -> None:
     if target == "bool" and call.state.node(live).op != "compare":
         call.emit("compare", (live,), kind="!=", scalar=0)
     elif target.lstrip("u").startswith("int") and not _is_whole(call, live):
-        call.unknown(f"to {target}")
+        call.unknown(f"to {target}", call.shape(0))
     else:
         call.emit("cast", (live,))
 
@@ -177,7 +183,7 @@ def _compare(kind: str) -> Callable[[Call], None]:
 
 def _norm_over(call: Call) -> None:
     if call.get("p", 2) != 2:
-        call.unknown("of another order than 2")
+        call.unknown("of another order than 2", call.shape(0))
     else:
         call.emit("l2_normalize", (call.live(0),), axes=(call.axis(call.get("axis", -1), len(call.shape(0))),))
 

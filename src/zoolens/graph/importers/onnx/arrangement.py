@@ -42,7 +42,7 @@ def _slice(call: Call) -> None:
         return
     found = call.live(0)
     for axis, start, stop, step in cuts:
-        if (start, step) != (0, 1) or stop < call.state.builder.shapes[found][axis]:
+        if (start, step) != (0, 1) or stop < call.state.shape(found)[axis]:
             found = call.add("slice", (found,), axis=axis, start=start, stop=stop, step=step if step > 1 else None)
     call.answer(found)
 

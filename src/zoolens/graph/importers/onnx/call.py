@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from zoolens.errors import ModelError
 from zoolens.graph.importers import translation
 from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.onnx.shapes import output_shapes
 from zoolens.graph.model import Shape, check_shape
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor
@@ -23,6 +25,7 @@ class Translation(translation.Translation):
     opset: int = 9
     computed: int = 0  # numbers that constants were computed to
     specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
+    original: bool = True  # whether it is read at the image size for which they hold
 
     def constant(self, tensor: OnnxTensor, name: str) -> Constant:
         check_shape(tensor.shape, name, self.builder.name)
@@ -59,6 +62,10 @@ class Call(translation.Call):
 
     def declared(self, output: int) -> Shape | None:
         spec = self.state.specs.get(self.outputs[output]) if output < len(self.outputs) else None
-        if spec is None or None in spec.shape[1:]:
+        if spec is None or not self.state.original or not spec.shape or None in spec.shape[1:]:
             return None
-        return tuple(extent or 1 for extent in spec.shape)
+        batch = spec.shape[:1] in ((None,), (self.state.batch,))
+        return tuple(1 if batch and axis == 0 else extent or 1 for axis, extent in enumerate(spec.shape))
+
+    def derived(self) -> Sequence[Shape]:
+        return output_shapes(self)

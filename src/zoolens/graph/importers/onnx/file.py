@@ -68,6 +68,8 @@ def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
 
 def _add_input(state: Translation, spec: TensorSpec, size: tuple[int, int] | None) -> None:
     shape = sized(spec, size)
+    if any(given not in (None, extent) for given, extent in zip(spec.shape[1:], shape[1:], strict=True)):
+        state.original = False
     state.values[spec.name] = state.add("input", (), shape, source=spec.name, axes=image_axes(spec.shape))
 
 

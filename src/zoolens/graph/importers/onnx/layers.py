@@ -10,7 +10,7 @@ from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.pooling import average
 from zoolens.graph.model import Parameter, Shape
-from zoolens.graph.windows import ceil_pads, same_pads, same_transposed_pads, spread
+from zoolens.graph.windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
 
 
 def _axes(call: Call) -> str:
@@ -64,7 +64,9 @@ def convolve(call: Call, kernel: Constant, bias: Constant | None) -> None:
 def _conv(call: Call) -> None:
     kernel, bias = call.constant(1), call.constant(2)
     if kernel is None or (bias is None and call.given(2) is not None):
-        call.unknown("with a computed kernel")
+        given, (out, _, *extents) = call.shape(0), call.shape(1)
+        places = slid(given[2:], tuple(extents), *window(call, tuple(extents)))
+        call.unknown("with a computed kernel", (given[0], out, *places))
     else:
         convolve(call, kernel, bias)
 
@@ -110,7 +112,7 @@ def _transposed_pads(call: Call, kernel: Shape, stride: Shape, dilation: Shape, 
 def _batch_norm(call: Call) -> None:
     parameters = _parameters(call, scale=1, shift=2, mean=3, variance=4)
     if parameters is None or len(parameters) < 4:
-        call.unknown("with computed statistics")
+        call.unknown("with computed statistics", call.shape(0))
         return
     axes = _axes(call)
     call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=call.get("epsilon", 1e-5))
@@ -120,7 +122,7 @@ def _norm(op: str) -> Callable[[Call], None]:
     def norm(call: Call) -> None:
         parameters = _parameters(call, scale=1, shift=2)
         if parameters is None:
-            call.unknown("with a computed scale")
+            call.unknown("with a computed scale", call.shape(0))
             return
         axes: str | Shape = _axes(call)
         groups = None
@@ -169,7 +171,7 @@ def max_pool(call: Call) -> None:
         pads=pads,
     )
     if len([one for one in call.node.outputs if one]) > 1:
-        call.unknown("with indices")
+        call.unknown("with indices", *[call.state.shape(name)] * 2)
     else:
         call.answer(name)
 
@@ -177,7 +179,7 @@ def max_pool(call: Call) -> None:
 def avg_pool(call: Call) -> None:
     kernel, stride, dilation, pads, fitted = _pool_window(call)
     if set(dilation) != {1}:
-        call.unknown("with dilation")
+        call.unknown("with dilation", (*call.shape(0)[:2], *slid(call.shape(0)[2:], kernel, stride, dilation, fitted)))
         return
     counts = bool(call.get("count_include_pad", 0))
     call.answer(average(call, call.live(0), kernel, stride, pads, fitted, counts=counts))

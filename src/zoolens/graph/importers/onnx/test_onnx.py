@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import ModelError
+from zoolens.graph.cost import cost
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.onnx.file import ONNX
 from zoolens.graph.model import Graph
@@ -208,6 +209,76 @@ def test_unknown_operators_are_named_and_keep_the_files_shape(tmp_path):
     onnx.save(onnx.helper.make_model(graph), str(path))
     (unknown,) = load(path).unknown
     assert (unknown.get("source_op"), unknown.shape) == ("Einsum", (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("one", "shapes", "expected"),
+    [
+        (node("GatherElements", ["x", "i"], ["u"], axis=1), {"i": (1, 128)}, (1, 128)),
+        (node("GatherND", ["x", "i"], ["u"]), {"i": (5, 2)}, (5,)),
+        (node("TopK", ["x", "k"], ["u", "v"]), {}, (1, 7)),
+        (node("OneHot", ["j", "k", "w"], ["u"]), {"j": (3,), "w": (2,)}, (3, 7)),
+        (node("ArgMax", ["x"], ["u"], axis=1, keepdims=0), {}, (1,)),
+        (node("ReduceL2", ["x", "k1"], ["u"]), {}, (1, 1)),
+        (node("CumSum", ["x", "k1"], ["u"]), {}, (1, 512)),
+        (node("Einsum", ["x", "m"], ["u"], equation="ij,jk->ki"), {"m": (512, 9)}, (9, 1)),
+        (node("And", ["a", "b"], ["u"]), {"a": (1, 4), "b": (3, 1)}, (3, 4)),
+        (node("FusedMatMul", ["x", "m"], ["u"], transB=1, domain="com.microsoft"), {"m": (9, 512)}, (1, 9)),
+    ],
+    ids=lambda value: value.op_type if hasattr(value, "op_type") else "",
+)  # fmt: skip
+def test_an_operator_without_a_word_has_the_shape_that_onnx_gives_it(tmp_path, one, shapes, expected):
+    inputs = [("x", FLOAT, [1, 512]), *((name, FLOAT, list(shape)) for name, shape in shapes.items())]
+    constants = {"k": np.array([7]), "k1": np.array([1])}
+    (unknown,) = load(made(tmp_path, [one], inputs, ["u"], constants)).unknown
+    assert (unknown.shape, unknown.get("extents")) == (expected, None)
+
+
+def test_a_shape_that_nobody_tells_is_unknown_and_so_is_all_that_depends_on_it(tmp_path):
+    """A guess (the first input's shape) would make up costs, or refuse the file with a false reason."""
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Frobnicate", ["r"], ["f"], domain="com.acme"),
+        node("NonZero", ["r"], ["z"]),
+        node("MatMul", ["f", "m"], ["p"]),
+        node("Shape", ["p"], ["s"]),
+        node("Reshape", ["r", "s"], ["y"]),
+        node("MatMul", ["r", "m"], ["q"]),
+    ]
+    graph = load(made(tmp_path, nodes, [("x", FLOAT, [1, 4])], ["y", "z", "q"], {"m": np.ones((4, 3), np.float32)}))
+    named = {one.get("source_op"): one for one in graph.unknown}
+    assert list(named) == [
+        "com.acme:Frobnicate", "NonZero", "MatMul of a value of unknown shape", "Shape of a value of unknown shape",
+        "Reshape whose shape is computed",
+    ]  # fmt: skip
+    assert {one.get("extents") for one in named.values()} == {"unknown"}
+    assert cost(canonical(graph)).macs == 12  # of the product that is known
+    assert sum(cost(canonical(graph)).unknown.values()) == 5
+
+
+def test_the_files_shapes_hold_at_its_own_image_size_only(tmp_path):
+    graph = onnx.helper.make_graph(
+        [node("Odd", ["x"], ["y"], domain="com.acme")], "g", [value("x", FLOAT, [1, 3, 8, 8])],
+        [value("y", FLOAT, [1, 5, 4, 4])],
+    )  # fmt: skip
+    path = tmp_path / "made.onnx"
+    onnx.save(onnx.helper.make_model(graph), str(path))
+    assert load(path).unknown[0].shape == (1, 5, 4, 4)
+    assert load(path, size=(16, 16)).unknown[0].get("extents") == "unknown"
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_a_recurrent_layers_bias_is_no_product(tmp_path, kind, gates):
+    constants = {
+        "w": np.ones((2, gates * 5, 3), np.float32),
+        "r": np.ones((2, gates * 5, 5), np.float32),
+        "b": np.ones((2, 2 * gates * 5), np.float32),
+    }
+    layer = node(kind, ["x", "w", "r", "b"], ["y"], hidden_size=5, direction="bidirectional")
+    graph = load(made(tmp_path, [layer], [("x", FLOAT, [7, 1, 3])], ["y"], constants))
+    found = cost(graph)
+    assert found.macs == 7 * 2 * gates * 5 * (3 + 5)
+    assert found.parameters == 2 * gates * 5 * (3 + 5 + 2)
 
 
 def test_a_free_image_size_is_asked_for(tmp_path):

@@ -88,7 +88,7 @@ def _concat(call: Call) -> None:
 def _cut(call: Call, given: str, cuts: list[tuple[int, int, int, int]], output: int = 0) -> str:
     """A value cut along axes: (axis, start, stop, step)."""
     for axis, start, stop, step in cuts:
-        if (start, step) != (0, 1) or stop < call.state.builder.shapes[given][axis]:
+        if (start, step) != (0, 1) or stop < call.state.shape(given)[axis]:
             wide = step if step > 1 else None
             given = call.add("slice", (given,), output=output, axis=axis, start=start, stop=stop, step=wide)
     return given
@@ -124,7 +124,7 @@ def _strided_slice(call: Call) -> None:
         call.fold(value.values()[tuple(index)].squeeze(tuple(gone)))
         return
     found = _cut(call, call.live(0), cuts)
-    kept = tuple(e for i, e in enumerate(call.state.builder.shapes[found]) if i not in gone)
+    kept = tuple(e for i, e in enumerate(call.state.shape(found)) if i not in gone)
     call.answer(call.add("reshape", (found,), shape=kept) if gone else found)
 
 

@@ -73,7 +73,7 @@ class Call(translation.Call):
         elif fused in _FUSED:
             value = self.add(_FUSED[fused], (value,))
         else:
-            value = self.add("unknown", (value,), shape=self.state.builder.shapes[value], source_op=f"fused {fused}")
+            value = self.add("unknown", (value,), shape=self.state.shape(value), source_op=f"fused {fused}")
         self.answer(value)
 
     def _cut(self, value: str) -> str:

@@ -202,7 +202,7 @@ def _cast(call: Call) -> None:
     elif target == "bool":
         call.emit("compare", (call.live(0),), kind="!=", scalar=0)
     else:
-        call.unknown(f"to {target}")
+        call.unknown(f"to {target}", call.shape(0))
 
 
 def _dequantize(call: Call) -> None:
