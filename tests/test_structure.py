@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "paths", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
+    "errors", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
     "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence", "index", "queries", "cli",
     "testing",
 ]  # fmt: skip

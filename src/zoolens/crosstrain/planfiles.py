@@ -20,6 +20,7 @@ from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Hyperparameter
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.yamltree import Refused, YamlTree, path_words
+from zoolens.untrusted import read_text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -124,14 +125,9 @@ def _other_kind(value: Mapping[Any, Any], model: type[BaseModel]) -> tuple[str, 
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        return read_text(path, _MAX_BYTES, "utf-8-sig")
     except OSError as error:
-        raise PlanError(f"{path} cannot be read: {error.strerror}.") from error
-    if len(content) > _MAX_BYTES:
-        raise PlanError(f"{path} is larger than {_MAX_BYTES >> 10} KiB.", hint="Is it a recipe or a plan?")
-    try:
-        return content.decode("utf-8-sig")
+        raise PlanError(f"{path} cannot be read: {error.strerror}.", hint="Is it a recipe or a plan?") from error
     except UnicodeDecodeError as error:
         raise PlanError(f"{path} is not UTF-8 text.") from error
 

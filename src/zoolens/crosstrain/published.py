@@ -8,6 +8,7 @@ so they are not exact; TensorFlow's are, and are told as counts too.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from zoolens.crosstrain.study import Hyperparameter, Side, Study, Trial
 from zoolens.errors import DatasetError
 from zoolens.store.records import DatasetRecord, Provenance, fingerprint
 from zoolens.store.store import Store
+from zoolens.untrusted import read_text
 
 ARCHITECTURES: Final = ("vgg16", "resnet50", "densenet121")
 FRAMEWORKS: Final = ("pytorch", "tensorflow")
@@ -162,9 +164,7 @@ def _read_study(path: Path, architecture: str) -> Study:
 
 def _rows(path: Path) -> Iterator[_Row]:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise DatasetError(f"{path} is larger than {_MAX_BYTES >> 20} MiB.", hint="Is it the published file?")
-        with path.open(encoding="utf-8", newline="") as file:
+        with io.StringIO(read_text(path, _MAX_BYTES), newline="") as file:
             reader = csv.DictReader(file, strict=True)
             missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
             if missing:

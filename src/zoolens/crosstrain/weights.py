@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.runtimes.base import first_line
+from zoolens.untrusted import size_of
 
 
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     library = _library()
     try:
+        size_of(path)
         found: dict[str, NDArray[Any]] = library.numpy.load_file(path)
     except (OSError, library.SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = "it does not exist" if isinstance(error, FileNotFoundError) else first_line(error)

@@ -6,15 +6,17 @@ import gzip
 import hashlib
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.errors import DatasetError
+from zoolens.untrusted import open_regular
 
 MAX_UNPACKED: Final = 1 << 30  # what a compressed file may occupy in memory; plain files are mapped and have no limit
+MAX_SAMPLES: Final = 1 << 24  # labels are held in memory; the largest set of images that is evaluated has 14 million
 _CHUNK: Final = 1 << 24
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -30,6 +32,7 @@ class ArrayDataset(Dataset):
                 f"Dataset {name} has {len(values):,} inputs but {len(labels):,} labels.",
                 hint="Do the two come from the same split?",
             )
+        check_samples(name, len(labels))
         self.name = name
         self.classes = classes
         self._values = values
@@ -55,6 +58,14 @@ class ArrayDataset(Dataset):
         return self._fingerprint
 
 
+def check_samples(name: str, count: int) -> None:
+    if count > MAX_SAMPLES:
+        raise DatasetError(
+            f"Dataset {name} has {count:,} samples, more than the {MAX_SAMPLES:,} that are evaluated.",
+            hint="Write a part of it into a file of its own.",
+        )
+
+
 def content_digest(parts: list[NDArray[Any]], labels: NDArray[np.int64]) -> str:
     """SHA-256 of what the arrays hold, however their file packs it; a few megabytes at a time."""
     digest = hashlib.sha256()
@@ -71,12 +82,13 @@ def content_digest(parts: list[NDArray[Any]], labels: NDArray[np.int64]) -> str:
 def file_bytes(path: Path, limit: int = MAX_UNPACKED) -> NDArray[np.uint8]:
     """A file as an array of bytes: mapped where it is plain, unpacked into memory where it is gzip."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if file.read(2) == _GZIP_MAGIC:
-                return _gunzip(path, limit)
-        if path.stat().st_size == 0:
-            return np.empty(0, np.uint8)
-        return np.asarray(np.memmap(path, np.uint8, mode="r"))  # rows of a plain view cost a tenth of a memmap's
+                file.seek(0)
+                return _gunzip(path, file, limit)
+            if file.seek(0, 2) == 0:
+                return np.empty(0, np.uint8)
+            return np.asarray(np.memmap(file, np.uint8, mode="r"))  # rows of a plain view cost a tenth of a memmap's
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DatasetError(
@@ -84,8 +96,8 @@ def file_bytes(path: Path, limit: int = MAX_UNPACKED) -> NDArray[np.uint8]:
         ) from error
 
 
-def _gunzip(path: Path, limit: int) -> NDArray[np.uint8]:
-    with gzip.open(path) as file:
+def _gunzip(path: Path, packed: BinaryIO, limit: int) -> NDArray[np.uint8]:
+    with gzip.open(packed) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
         raise DatasetError(

@@ -15,6 +15,7 @@ from zoolens.datasets.arrays import content_digest, file_bytes
 from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.datasets.classes import check_labels, class_names
 from zoolens.errors import DatasetError
+from zoolens.untrusted import open_regular
 
 RECORD: Final = 1 + 3 * 32 * 32
 CLASSES: Final = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -91,7 +92,7 @@ def find_batches(folder: Path, split: str = "test") -> list[Path]:
 
 
 def _refuse_pickle(path: Path) -> None:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(1) == b"\x80":
             raise DatasetError(
                 f"{path} is a Python pickle, which can run code when it is opened.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import DatasetError
+from zoolens.untrusted import read_text
 
 NAMES: Final = ("synset_words.txt", "classes.txt", "labels.txt")
 MAX_BYTES: Final = 1 << 22
@@ -15,11 +16,7 @@ MAX_BYTES: Final = 1 << 22
 def read_class_file(path: Path) -> tuple[str, ...]:
     """One class a line, in index order; trailing empty lines do not count."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DatasetError(
-                f"{path} has more than {MAX_BYTES:,} bytes.", hint="A class file has one short name a line."
-            )
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, MAX_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DatasetError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -21,8 +22,10 @@ from zoolens.datasets.images import SUFFIXES, Decode, decode_image
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
+from zoolens.untrusted import read_bytes, read_text, size_of
 
 LABELS: Final = "labels.csv"
+MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
 _SMALL: Final = 1 << 20
 _FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
 _LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target")
@@ -109,8 +112,8 @@ def open_image_folder(
 def _file_digest(path: Path) -> str:
     """Small files are hashed every time: that is quicker than a look into the cache of digests."""
     try:
-        if path.stat().st_size < _SMALL:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
+        if size_of(path) < _SMALL:
+            return hashlib.sha256(read_bytes(path, _SMALL)).hexdigest()
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}.", hint="Was it moved or removed?") from error
     return sha256_file(path)
@@ -161,7 +164,7 @@ def _rows(folder: Path, table: Path) -> Iterator[tuple[str, Path, str]]:
     root = folder.resolve()
     file_column, label_column = 0, 1
     try:
-        with table.open(newline="", encoding="utf-8-sig") as stream:
+        with io.StringIO(read_text(table, MAX_TABLE, "utf-8-sig"), newline="") as stream:
             for number, row in enumerate(csv.reader(stream), 1):
                 if not row:
                     continue

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from zoolens.errors import DatasetError
+from zoolens.untrusted import open_regular, read_limited
 
 SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"})
 MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim far more and fill the memory
@@ -33,12 +33,12 @@ def decode_image(
     harmless before any pixel is decoded.
     """
     try:
-        with _open(source) as image:
+        with _stream(source) as stream, _open(stream) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise _too_large(name, f"{image.width}×{image.height}")
             gray = keep_gray and image.mode in ("1", "L")
             if decode is not None:
-                return decode(_content(source), str(image.format), 1 if gray else 3)
+                return decode(_content(stream), str(image.format), 1 if gray else 3)
             if gray:
                 return np.asarray(image.convert("L"))[:, :, np.newaxis]
             return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
@@ -57,20 +57,20 @@ def decode_image(
         ) from error
 
 
-def _open(source: str | bytes) -> Image.Image:
+def _stream(source: str | bytes) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else open_regular(source)
+
+
+def _open(stream: BinaryIO) -> Image.Image:
     with warnings.catch_warnings():
         # our own limit below is lower than the one Pillow warns about
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+        return Image.open(stream, formats=FORMATS)
 
 
-def _content(source: str | bytes) -> bytes:
-    if isinstance(source, bytes):
-        return source
-    path = Path(source)
-    if (size := path.stat().st_size) > MAX_ENCODED:
-        raise ValueError(f"it has {size:,} bytes, more than the {MAX_ENCODED:,} that are read at once")
-    return path.read_bytes()
+def _content(stream: BinaryIO) -> bytes:
+    stream.seek(0)
+    return read_limited(stream, MAX_ENCODED)
 
 
 def _too_large(name: str, pixels: str) -> DatasetError:

@@ -6,7 +6,7 @@ numpy.savez_compressed can only be unpacked whole, which is done up to a limit. 
 
 from __future__ import annotations
 
-import struct
+import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,10 +19,10 @@ from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.classes import check_labels, class_names
 from zoolens.errors import DatasetError
+from zoolens.untrusted import data_offset, open_archive
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
 _LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "arr_1")
-_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 
 
 def open_npz(
@@ -35,11 +35,11 @@ def open_npz(
     """
     path = Path(location).expanduser()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
             truth = _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError) as error:
         raise DatasetError(
             f"{path} cannot be read as .npz: {getattr(error, 'strerror', None) or error}.",
             hint="Write it with numpy.savez.",
@@ -65,11 +65,11 @@ def _read(path: Path, archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     info = archive.getinfo(member)
     with archive.open(info) as stream:
         shape, fortran, dtype, header = _npy_header(stream, f"{member} in {path}")
-        size = dtype.itemsize * int(np.prod(shape, dtype=object))
-        if size != info.file_size - header:
+        size = dtype.itemsize * math.prod(shape)
+        if min(shape, default=0) < 0 or size != info.file_size - header:
             raise DatasetError(f"{member} in {path} does not hold what its header says.", hint="Write the file again.")
         if info.compress_type == zipfile.ZIP_STORED:
-            return _map(path, info, header, shape, fortran, dtype)
+            return _map(archive, info, header, shape, fortran, dtype)
         if size > MAX_UNPACKED:
             raise DatasetError(
                 f"{member} in {path} unpacks to {size:,} bytes; compressed arrays must be held in memory whole, "
@@ -98,18 +98,19 @@ def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, n
 
 
 def _map(
-    path: Path, info: zipfile.ZipInfo, header: int, shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any]
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    header: int,
+    shape: tuple[int, ...],
+    fortran: bool,
+    dtype: np.dtype[Any],
 ) -> NDArray[Any]:
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        signature, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-    if signature != b"PK\x03\x04":
-        raise DatasetError(f"{path} is damaged: the entry of {info.filename} is not where the index says.")
-    offset = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length + header
-    if 0 in shape:
-        return np.empty(shape, dtype)
+    offset = data_offset(archive, info) + header
+    if 0 in shape or not dtype.itemsize:
+        return np.zeros(shape, dtype)
     order: Any = "F" if fortran else "C"
-    return np.asarray(np.memmap(path, dtype, mode="r", offset=offset, shape=shape, order=order))
+    file: Any = archive.fp
+    return np.asarray(np.memmap(file, dtype, mode="r", offset=offset, shape=shape, order=order))
 
 
 def _channels_last(values: NDArray[Any], layout: str) -> NDArray[Any]:

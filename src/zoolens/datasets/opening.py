@@ -6,6 +6,7 @@ import difflib
 import gzip
 import inspect
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from zoolens.datasets.idx import find_idx_images
 from zoolens.datasets.imagefolder import LABELS, images_under
 from zoolens.datasets.subset import select
 from zoolens.errors import DatasetError
+from zoolens.untrusted import open_regular
 
 _IDX_START: Final = b"\0\0\x08"
 _GZIP_START: Final = b"\x1f\x8b"
@@ -108,16 +110,18 @@ def _kind_of_file(path: Path) -> str | None:
     if not path.is_file():  # a device or a pipe: reading it may never end
         return None
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(4)
-        if start.startswith(_GZIP_START):
-            with gzip.open(path) as unpacked:
-                start = unpacked.read(4)
+            if packed := start.startswith(_GZIP_START):
+                file.seek(0)
+                with gzip.open(file) as unpacked:
+                    start = unpacked.read(4)
+        if packed:
             if path.name.endswith(".bin.gz"):
                 return "cifar10"
         elif path.suffix == ".bin" and path.stat().st_size % RECORD == 0:
             return "cifar10"
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}.", hint="Is the file complete?") from error
     if start == b"PAR1":
         return "parquet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import threading
 from collections import OrderedDict
 from copy import copy
@@ -15,13 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from zoolens.datasets.arrays import check_samples
 from zoolens.datasets.base import Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
+from zoolens.datasets.parquetpages import column_extent
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
+from zoolens.untrusted import open_regular, size_of
 
 _INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
@@ -42,7 +46,7 @@ class Parquet(Dataset):
         self._keep_gray = gray
         self._decoder: str = DEFAULT_DECODER
         self._decode: Decode | None = None
-        self._readers = [_open(path) for path in files]
+        self._readers = [_open(path, (inputs, labels)) for path in files]
         self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
         sizes = [0]
@@ -96,10 +100,10 @@ class Parquet(Dataset):
                 self._kept.move_to_end(group)
                 return self._kept[group]
             shard, row_group = self._groups[group]
-            self._check_size(shard, row_group)
             try:
+                self._check_size(shard, row_group)
                 column = self._readers[shard].read_row_group(row_group, columns=[self._inputs]).column(self._inputs)
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 raise DatasetError(
                     f"{self._files[shard]} cannot be read at row group {row_group}: {_line(error)}.",
                     hint="It is truncated or damaged: fetch it again.",
@@ -110,7 +114,11 @@ class Parquet(Dataset):
             return column
 
     def _check_size(self, shard: int, row_group: int) -> None:
-        size = self._readers[shard].metadata.row_group(row_group).total_byte_size
+        """The pages are asked, not the footer: a run of equal values takes no room in the file."""
+        size = sum(
+            max(unpacked, values * width)
+            for values, unpacked, width in _extents(self._files[shard], self._readers[shard], row_group, self._inputs)
+        )
         if size > MAX_ROW_GROUP:
             raise DatasetError(
                 f"{self._files[shard]} has a row group of {size:,} bytes, more than the {MAX_ROW_GROUP:,} "
@@ -121,34 +129,60 @@ class Parquet(Dataset):
     def _value(self, value: Any, index: int) -> NDArray[Any]:
         name = f"Row {index} of {self.name}"
         if pa.types.is_struct(value.type):
-            value = value["bytes"]
+            value = value["bytes"] if value.type.get_field_index("bytes") >= 0 else value
         if not value.is_valid:
             raise DatasetError(f"{name} has no {self._inputs}.", hint="Remove the row, or embed the image's bytes.")
-        if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
+        if _holds_bytes(value.type):
             return decode_image(value.as_py(), name, keep_gray=self._keep_gray, decode=self._decode)
         return _array(value)
 
     def _read_labels(self, classes: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
-        column = pa.concat_tables(
-            [reader.read(columns=[self._label_column]) for reader in self._readers], promote_options="default"
-        ).column(self._label_column)
+        column = self._label_values()
         if column.null_count:
             raise DatasetError(f"Dataset {self.name} has rows without a label.", hint="Remove those rows.")
         if pa.types.is_integer(column.type):
             names = classes or _hugging_face_names(self._readers[0], self._label_column)
             return column.to_numpy().astype(np.int64), names
-        words = column.to_pylist()
-        if not all(isinstance(word, str) for word in words):
+        if not (pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)):
             raise DatasetError(
                 f"The column {self._label_column} is {column.type}.", hint="Labels are numbers or names."
             )
-        names = classes or tuple(sorted(set(words)))
+        words = [chunk.dictionary.to_pylist() for chunk in column.chunks]  # each once, however many rows have it
+        used = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
+        found = {all_[number] for all_, places in zip(words, used, strict=True) for number in np.unique(places)}
+        names = classes or tuple(sorted(found))
         index = {word: number for number, word in enumerate(names)}
-        if unknown := sorted(set(words) - index.keys()):
+        if unknown := sorted(found - index.keys()):
             raise DatasetError(
-                f"The label {unknown[0]!r} is not among the class names.", hint="Check the option classes."
+                f"The label {unknown[0][:80]!r} is not among the class names.", hint="Check the option classes."
             )
-        return np.array([index[word] for word in words], np.int64), names
+        parts = [
+            np.array([index.get(word, -1) for word in all_], np.int64)[places] if len(places) else places
+            for all_, places in zip(words, used, strict=True)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64), names
+
+    def _label_values(self) -> Any:
+        """The label column of all shards, once their pages have told that it is not a bomb."""
+        values = 0
+        for path, reader in zip(self._files, self._readers, strict=True):
+            for group in range(reader.num_row_groups):
+                for counted, unpacked, _ in _extents(path, reader, group, self._label_column):
+                    values += counted
+                    if unpacked > MAX_ROW_GROUP:
+                        raise DatasetError(
+                            f"{path} has labels of more than {MAX_ROW_GROUP:,} bytes in a row group.",
+                            hint="Write it again with a smaller row_group_size, such as 1000.",
+                        )
+                check_samples(self.name, values)
+        try:
+            tables = [reader.read(columns=[self._label_column], use_threads=False) for reader in self._readers]
+            return pa.concat_tables(tables, promote_options="default").column(self._label_column)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            raise DatasetError(
+                f"The labels of {self.name} cannot be read: {_line(error)}.",
+                hint="A file is damaged, or the shards do not belong together.",
+            ) from error
 
 
 def open_parquet(
@@ -185,17 +219,56 @@ def _choose(role: str, given: str | None, usual: tuple[str, ...], columns: list[
     )
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
+    """A reader that keeps texts and images of `columns` behind numbers: equal ones are in memory once."""
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+        size_of(path)
+        reader = pq.ParquetFile(path)
+        packed = [leaf.path for _, leaf in _leaves(reader, columns) if leaf.physical_type == "BYTE_ARRAY"]
+        return pq.ParquetFile(path, read_dictionary=packed) if packed else reader
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DatasetError(
             f"{path} cannot be read as Parquet: {_line(error)}.", hint="Is the file complete?"
         ) from error
 
 
+def _leaves(reader: Any, columns: tuple[str, ...]) -> list[tuple[int, Any]]:
+    """The stored columns that make up the named ones, which may be structs and lists, with their places."""
+    found = [(place, reader.schema.column(place)) for place in range(len(reader.schema))]
+    return [(place, leaf) for place, leaf in found if leaf.path.partition(".")[0] in columns]
+
+
+def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int, int, int]]:
+    """Values, unpacked bytes and bytes a value of what is stored of one column in a row group."""
+    try:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            metadata = reader.metadata.row_group(group)
+            width = _width(reader.schema_arrow.field(column).type)
+            return [(*column_extent(metadata, place, content), width) for place, _ in _leaves(reader, (column,))]
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise DatasetError(
+            f"{path} is damaged at row group {group}: {_line(error)}.", hint="Fetch it again."
+        ) from error
+
+
+def _width(kind: Any) -> int:
+    """Bytes that a value takes in memory, whatever its pages need; texts and images are numbers here."""
+    while _is_list(kind):
+        kind = kind.value_type
+    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else 4
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
 def _holds_images(kind: Any) -> bool:
-    return bool(pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    return bool(pa.types.is_struct(kind) or _holds_bytes(kind))
+
+
+def _holds_bytes(kind: Any) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _line(error: Exception) -> str:
@@ -215,7 +288,7 @@ def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:
 def _array(value: Any) -> NDArray[Any]:
     """A (nested) list as an array, in the type of its innermost values."""
     kind = value.type
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    while _is_list(kind):
         kind = kind.value_type
     try:
         return np.asarray(value.as_py(), dtype=kind.to_pandas_dtype())

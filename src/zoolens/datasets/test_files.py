@@ -331,6 +331,7 @@ def test_parquet_refusals(tmp_path, monkeypatch):
     monkeypatch.setattr("zoolens.datasets.parquet.MAX_ROW_GROUP", 1)
     with pytest.raises(DatasetError, match="smaller row_group_size"):
         open_dataset(path).read(0)
+    monkeypatch.undo()
     with pytest.raises(DatasetError, match="no column 'picture'"):
         open_dataset(path, x="picture")
     pq.write_table(pa.table({"image": [b"x"], "label": pa.array([None], pa.int64())}), path)
@@ -339,3 +340,34 @@ def test_parquet_refusals(tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(DatasetError, match="cannot be read as Parquet"):
         open_dataset(path)
+
+
+def test_parquet_sizes_are_those_of_the_pages(tmp_path, monkeypatch):
+    """A run of equal values takes no room in the file, and the footer says so."""
+    path = tmp_path / "d.parquet"
+    rows = pa.array([[0] * 1000] * 1000, pa.list_(pa.uint8()))
+    pq.write_table(pa.table({"x": rows, "y": [0] * 1000}), path)
+    assert pq.ParquetFile(path).metadata.row_group(0).total_byte_size < 10_000
+    assert open_dataset(path).read(0).value.shape == (1000,)
+    monkeypatch.setattr("zoolens.datasets.parquet.MAX_ROW_GROUP", 1 << 19)
+    with pytest.raises(DatasetError, match="smaller row_group_size"):
+        open_dataset(path).read(0)
+
+
+def test_parquet_keeps_equal_images_and_words_once(tmp_path):
+    path = tmp_path / "d.parquet"
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(image, "PNG")
+    table = pa.table({"image": pa.array([{"bytes": image.getvalue(), "path": "p"}] * 4), "label": ["b", "a", "b", "a"]})
+    pq.write_table(table, path, row_group_size=2)
+    dataset = open_dataset(path)
+    assert dataset.labels().tolist() == [1, 0, 1, 0]
+    assert dataset.classes == ("a", "b")
+    assert dataset.read(3).value[0, 0].tolist() == [1, 2, 3]
+
+
+def test_parquet_shards_that_do_not_belong_together(tmp_path):
+    pq.write_table(pa.table({"x": [[1.0]], "y": [0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [[1.0]], "z": [0]}), tmp_path / "b.parquet")
+    with pytest.raises(DatasetError):
+        open_dataset(tmp_path)

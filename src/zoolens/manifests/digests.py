@@ -16,6 +16,7 @@ from pathlib import Path
 
 from zoolens.errors import AssetError
 from zoolens.paths import cache_dir
+from zoolens.untrusted import open_regular
 
 _CHUNK = 1 << 20
 _SETTLED_NS = 2_000_000_000
@@ -60,7 +61,7 @@ def digest(path: Path) -> str:
 
 def _read(path: Path) -> str:
     hasher = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         while chunk := stream.read(_CHUNK):
             hasher.update(chunk)
     return hasher.hexdigest()

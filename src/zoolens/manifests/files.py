@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from zoolens import untrusted
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Manifest
 from zoolens.manifests.yamltree import Refused, YamlTree, path_words, read_exponents
@@ -38,12 +39,9 @@ def read_manifest(path: Path) -> Manifest:
 
 def read_text(path: Path) -> str:
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ManifestError(f"{path} has {size:,} bytes, but a manifest has at most {MAX_BYTES:,}.")
-        return path.read_text(encoding="utf-8-sig")
+        return untrusted.read_text(path, MAX_BYTES, "utf-8-sig")
     except OSError as error:
-        raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
+        raise ManifestError(f"{path} cannot be read as a manifest: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path} is not UTF-8 text: byte {error.start} is invalid.") from error
 

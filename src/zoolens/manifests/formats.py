@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
+from zoolens.untrusted import open_archive, open_regular
 
 Files = dict[str, Path]  # by role
 
@@ -40,7 +41,10 @@ def detect_format(path: Path) -> tuple[str, Files]:
     if not path.exists():
         raise ModelError(f"{path} does not exist.")
     guess = guess_format(path)
-    format_ = _by_content(path, guess) if path.is_file() else guess
+    try:
+        format_ = guess if path.is_dir() else _by_content(path, guess)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
     if format_ is None:
         raise ModelError(
             f"{path} is not a model in a format that zoolens knows.",
@@ -115,7 +119,7 @@ def _only(candidates: Iterable[Path], otherwise: Path) -> Path:
 
 def _by_content(path: Path, guess: str | None) -> str | None:
     """Correct a guess where the first bytes tell better than the name."""
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = stream.read(16)
     if head[4:8] == b"TFL3":
         return "tflite"
@@ -132,7 +136,7 @@ def _by_content(path: Path, guess: str | None) -> str | None:
 
 def _zip_format(path: Path, guess: str | None) -> str | None:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, OSError):
         return guess

@@ -28,6 +28,7 @@ from zoolens.manifests.digests import digest
 from zoolens.manifests.download import Progress, check_url, download
 from zoolens.manifests.schema import DEFAULT_DECODER, Asset, AssetFile, Manifest
 from zoolens.paths import cache_dir
+from zoolens.untrusted import size_of
 
 Presence = Literal["present", "remote", "absent"]
 
@@ -51,6 +52,7 @@ def resolve_file(file: AssetFile, folder: Path | None, *, fetch: bool, progress:
         return _fetch(file, progress)
     if not path.exists():
         raise AssetError(f"{path} does not exist.", hint=f"The manifest names it as {file.location}.")
+    _check_kind(path)
     _verify(file, path)
     return path
 
@@ -219,6 +221,16 @@ def _fetch(file: AssetFile, progress: Progress | None) -> Path:
     target = download_target(file)
     download(file.location, target, sha256=file.sha256, size=file.bytes, progress=progress)
     return target
+
+
+def _check_kind(path: Path) -> None:
+    """A folder may be a model; a pipe or a device is none."""
+    if path.is_dir():
+        return
+    try:
+        size_of(path)
+    except OSError as error:
+        raise AssetError(f"{path} cannot be used: {error.strerror}.", hint="Name a file or a folder.") from error
 
 
 def _verify(file: AssetFile, path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.schema import DropLeading, Output, OutputStep, Select, Softmax
 from zoolens.runtimes.base import TensorSpec
+from zoolens.untrusted import read_text
 
 Array = NDArray[Any]
 Scores = NDArray[np.float32]
@@ -57,15 +58,16 @@ def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
             f"The labels file {output.labels_file!r} is relative to a manifest that lies in no folder.",
             hint="List the names under labels instead.",
         )
-    path = (folder / output.labels_file).resolve()
+    try:
+        path = (folder / output.labels_file).resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a null character, links in a circle
+        raise ManifestError(f"{output.labels_file!r} is not a name that a labels file can have.") from error
     if not path.is_relative_to(folder.resolve()):
         raise ManifestError(
             f"The labels file {output.labels_file!r} lies outside the manifest's folder.", hint="Move it beside."
         )
     try:
-        if path.stat().st_size > MAX_LABEL_BYTES:
-            raise ManifestError(f"The labels file {path} is too large.", hint="It has one class name a line.")
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, MAX_LABEL_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ManifestError(

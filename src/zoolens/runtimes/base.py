@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +30,13 @@ from typing import Any, ClassVar, Final, Self
 from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError
+from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
+
+MAX_MODEL_BYTES: Final = (1 << 31) - 1  # of a file that is held in memory; protobuf and flatbuffers end there too
+MAX_TEXT_BYTES: Final = 1 << 26  # of a graph that is written as text
 
 ABILITIES: Final[Mapping[str, str]] = {
     "dynamic_batch": "runs any batch size, whatever the file was exported with, as long as the model allows it",
@@ -203,7 +208,7 @@ class Runtime(ABC):
             ) from error
 
     def check(self, model: ModelFiles, options: Options) -> None:
-        """Refuse what this runtime declares it cannot do, before any work."""
+        """Refuse what this runtime declares it cannot do, and pipes, devices and bombs, before any work."""
         if model.format not in self.formats:
             raise ModelError(
                 f"Runtime {self.name} does not run {model.format} models; it runs {', '.join(self.formats)}."
@@ -214,6 +219,9 @@ class Runtime(ABC):
             )
         if options.mode != "default" and options.mode not in self.modes:
             raise UnsupportedAbility(self.name, f"run in mode {options.mode}", f"its modes are {self.modes or 'none'}")
+        for path in model.files.values():
+            if not path.is_dir():
+                check_file(path)
         if options.precision != "default":
             self.require("force_precision")
         if options.threads is not None:
@@ -234,6 +242,43 @@ class Runtime(ABC):
     def version(self) -> str | None:
         """Version of the framework, read from package metadata without importing it; None: not installed."""
         return installed_version(self.distributions[0]) if self.distributions else "built-in"
+
+
+def check_file(path: Path) -> None:
+    """ModelError where a framework that opened this path would wait for a pipe, read a device or unpack a bomb."""
+    try:
+        with open_regular(path) as file:
+            starts_as_archive = file.read(4) == b"PK\x03\x04"
+            packed = zipfile.is_zipfile(file)  # also one that begins with something else: some readers look at the end
+        if packed:
+            with open_archive(path) as archive:
+                check_unpacked(archive)
+    except zipfile.BadZipFile as error:
+        if starts_as_archive:  # otherwise weights that happen to hold an archive's mark
+            raise ModelError(f"{path.name} is a damaged archive: {error}.", hint="Fetch it again.") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def model_bytes(path: Path, limit: int = MAX_MODEL_BYTES) -> bytes:
+    """All of a model file that is held in memory; ModelError where it is larger, or no regular file."""
+    try:
+        return read_bytes(path, limit)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def model_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
+    try:
+        return read_text(path, limit)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path.name} is not text in UTF-8.", hint="Is the format in the manifest right?") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ModelError:
+    return ModelError(f"{path.name} cannot be read: {error.strerror or error}.")
 
 
 def installed_version(distribution: str) -> str | None:

@@ -34,6 +34,7 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
+    model_text,
 )
 
 MAX_CLASSES: Final = 1_000_000
@@ -65,9 +66,9 @@ class Fake(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> Settings:
         try:
-            found = json.loads(model.path().read_text(encoding="utf-8"))
+            found = json.loads(model_text(model.path()))
             settings = Settings(**{**found, "input": tuple(found.get("input", Settings.input))})
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(f"{model.path().name} is not a fake model: {error}.") from error
         _check(settings)
         return settings

@@ -24,6 +24,7 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_feeds,
     first_line,
+    model_bytes,
 )
 
 _CUSTOM_CALLS: Final = re.compile(
@@ -55,7 +56,7 @@ class Jax(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> tuple[Any, list[tuple[str, Any]]]:
         jax = self.load_library()
-        content = model.path().read_bytes()
+        content = model_bytes(model.path())
         if len(content) < 64:
             raise ModelError(f"{model.path().name} is not a complete jax.export file.", hint="Fetch it again.")
         exported = jax.export.deserialize(bytearray(content))

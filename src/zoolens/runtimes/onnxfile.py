@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.runtimes.base import ModelFiles, TensorSpec, model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, signed, text
 
 DTYPES: Final = {
@@ -30,7 +30,6 @@ DTYPES: Final = {
     11: "float64",
     16: "bfloat16",
 }
-_LARGEST: Final = 1 << 31  # what protobuf can hold
 _MAX_NODES: Final = 200_000
 _MAX_RANK: Final = 64
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
@@ -132,13 +131,8 @@ class OnnxGraph:
 
 def read_graph(path: Path) -> OnnxGraph:
     """The top-level graph of an ONNX file; ModelError where the bytes are no ONNX model."""
-    if path.stat().st_size >= _LARGEST:
-        raise ModelError(
-            f"{path.name} has {path.stat().st_size:,} bytes; an ONNX file has less than 2 GiB.",
-            hint="Larger models keep their weights in a file of their own.",
-        )
     try:
-        return _model(memoryview(path.read_bytes()))
+        return _model(memoryview(model_bytes(path)))
     except (ValueError, IndexError, UnicodeDecodeError) as error:
         raise ModelError(
             f"{path.name} is not a complete ONNX file: {error}.", hint="Fetch it again, or check its format."

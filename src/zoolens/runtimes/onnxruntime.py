@@ -19,6 +19,7 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_feeds,
     first_line,
+    model_bytes,
 )
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph
 
@@ -48,7 +49,7 @@ class OnnxRuntime(Runtime):
         # By path where weights lie outside the file; ONNX Runtime then confines them to the model's folder.
         path = model.path()
         check_external(model)
-        return str(path) if len(model.files) > 1 else path.read_bytes()
+        return str(path) if len(model.files) > 1 else model_bytes(path)
 
     def compile(self, loaded: bytes | str, model: ModelFiles, options: Options) -> Session:
         ort = self.load_library()

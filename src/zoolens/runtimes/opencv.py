@@ -24,6 +24,8 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
     lent_threads,
+    model_bytes,
+    model_text,
 )
 
 _ELEMENTS_LIMIT: Final = 1 << 28
@@ -61,7 +63,7 @@ class OpenCv(Runtime):
             graph.check()  # OpenCV 4 crashes on a graph whose tensors nobody makes
             net = dnn.readNetFromONNX(_bytes(model, "model"))
             return Loaded(net, tuple(graph.inputs), graph.parameters())
-        inputs = _caffe_inputs(model.path().read_text(encoding="utf-8"))
+        inputs = _caffe_inputs(model_text(model.path()))
         net = dnn.readNetFromCaffe(_bytes(model, "model"), _bytes(model, "weights"))
         return Loaded(net, inputs, _blob_elements(net))
 
@@ -126,7 +128,7 @@ class OpenCvSession(Session):
 
 
 def _bytes(model: ModelFiles, role: str) -> Tensor:
-    content = model.path(role).read_bytes()
+    content = model_bytes(model.path(role))
     if not content:
         raise ModelError(f"{model.path(role).name} is empty.", hint="Fetch it again.")
     return np.frombuffer(content, np.uint8)

@@ -24,6 +24,7 @@ from zoolens.runtimes.base import (
     check_batch,
     check_feeds,
     first_line,
+    model_text,
 )
 
 _PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
@@ -52,7 +53,7 @@ class OpenVino(Runtime):
         core = self.load_library().Core()
         if model.format == "openvino-ir":
             weights = model.path("weights")
-            _check_ir_weights(weights.stat().st_size, model.path().read_text(encoding="utf-8"))
+            _check_ir_weights(weights.stat().st_size, model_text(model.path()))
             return core.read_model(model.path(), weights)
         if model.format == "onnx":
             onnxfile.check_external(model)

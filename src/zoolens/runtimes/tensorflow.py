@@ -24,9 +24,11 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
     installed_version,
+    model_bytes,
     quiet_stderr,
 )
 from zoolens.runtimes.tensorflowgraph import check_graph, check_keras, check_keras_h5, check_saved_model
+from zoolens.runtimes.tensorflowsizes import check_sizes
 
 _HEAVY: Final = {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2", "_FusedConv2D", "Einsum"}
 _STATISTICS: Final = ("moving_mean", "moving_variance")
@@ -72,7 +74,9 @@ class TensorFlow(Runtime):
         return tensorflow
 
     def load(self, model: ModelFiles, options: Options) -> Loaded:
-        return _LOADERS[model.format](self.load_library(), model)
+        library = self.load_library()
+        check_sizes(model)
+        return _LOADERS[model.format](library, model)
 
     def compile(self, loaded: Loaded, model: ModelFiles, options: Options) -> Session:
         return TensorFlowSession(self.load_library(), loaded)
@@ -152,7 +156,7 @@ def _load_saved_model(tf: Any, model: ModelFiles) -> Loaded:
 
 def _load_frozen(tf: Any, model: ModelFiles) -> Loaded:
     definition = tf.compat.v1.GraphDef()
-    definition.ParseFromString(model.path().read_bytes())
+    definition.ParseFromString(model_bytes(model.path()))
     check_graph(definition, model.path().name)
     inputs = [node.name for node in definition.node if node.op == "Placeholder"]
     consumed = {name.lstrip("^").split(":")[0] for node in definition.node for name in node.input}

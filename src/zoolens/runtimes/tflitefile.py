@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
+from zoolens.runtimes.base import model_bytes
 
 DTYPES: Final = {
     0: "float32",
@@ -31,7 +32,6 @@ DTYPES: Final = {
 _WEIGHT_TYPES: Final = {"float32", "float16", "float64", "uint8", "int8", "int16", "int4"}
 # Builtin operator code -> (position of the weights, position of the bias).
 _LAYERS: Final = {3: (1, 2), 4: (1, 2), 9: (1, 2), 67: (1, 3)}
-_LARGEST: Final = 1 << 31  # bytes
 _MAX_OPERATORS: Final = 200_000
 _MAX_TENSORS: Final = 400_000
 _MAX_RANK: Final = 64
@@ -94,9 +94,7 @@ class TfliteGraph:
 
 def read_graph(path: Path) -> TfliteGraph:
     """The main subgraph; ModelError where the bytes are no TFLite model."""
-    if path.stat().st_size >= _LARGEST:
-        raise ModelError(f"{path.name} has {path.stat().st_size:,} bytes; files of 2 GiB and more are not read.")
-    data = path.read_bytes()
+    data = model_bytes(path)
     try:
         if data[4:8] != b"TFL3":
             raise ValueError("it does not carry the TFL3 mark")  # noqa: TRY301

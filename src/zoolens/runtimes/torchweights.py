@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError
-from zoolens.runtimes.base import ModelFiles, first_line
+from zoolens.runtimes.base import ModelFiles, check_file, first_line, model_bytes
+from zoolens.untrusted import MAX_FILE
 
 _SAFETENSORS_TYPES: Final = {
     "F64": "float64",
@@ -49,6 +50,7 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
 
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
+    check_file(path)
     try:
         found = torch.load(str(path), weights_only=True, map_location="cpu")
     except Exception as error:
@@ -77,7 +79,7 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
 def _read_safetensors(path: Path) -> dict[str, Any]:
     import torch
 
-    data = bytearray(path.read_bytes())
+    data = bytearray(model_bytes(path, MAX_FILE))
     try:
         (size,) = struct.unpack_from("<Q", data)
         header = json.loads(data[8 : 8 + size].decode())

@@ -14,6 +14,7 @@ from typing import IO, Final
 from zoolens.crosstrain.exchange.contents import CHECKSUMS, DATASHEET, RECIPES, SCHEMA, STUDY, WEIGHTS
 from zoolens.crosstrain.exchange.schema import TABLES
 from zoolens.errors import ZoolensError
+from zoolens.untrusted import open_regular
 
 MAX_FILES: Final = 100_000
 _MIB: Final = 1 << 20
@@ -130,7 +131,7 @@ def _read(folder: Path, name: str) -> bytes:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb")
+        return open_regular(path, follow_links=False)
     except OSError as error:
         raise Refused([f"{path.name} cannot be read: {error.strerror}."]) from error
 

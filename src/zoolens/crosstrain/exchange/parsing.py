@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile
 from zoolens.crosstrain.exchange.files import Refused
-from zoolens.crosstrain.exchange.pages import extent
 from zoolens.crosstrain.exchange.schema import TABLES, TRIALS, Column, description, found_hyperparameters
 from zoolens.crosstrain.exchange.validating import column_problems, row_problems, strict_json
 from zoolens.crosstrain.recipe import Recipe
+from zoolens.datasets.parquetpages import extent
 
 MAX_ROWS: Final = 1_000_000
 MAX_NUMBERS: Final = 50_000_000  # rows of answers; values of any other table, entries of lists among them

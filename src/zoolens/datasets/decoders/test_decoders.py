@@ -137,7 +137,7 @@ def test_pixels_and_bytes_have_a_limit(decoder, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(images_module, "MAX_ENCODED", 100)
     if decoder != "pillow":  # which reads the file bit by bit
-        with pytest.raises(DatasetError, match="more than the 100 that are read at once"):
+        with pytest.raises(DatasetError, match="more than the 100 bytes that are read"):
             decode_image(str(path), "some.jpg", decode=load_decoder(decoder))
 
 

@@ -16,10 +16,9 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.importers.caffe.text import Message, read_message
 from zoolens.graph.model import MAX_NODES, Array
-from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.base import TensorSpec, model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, text
 
-_LARGEST: Final = 1 << 31
 _V1_TYPES: Final = {
     "ABSVAL": "AbsVal", "CONCAT": "Concat", "CONVOLUTION": "Convolution", "DATA": "Data",
     "DECONVOLUTION": "Deconvolution", "DROPOUT": "Dropout", "ELTWISE": "Eltwise", "FLATTEN": "Flatten",
@@ -155,10 +154,8 @@ def _source(layer: Layer) -> TensorSpec:
 
 def read_blobs(path: Path) -> dict[str, list[Array]]:
     """The learned tensors of each layer in a .caffemodel, as views of the file's bytes."""
-    if path.stat().st_size >= _LARGEST:
-        raise ModelError(f"{path.name} has {path.stat().st_size:,} bytes; files of 2 GiB and more are not read.")
     try:
-        return _blobs(memoryview(path.read_bytes()))
+        return _blobs(memoryview(model_bytes(path)))
     except (ValueError, IndexError) as error:
         raise ModelError(f"{path.name} is not a complete .caffemodel: {error}.", hint="Fetch it again.") from error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import ModelError
+from zoolens.runtimes.base import model_text
 
 Message = dict[str, list[Any]]  # every field may be repeated; a value is a text, a number or a message
 
@@ -24,10 +25,8 @@ _CLOSING: Final = {"{": "}", "<": ">"}
 
 def read_message(path: Path) -> Message:
     """The message a text file holds; ModelError where it is none."""
-    if path.stat().st_size > _MAX_BYTES:
-        raise ModelError(f"{path.name} has {path.stat().st_size:,} bytes; a Caffe graph has at most {_MAX_BYTES:,}.")
     try:
-        pieces = _pieces(path.read_text(encoding="utf-8"))
+        pieces = _pieces(model_text(path, _MAX_BYTES))
         return _message(pieces, "", 0)
     except (ValueError, StopIteration) as error:
         raise ModelError(

@@ -7,6 +7,7 @@ are Thrift structs in the compact protocol.
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ _UNPACKED, _PACKED = 2, 3  # sizes of a page
 _KINDS: Final = (5, 7, 8)  # data page, dictionary, data page of version 2; the first field of each counts its values
 _DEEPEST: Final = 4
 
+Content = bytes | mmap.mmap
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -25,21 +28,27 @@ class Extent:
     size: int  # bytes of all pages, unpacked
 
 
-def extent(metadata: pq.FileMetaData, content: bytes) -> Extent:
-    """Of what is told twice the larger. ValueError: it is not a Parquet file as they are written."""
+def extent(metadata: pq.FileMetaData, content: Content) -> Extent:
+    """Uses the larger of the footer's and the pages' counts. ValueError: it is not a Parquet file as it should be."""
     rows = values = size = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         rows += group.num_rows
         for place in range(group.num_columns):
-            column = group.column(place)
-            counted, unpacked = _pages(column, content) if group.num_rows else (0, 0)  # else no page is opened
-            values += max(group.num_rows, column.num_values, counted)
+            counted, unpacked = column_extent(group, place, content)
+            values += counted
             size += unpacked
     return Extent(max(metadata.num_rows, rows), values, size)
 
 
-def _pages(column: pq.ColumnChunkMetaData, content: bytes) -> tuple[int, int]:
+def column_extent(group: pq.RowGroupMetaData, place: int, content: Content) -> tuple[int, int]:
+    """Values and unpacked bytes of one column of a row group."""
+    column = group.column(place)
+    counted, unpacked = _pages(column, content) if group.num_rows else (0, 0)  # else no page is opened
+    return max(group.num_rows, column.num_values, counted), unpacked
+
+
+def _pages(column: pq.ColumnChunkMetaData, content: Content) -> tuple[int, int]:
     """Values and unpacked bytes of the pages of a column."""
     starts = [column.data_page_offset]
     if column.has_dictionary_page and column.dictionary_page_offset:
@@ -64,7 +73,7 @@ def _pages(column: pq.ColumnChunkMetaData, content: bytes) -> tuple[int, int]:
 class _Header:
     """Reads one struct; `place` is then behind it."""
 
-    def __init__(self, content: bytes, place: int) -> None:
+    def __init__(self, content: Content, place: int) -> None:
         self._content, self.place = content, place
 
     def struct(self, depth: int = 0) -> dict[int, Any]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.crosstrain.exchange.pages import extent
+from zoolens.datasets.parquetpages import extent
 
 COUNT = 3_000_000
 

@@ -1,0 +1,206 @@
+"""Files of strangers: only regular files are opened, and no more of one is read or unpacked than a stated size.
+
+A name may lead to a pipe, which makes whoever opens it wait for ever, to a device, whose content never ends, or to an
+archive of a megabyte that unpacks to gigabytes. Links are followed and what they lead to is judged. Sizes are counted
+while reading; what a header or an index claims is believed only where it is the larger. Everything raised here is an
+OSError whose `strerror` is the rest of a sentence, so that a reader that explains an OSError explains these too.
+This module needs the standard library only: it is also used inside foreign environments.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, Final
+
+MAX_FILE: Final = 64 << 30  # no file of a model or dataset is larger; more is a device in disguise, such as /proc/kcore
+MAX_ENTRIES: Final = 100_000
+UNPACKED_AT_LEAST: Final = 64 << 20  # what every archive may unpack to, however small it is
+UNPACKED_RATIO: Final = 8  # how many times its own size a larger archive may unpack to; trained weights reach 2
+_CHUNK: Final = 1 << 20
+_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+_KINDS: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class Refused(OSError):
+    """A file that is not opened or not read to its end; `strerror` says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.EINVAL, why)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
+    """The file at `path` for reading; Refused where it is no regular file, after links were followed if they are."""
+    size_of(path)  # before it is opened: that alone can wait for a pipe's writer, or rewind a tape
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+    descriptor = os.open(path, flags if follow_links else flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        _check(os.fstat(descriptor))  # another file may lie there by now
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """Bytes of the regular file at `path`; Refused where it is something else."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path for every image is slow
+    except ValueError as error:  # a null character
+        raise Refused("its name is not one that a file can have") from error
+    return _check(found)
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
+    """All of a regular file; Refused where it has more than `limit` bytes."""
+    with open_regular(path) as file:
+        return read_limited(file, limit)
+
+
+def read_text(path: str | os.PathLike[str], limit: int, encoding: str = "utf-8") -> str:
+    """All of a regular text file, line ends as \\n; UnicodeDecodeError where it is not text."""
+    return read_bytes(path, limit).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_limited(stream: IO[bytes], limit: int, what: str = "it has") -> bytes:
+    """What is left of a stream; Refused once more than `limit` bytes have come."""
+    parts: list[bytes] = []
+    left = limit + 1
+    while left and (part := stream.read(min(left, _CHUNK))):
+        parts.append(part)
+        left -= len(part)
+    if not left:
+        raise Refused(f"{what} more than the {limit:,} bytes that are read")
+    return b"".join(parts)
+
+
+def _check(found: os.stat_result) -> int:
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "something else")
+        raise Refused(f"it is {kind}, not a regular file")
+    if found.st_size > MAX_FILE:
+        raise Refused(f"it has {found.st_size:,} bytes, more than the {MAX_FILE:,} that a file may have")
+    return found.st_size
+
+
+# --- zip archives
+
+
+@contextmanager
+def open_archive(path: Path, *, ignore_case: bool = False) -> Iterator[zipfile.ZipFile]:
+    """A zip archive none of whose entries lies over another, is named twice, encrypted or packed in a rare way.
+
+    `ignore_case`: names that differ only in their case count as the same, as they do for some readers.
+    zipfile.BadZipFile where it is no archive at all, or a damaged one.
+    """
+    with open_regular(path) as file:
+        try:
+            archive = zipfile.ZipFile(file)
+        except (NotImplementedError, ValueError, RecursionError) as error:
+            raise zipfile.BadZipFile(str(error)) from error
+        with archive:
+            _check_entries(archive.infolist(), ignore_case)
+            yield archive
+
+
+def check_unpacked(archive: zipfile.ZipFile, limit: int | None = None) -> int:
+    """Unpack all entries, keeping nothing, and return their size; Refused once it is beyond `limit`.
+
+    Without a limit: `UNPACKED_AT_LEAST`, or `UNPACKED_RATIO` times the archive's size where that is more.
+    """
+    if limit is None:
+        packed = sum(entry.compress_size for entry in archive.infolist())
+        limit = max(UNPACKED_AT_LEAST, UNPACKED_RATIO * packed)
+    total = 0
+    for entry in archive.infolist():
+        total += entry.file_size
+        if total > limit:
+            raise Refused(f"it unpacks to more than {limit:,} bytes")
+        check_entry(archive, entry)
+    return total
+
+
+def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """One entry, unpacked; Refused where it is larger than `limit`, KeyError where there is none."""
+    with archive.open(name) as stream:
+        return read_limited(stream, limit, f"its entry {name[:80]!r} unpacks to")
+
+
+def check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Refused where an entry does not unpack to the size that the index claims.
+
+    Python's reader would stop at that size; the readers inside frameworks go by what the packed bytes say.
+    """
+    if entry.compress_type == zipfile.ZIP_STORED:  # both sizes are known to be equal
+        return
+    file = archive.fp
+    assert file is not None
+    file.seek(data_offset(archive, entry))
+    left, found = entry.compress_size, 0
+    unpacking = zlib.decompressobj(-15)
+    while not unpacking.eof and found <= entry.file_size:
+        packed = unpacking.unconsumed_tail
+        if not packed:
+            packed = file.read(min(left, _CHUNK))
+            left -= len(packed)
+        if not packed:
+            break
+        try:
+            found += len(unpacking.decompress(packed, _CHUNK))
+        except zlib.error as error:
+            raise zipfile.BadZipFile(f"its entry {_short(entry)} is damaged") from error
+    if found != entry.file_size:
+        raise Refused(f"its entry {_short(entry)} does not unpack to the {entry.file_size:,} bytes that it claims")
+
+
+def data_offset(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """Where the bytes of an entry begin in the archive's file."""
+    file = archive.fp
+    assert file is not None
+    file.seek(entry.header_offset)
+    header = file.read(_LOCAL_HEADER.size)
+    if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\x03\x04":
+        raise zipfile.BadZipFile(f"its entry {_short(entry)} is not where the index says")
+    _, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+    return entry.header_offset + _LOCAL_HEADER.size + int(name_length) + int(extra_length)
+
+
+def _check_entries(entries: list[zipfile.ZipInfo], ignore_case: bool) -> None:
+    if len(entries) > MAX_ENTRIES:
+        raise Refused(f"it has {len(entries):,} entries, more than the {MAX_ENTRIES:,} that are read")
+    names: set[str] = set()
+    end = 0
+    for entry in sorted(entries, key=lambda one: one.header_offset):
+        name = entry.filename.casefold() if ignore_case else entry.filename
+        if name in names:
+            raise Refused(f"it has two entries named {_short(entry)}, of which readers see different ones")
+        names.add(name)
+        if entry.flag_bits & 1:
+            raise Refused(f"its entry {_short(entry)} is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise Refused(f"its entry {_short(entry)} is packed in a way that is not read")
+        if entry.compress_type == zipfile.ZIP_STORED and entry.file_size != entry.compress_size:
+            raise Refused(f"its entry {_short(entry)} has two sizes")
+        if entry.header_offset < end:
+            raise Refused(f"its entry {_short(entry)} lies over another one, as in a zip bomb")
+        end = entry.header_offset + _LOCAL_HEADER.size + entry.compress_size
+
+
+def _short(entry: zipfile.ZipInfo) -> str:
+    return repr(entry.filename[:80])
