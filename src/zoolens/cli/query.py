@@ -220,7 +220,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"Answers are compared on {answer.n:,} inputs of {answer.dataset}."
     elif any(_is_accuracy(answer, name) for match in answer.matches for name in match.figures):
         yield f"Measured accuracies are of {answer.n:,} inputs of {answer.dataset}."
-    yield from _about_index(answer.plan.view.index.notes)
+    yield from _about_index(answer.notes)
     if answer.guarantee is not None and (answer.matches or answer.misses):
         yield _promise(answer, answer.guarantee)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import agreement_of, translated
 from zoolens.equivalence.compatibility import Compatibility, compare_interfaces, interface_of
+from zoolens.equivalence.contents import without_replaced
 from zoolens.equivalence.finding import bare, close_names, formats_read, in_runtime, runs_of
 from zoolens.equivalence.signatures import Signature, probe_runs, signature_of, signature_or_reason, task_of
 from zoolens.errors import ZoolensError
@@ -161,9 +162,10 @@ def _panel(
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
     """One run of each other model on the same data, in the same stack or runtime where there is one."""
     chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
-    for other in probe_runs(store, data=run.dataset.name, task=CLASSIFICATION):
+    everyone = probe_runs(store, task=CLASSIFICATION)
+    for other in without_replaced([one for one in everyone if one.key.dataset == run.key.dataset], everyone):
         name = bare(other.ref)
-        if other.key.dataset != run.key.dataset or name == bare(run.ref) or not in_runtime(other, runtime):
+        if name == bare(run.ref) or not in_runtime(other, runtime):
             continue
         merit = (
             other.key.stack == run.key.stack,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
+from zoolens.equivalence.contents import folder_of, without_replaced
 from zoolens.equivalence.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
@@ -29,7 +30,8 @@ SHOWN: Final = 5
 
 
 def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | None = None) -> list[Run]:
-    """Runs of the one model that a reference, a bare name, a path or a run's id names, newest first.
+    """Runs of the one model that a reference, a bare name, a path or a run's id names, newest first. Where a model was
+    replaced under its name, those of the content that counts now.
 
     Empty: it was not measured (on this data, in this runtime). A name that fits several models is an error.
     """
@@ -40,9 +42,10 @@ def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | 
         contents = set(_contents(name))
         return [run for run in probes if run.key.model in contents]
     for pattern in (name, f"*:{name}", f"*/{name}"):
-        named = {run.id for run in store.runs(model=pattern)}
+        named = store.runs(model=pattern)
         if named:
-            return _of_one_model(name, [run for run in probes if run.id in named])
+            ids = {run.id for run in named}
+            return without_replaced(_of_one_model(name, [run for run in probes if run.id in ids]), named)
     if _RUN.fullmatch(name):
         return [store.measured_run(name)]
     return []
@@ -54,8 +57,9 @@ def runs_like(store: Store, patterns: Iterable[str], *, data: str | None, runtim
     found: dict[str, Run] = {}
     for pattern in patterns:
         if WILDCARDS & set(pattern):
-            named = {run.id for one in (pattern, f"*:{pattern}") for run in store.runs(model=one)}
-            chosen = [run for run in probes if run.id in named]
+            named = [run for one in (pattern, f"*:{pattern}") for run in store.runs(model=one)]
+            ids = {run.id for run in named}
+            chosen = without_replaced([run for run in probes if run.id in ids], named)
         else:
             chosen = runs_of(store, pattern, data=data, runtime=runtime)
         if not chosen:
@@ -98,12 +102,20 @@ def short_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
-    """The runs of the newest version; models that differ in more than the version are too many."""
+    """The runs of the newest version; models that differ in more than the version are too many. A name that a content
+    had before finds it where no model has the name now."""
+    runs = [run for run in runs if _is_called(run, name)] or runs
     models = {bare(run.ref): run for run in runs}
     if len(models) > 1 and name not in models:
         shown = ", ".join(sorted(models)[:SHOWN]) + (", …" if len(models) > SHOWN else "")
         raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it with its zoo, as zoo:name.")
-    return [run for run in runs if run.ref == runs[0].ref]
+    return [run for run in runs if run.ref == runs[0].ref and folder_of(run) == folder_of(runs[0])]
+
+
+def _is_called(run: Run, name: str) -> bool:
+    ref = bare(run.ref).casefold()
+    wanted = name.casefold()
+    return wanted in (run.ref.casefold(), ref, ref.partition(":")[2]) or ref.endswith(f"/{wanted}")
 
 
 def _contents(path: str) -> Iterator[str]:

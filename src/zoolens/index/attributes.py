@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zoolens.equivalence.contents import folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
 from zoolens.store.records import ASIDE, Run
@@ -64,3 +65,5 @@ def _ran_in(run: Run) -> Iterator[tuple[str, Attribute]]:
     yield "cpu", (identity.get("machine") or {}).get("cpu") or ""
     yield "dataset", run.dataset.name
     yield "measured", run.created.isoformat(timespec="seconds")
+    yield "evaluated", run.evaluated
+    yield "folder", folder_of(run)

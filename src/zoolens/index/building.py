@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import translated
+from zoolens.equivalence.contents import changed_on_disk
 from zoolens.equivalence.signatures import Signature, probe_runs, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.columns import Columns
+from zoolens.index.contents import current_rows
 from zoolens.index.estimates import latency_estimates
 from zoolens.index.facts import rows_from
 from zoolens.index.filling import fill
@@ -140,6 +142,17 @@ class Index:
         space = self._spaces.get(self.rows[row].key)
         return found if space is None else translated(found, space.translation)
 
+    def changed_files(self, rows: Iterable[int]) -> list[str]:
+        """Notes about models among these whose file is another by now than the one that was measured."""
+        if self._store is None:
+            return []
+        measured = [self.rows[row] for row in rows if self.rows[row].runtime is not None]
+        return [
+            f"The file of {row.ref} has changed since it was measured in run {row.key[:8]}: `zoolens eval` it again."
+            for row in measured
+            if changed_on_disk(self._store.run(row.key))
+        ]
+
 
 def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
     """Equal values have equal numbers; −1: not known."""
@@ -229,7 +242,10 @@ def _build(
     store: Store, probes: Sequence[Run], task: str, removed: frozenset[str], memory: int, watcher: Progress
 ) -> Index:
     runs = [run for run in probes if run.key.model not in removed]
-    rows = [row for row in _rows(store, runs, task) if row.model not in removed]
+    known, replaced = current_rows(store, _rows(store, runs, task))
+    rows = [row for row in known if row.model not in removed]
+    kept = {row.key for row in rows}
+    runs = [run for run in runs if run.id in kept]
     columns = columns_of(rows)
     if not probes:
         which = "model" if task == CLASSIFICATION else f"model of the task {task}"
@@ -237,6 +253,7 @@ def _build(
     spaces = {run.id: class_space(run) for run in runs}
     room = max(memory // 4, memory - columns.nbytes - _RANKED * len(rows))
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)
+    notes += replaced
     unnamed = dict.fromkeys(one.problem for one in spaces.values() if one.problem)
     notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
     misjudged = dict.fromkeys(run.ref for run in runs if spaces[run.id].translation is not None)

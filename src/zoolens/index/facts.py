@@ -66,7 +66,9 @@ def _row(store: Store, facts: Facts, structures: Structures, runs: Sequence[Run]
     manifest = manifest_of(named)
     observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
     figures = merged(
-        *observed, _structure_figures(facts, structures.of(named.ref, manifest)), claimed_figures(manifest, ran=True)
+        *observed,
+        _structure_figures(facts, structures.of(named.ref, manifest, named.model)),
+        claimed_figures(manifest, ran=True),
     )
     return Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None)
 

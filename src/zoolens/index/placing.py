@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from zoolens.paths import cache_dir, data_dir
 from zoolens.store import schema
-from zoolens.store.records import fingerprint
+from zoolens.store.records import EVALUATED, fingerprint
 from zoolens.store.retry import patience, with_patience
 from zoolens.store.store import Store
 
@@ -33,13 +33,14 @@ def _store_id(connection: Connection) -> str:
 
 
 def store_state(store: Store) -> tuple[Any, ...]:
-    """Another value whenever something was added to the store."""
+    """Another value whenever something was added to the store, or a stored model was evaluated again."""
 
     def look(connection: Connection) -> tuple[Any, ...]:
         newest = [select(func.max(table.c.seq)).scalar_subquery() for table in (schema.runs, schema.observations)]
         counts = [select(func.count()).select_from(table).scalar_subquery() for table in (schema.aliases, schema.parts)]
         done = select(func.count()).where(schema.stages.c.state == schema.DONE).scalar_subquery()
-        return (_store_id(connection), *connection.execute(select(*newest, *counts, done)).one())
+        met = select(schema.about.c.value).where(schema.about.c.key == EVALUATED).scalar_subquery()
+        return (_store_id(connection), *connection.execute(select(*newest, *counts, done, met)).one())
 
     found: tuple[Any, ...] = _read(store, look)
     return found

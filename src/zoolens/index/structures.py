@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from zoolens.graph.sources import RUNTIME, Size, manifest_size
 from zoolens.graph.structure import STAGE, Progress, structure_of
 from zoolens.index.attributes import manifest_of, split_ref
+from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
-from zoolens.store.records import Run, fingerprint
+from zoolens.store.records import ModelRecord, Run, fingerprint
 from zoolens.store.schema import DONE
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry, Weights
@@ -22,40 +23,41 @@ Key = tuple[str, Size | None]  # of the model's content, or its name; image size
 
 @dataclass(frozen=True)
 class Structures:
-    """The newest finished structure run of everything that was read."""
+    """The newest finished structure run of everything that was read. Under one name several files may have been."""
 
     by_content: Mapping[Key, Run]
-    by_ref: Mapping[Key, Run]
+    by_ref: Mapping[Key, Sequence[Run]]
 
     @property
     def runs(self) -> Iterable[Run]:
         return self.by_content.values()
 
-    def of(self, ref: str, manifest: Mapping[str, Any]) -> Run | None:
+    def of(self, ref: str, manifest: Mapping[str, Any], measured: ModelRecord | None = None) -> Run | None:
+        """`measured`: the content that was run, which the structure must be of."""
         size = _size(manifest)
         for content in _architectures(manifest):
             if found := self.by_content.get((content, size)):
                 return found
-        found = self.by_ref.get((ref, size))
-        return found if found is not None and _same_files(found, manifest) else None
+        read = self.by_ref.get((ref, size), ())
+        return next((run for run in read if _same_files(run, manifest, measured)), None)
 
 
 def known_structures(store: Store) -> Structures:
     by_content: dict[Key, Run] = {}
-    by_ref: dict[Key, Run] = {}
+    by_ref: dict[Key, list[Run]] = {}
     for run in store.runs(runtime=f"{RUNTIME}*"):  # newest first
         if run.stages.get(STAGE) == DONE:
             size = run.dataset.details.get("size")
             sides = (int(size[0]), int(size[1])) if size else None
             by_content.setdefault((run.model.fingerprint, sides), run)
-            by_ref.setdefault((run.model.ref, sides), run)
+            by_ref.setdefault((run.model.ref, sides), []).append(run)
     return Structures(by_content, by_ref)
 
 
 def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> None:
     """Read the structure of every model that was measured and has none yet; that one cannot be read is said."""
     known = known_structures(store)
-    missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run)) is None}
+    missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run), run.model) is None}
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
     for found in structure_of(entries, store=store, progress=progress) if entries else ():
         if found.error is not None and progress is not None:
@@ -94,13 +96,26 @@ def _architecture(library: object, name: object, arguments: Any) -> str:
     return fingerprint({"library": library, "architecture": name, "arguments": dict(arguments or {})})
 
 
-def _same_files(structure: Run, manifest: Mapping[str, Any]) -> bool:
-    """Whether nothing contradicts it: a manifest may declare the digest of the file that the structure is of."""
-    read = structure.model.manifest
+def _same_files(structure: Run, manifest: Mapping[str, Any], measured: ModelRecord | None) -> bool:
+    """Whether nothing contradicts it: a manifest may declare the digest of the file that the structure is of; else the
+    measured content tells."""
+    read, declared = structure.model.manifest, False
     for asset in manifest.get("assets") or ():
         if asset.get("format") == read.get("format"):
             for file in asset.get("files") or ():
                 digest = (read.get("files") or {}).get(file.get("role") or "model")
-                if digest and file.get("sha256") and not str(digest).startswith(file["sha256"]):
-                    return False
-    return True
+                if digest and file.get("sha256"):
+                    if not str(digest).startswith(file["sha256"]):
+                        return False
+                    declared = True
+    return declared or _same_content(structure, measured)
+
+
+def _same_content(structure: Run, measured: ModelRecord | None) -> bool:
+    """Whether the measured content is made of the files that the structure was read from; one in another format says
+    nothing."""
+    digests, format_ = structure.model.manifest.get("files"), structure.model.manifest.get("format")
+    if measured is None or not digests or format_ != measured.format:
+        return True
+    assets = [one for one in measured.manifest.get("assets") or () if one.get("format") == format_]
+    return not assets or fingerprint_of_dump(measured.manifest, assets[0], digests) == measured.fingerprint

@@ -6,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from zoolens.equivalence.conftest import INPUT
 from zoolens.errors import ZoolensError
 from zoolens.index.conftest import add_run, aside, observed
 from zoolens.index.facts import rows_from
 from zoolens.index.resources import with_resources
 from zoolens.index.rows import Figure, Row
+from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.measure.interference import Waiting
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.store.records import (
@@ -19,6 +21,7 @@ from zoolens.store.records import (
     ModelRecord,
     Observation,
     Provenance,
+    StackRecord,
     fingerprint,
 )
 
@@ -213,3 +216,20 @@ def test_a_plug_in_adds_a_metric_of_its_own():
 def test_a_failing_plug_in_is_one_clear_error():
     with pytest.raises(ZoolensError, match=r"'price' failed for zoo:net.*: KeyError"):
         with_resources([ROW], {"price": lambda row: row.figures["absent"].value})
+
+
+def test_the_structure_of_a_replaced_file_is_not_given_to_the_new_one(store):
+    asset = {"format": "fake", "files": [{"location": "x"}]}
+    manifest = {"name": "net", "inputs": [INPUT], "outputs": [{}], "assets": [asset]}
+    for digest, flops in (("aa" * 32, 1), ("bb" * 32, 2)):
+        structure(store, {"format": "fake", "files": {"model": digest}}, "zoo:net@1.0.0", [8, 8], flops=flops)
+    for digest, runtime in (("aa" * 32, "one"), ("bb" * 32, "two"), ("cc" * 32, "three")):
+        content = fingerprint_of_dump(manifest, asset, {"model": digest})
+        run = store.begin_run(
+            ModelRecord(content, "zoo:net@1.0.0", "fake", manifest),
+            DatasetRecord("data", "digits", 3),
+            StackRecord(runtime, runtime, {}, {}),
+        )
+        store.finish_stage(run.id, "size", observed(file_size=1))
+    flops = {row.runtime: row.figures["flops"].value for row in rows_from(store) if "flops" in row.figures}
+    assert flops == {"one": 1, "two": 2}

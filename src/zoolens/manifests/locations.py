@@ -17,10 +17,11 @@ import json
 import os
 import re
 import urllib.parse
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from zoolens.errors import AssetError
 from zoolens.manifests import hub
@@ -91,12 +92,18 @@ def model_fingerprint(manifest: Manifest, asset: Asset, paths: dict[str, Path]) 
 
     Names, descriptions and claims are left out: correcting a typo there must not make a new model.
     """
-    asset_part = asset.model_dump(mode="json", include={"format", "architecture"})
-    manifest_part = manifest.model_dump(mode="json", include={"inputs", "outputs", "code"})
-    for declared in manifest_part["inputs"]:
-        if declared["decoder"] == DEFAULT_DECODER:  # the key came later: models measured before it keep their runs
-            del declared["decoder"]
     digests = {role: digest(path) for role, path in sorted(paths.items())}
+    return fingerprint_of_dump(manifest.model_dump(mode="json"), asset.model_dump(mode="json"), digests)
+
+
+def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], digests: Mapping[str, str]) -> str:
+    """The same from a manifest as it is stored, and from digests of files that need not be here any more."""
+    asset_part = {name: asset.get(name) for name in ("format", "architecture")}
+    manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
+    manifest_part["inputs"] = [  # the decoder came later: models measured before it keep their runs
+        {name: value for name, value in declared.items() if (name, value) != ("decoder", DEFAULT_DECODER)}
+        for declared in manifest_part["inputs"] or ()
+    ]
     text = json.dumps({"files": digests, **asset_part, **manifest_part}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

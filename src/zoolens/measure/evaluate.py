@@ -141,7 +141,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         for one in skipped:
             yield _passed_over(one, failed=one.title not in planned)
         for job in jobs:
-            yield run_job(job, plan, dataset, store, progress)
+            yield run_job(job, plan, dataset, store, progress, asked=True)
 
 
 def _passed_over(one: Skipped, *, failed: bool) -> Outcome:
@@ -149,14 +149,22 @@ def _passed_over(one: Skipped, *, failed: bool) -> Outcome:
 
 
 def run_job(
-    job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, progress: Progress, attempt: int | None = None
+    job: Job,
+    plan: EvaluationPlan,
+    dataset: Dataset,
+    store: Store,
+    progress: Progress,
+    attempt: int | None = None,
+    *,
+    asked: bool = False,
 ) -> Outcome:
-    """All stages of one job. A failing stage is recorded and reported; the others still run."""
+    """All stages of one job. A failing stage is recorded and reported; the others still run. `asked`: by a user, who
+    evaluates this model under this name, so that its content is the one that counts under it."""
     try:
         _fetch(job, progress)
         job.runtime.check(job.files(), job.options)  # before a run is begun that could only fail
         dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
-        run = _begin(job, plan, dataset, store, attempt)
+        run = _begin(job, plan, dataset, store, attempt, asked=asked)
     except StoreError:
         raise
     except ZoolensError as error:
@@ -192,7 +200,7 @@ def _fetch(job: Job, progress: Progress) -> None:
         progress.end()
 
 
-def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None) -> Run:
+def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None, *, asked: bool) -> Run:
     details = {
         "classes": dataset.classes,
         **({"drawn_from": len(dataset.parent)} if isinstance(dataset, Subset) else {}),
@@ -211,7 +219,9 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "limit": plan.limit,
         "seed": plan.seed,
     }
-    if run.origin != origin:
+    if asked:
+        store.mark_evaluated(run.id, {"origin": origin})
+    elif run.origin != origin:
         store.set_resolved(run.id, {"origin": origin})
     return run
 

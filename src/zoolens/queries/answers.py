@@ -83,6 +83,14 @@ class Answer:
         """What the lower bounds of the matches, or of the near misses where nothing fits, are made from."""
         return self.plan.guarantee if self.exact else wider_guarantee(self.plan)
 
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What the index lacks, and which of the models shown are not what was measured any more."""
+        shown = [] if self.plan.reference is None else [self.plan.reference.row]
+        rows = {row.key: number for number, row in enumerate(self.plan.view.index.rows)} if not self.exact else {}
+        shown += self._rows if self.exact else [rows[one.row.key] for one in self.matches or self.misses]
+        return (*self.plan.view.index.notes, *self.plan.view.index.changed_files(shown))
+
     @property
     def query(self) -> str:
         """The query as text."""
@@ -111,7 +119,7 @@ class Answer:
             "reference": self.reference.as_data() if self.reference else None,
             "matches": [one.as_data() for one in self.matches],
             "misses": [one.as_data() for one in self.misses],
-            "notes": list(self.plan.view.index.notes),
+            "notes": list(self.notes),
         }
 
     def frame(self) -> Any:

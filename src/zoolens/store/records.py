@@ -14,6 +14,7 @@ from typing import Any, Final
 # Runs of facts that nobody measured by running a model have a colon in their runtime's name ("graph:keras"): they are
 # listed only where they are asked for.
 ASIDE: Final = ":"
+EVALUATED: Final = "evaluated"  # in run.resolved, and of the newest run in the table `about`
 CLAIM_RUNTIME: Final = f"claim{ASIDE}published"  # what others say
 
 
@@ -129,6 +130,12 @@ class Run:
     def ref(self) -> str:
         """The model's name as this run's user gave it."""
         return str(self.origin.get("ref") or self.model.ref)
+
+    @property
+    def evaluated(self) -> str:
+        """When a user's own evaluation last met this run, in ISO format; "" where that is not known. What the doctor or
+        a reproduction runs is not marked."""
+        return str(self.resolved.get(EVALUATED) or "")
 
     @property
     def precision(self) -> str | None:

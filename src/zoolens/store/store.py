@@ -26,6 +26,7 @@ from zoolens.store.opening import make_ready
 from zoolens.store.records import (
     ASIDE,
     CLAIM_RUNTIME,
+    EVALUATED,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -172,6 +173,19 @@ class Store:
             connection.execute(chosen.values(resolved={**known, **resolved}))
 
         self._write(merge)
+
+    def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
+        """As `set_resolved`, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
+        now = _now().isoformat()
+
+        def mark(connection: Connection) -> None:
+            known = _lock_run(connection, run_id)
+            chosen = update(schema.runs).where(schema.runs.c.id == run_id)
+            connection.execute(chosen.values(resolved={**known, **resolved, EVALUATED: now}))
+            self._add(connection, schema.about, [{"key": EVALUATED, "value": now}])
+            connection.execute(update(schema.about).where(schema.about.c.key == EVALUATED).values(value=now))
+
+        self._write(mark)
 
     def runs(
         self,

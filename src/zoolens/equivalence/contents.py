@@ -1,0 +1,107 @@
+"""Which content counts under a name: a model's file or manifest may be replaced, and the old content's runs stay.
+
+Of one name, in one format and (for models named by their path) in one folder, the content that a user evaluated last is
+the model; the others are replaced. Variants that the doctor tries have the name too, but nobody evaluated them. Runs of
+before evaluations were marked are told apart by their manifests: with the same one, it is the file that was replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from zoolens.errors import ZoolensError
+from zoolens.manifests.locations import locate, model_fingerprint
+from zoolens.manifests.schema import Manifest
+from zoolens.store.records import Run, fingerprint
+from zoolens.zoos.catalog import FILE_ZOO
+
+
+@dataclass(frozen=True)
+class Content:
+    """A content under a name. `evaluated`: when `zoolens eval` last met it, "" where nobody knows. `declared`: a digest
+    of what its manifest says of inputs and outputs."""
+
+    ref: str
+    format: str
+    folder: str
+    model: str
+    evaluated: str
+    created: str
+    declared: Callable[[], str]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.ref, self.format, self.folder
+
+
+def content_of(run: Run) -> Content:
+    return Content(
+        ref=run.ref,
+        format=run.model.format,
+        folder=folder_of(run),
+        model=run.key.model,
+        evaluated=run.evaluated,
+        created=run.created.isoformat(),
+        declared=lambda: declared_by(run),
+    )
+
+
+def folder_of(run: Run) -> str:
+    """Where a model lies that was named by its path; "" for those of zoos, whose names are unique."""
+    return str(run.origin.get("folder") or "") if run.ref.startswith(f"{FILE_ZOO}:") else ""
+
+
+def declared_by(run: Run) -> str:
+    return fingerprint([run.model.manifest.get(part) for part in ("inputs", "outputs", "code")])
+
+
+def replaced_contents(contents: Sequence[Content]) -> list[bool]:
+    """For each, whether another content has taken its place since."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, one in enumerate(contents):
+        groups.setdefault(one.place, []).append(number)
+    replaced = [False] * len(contents)
+    for numbers in groups.values():
+        if len({contents[number].model for number in numbers}) > 1:
+            for number in _replaced(contents, numbers):
+                replaced[number] = True
+    return replaced
+
+
+def _replaced(contents: Sequence[Content], numbers: Collection[int]) -> Iterable[int]:
+    if any(contents[number].evaluated for number in numbers):
+        alike = {"": list(numbers)}
+    else:
+        alike = {}
+        for number in numbers:
+            alike.setdefault(contents[number].declared(), []).append(number)
+    for group in alike.values():
+        last = max(group, key=lambda number: (contents[number].evaluated, contents[number].created))
+        yield from (number for number in group if contents[number].model != contents[last].model)
+
+
+def changed_on_disk(run: Run) -> bool:
+    """Whether the run's file is here, and is another by now. Digests are remembered, so that this is quick."""
+    folder = run.origin.get("folder")
+    try:
+        manifest = Manifest.model_validate(run.origin.get("manifest"))
+        asset = next((one for one in manifest.assets if one.format == run.model.format), None)
+        if asset is None:
+            return False
+        places = {file.role: locate(file, Path(folder) if folder else None) for file in asset.files}
+        paths: dict[str, Path] = {role: place for role, place in places.items() if place is not None and place.exists()}
+        return len(paths) == len(places) and model_fingerprint(manifest, asset, paths) != run.key.model
+    except (ValidationError, ZoolensError):
+        return False  # not ours to judge: it cannot be read
+
+
+def without_replaced(runs: Sequence[Run], known: Sequence[Run]) -> list[Run]:
+    """The runs of contents that still count, judged by everything that is `known` of their names."""
+    everything = list({run.id: run for run in (*runs, *known)}.values())
+    flags = replaced_contents([content_of(run) for run in everything])
+    gone = {run.id for run, replaced in zip(everything, flags, strict=True) if replaced}
+    return [run for run in runs if run.id not in gone]
