@@ -237,9 +237,12 @@ def _promise(answer: Answer, guarantee: Guarantee) -> str:
     what, n, data = ("The bounds hold", answer.n, answer.dataset)
     if source is not None:
         what, n, data = ("The lower bounds in brackets hold", source.n, source.dataset)
-    return (
+    told = (
         f"{what} with {100 * guarantee.confidence:g} % confidence{together}, for inputs drawn like the {n:,} of {data}."
     )
+    if answer.plan.query.confidence is None:
+        return told
+    return f"{told} Queries that are asked one after another are not corrected for each other."
 
 
 def _is_accuracy(answer: Answer, name: str) -> bool:

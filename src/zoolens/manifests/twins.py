@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+TWINS_POSSIBLE: Final = "twins_possible"  # attribute: how many twins the search that made this one might have made
 _LONGEST: Final = 80  # characters of one name
 
 

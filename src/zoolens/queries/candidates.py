@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 
+import numpy as np
+
+from zoolens.index.rows import Row
+from zoolens.manifests.twins import TWINS_POSSIBLE
 from zoolens.queries.predicates import Predicate
 from zoolens.queries.reference import Reference
 from zoolens.queries.steps import Step, all_pass, reference_steps
@@ -40,3 +45,32 @@ class Candidates:
     @cached_property
     def count(self) -> int:
         return int(self.rows.sum())
+
+    @cached_property
+    def comparisons(self) -> int:
+        """The candidates, and the twins that the searches of those among them might have made."""
+        return self.count + twins_not_made(self._view, self.rows)
+
+
+def twins_not_made(view: View, rows: Mask) -> int:
+    """A search for a twin looks at answers and stops at the first that is good enough: each twin that it might have
+    made counts, in as many runtimes as those that were made."""
+    searches: dict[tuple[str, str], list[Row]] = {}
+    for number in np.flatnonzero(rows & view.twins):
+        row = view.index.rows[int(number)]
+        searches.setdefault((str(row.twin_of), str(row.attributes.get("donor"))), []).append(row)
+    return sum(map(_not_made, searches.values()))
+
+
+def _not_made(rows: Sequence[Row]) -> int:
+    made = len({row.model for row in rows})
+    possible = max(map(_twins_possible, rows))
+    return max(0, possible - made) * math.ceil(len(rows) / made)
+
+
+def _twins_possible(row: Row) -> int:
+    """Of twins from before that was recorded: as many as this one has segments, of which each may be dropped."""
+    told = row.attributes.get(TWINS_POSSIBLE)
+    if isinstance(told, int | float) and 1 <= told < 1e6:
+        return int(told)
+    return 1 + str(row.attributes.get("segments", "")).count("; ")

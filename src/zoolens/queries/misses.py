@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.queries.candidates import twins_not_made
 from zoolens.queries.guarantees import Guarantee
 from zoolens.queries.matches import Match, Rejection, figure_of, match_of
 from zoolens.queries.plan import Plan
@@ -37,7 +38,10 @@ def near_misses(plan: Plan, count: int = COUNT) -> tuple[Match, ...]:
 def wider_guarantee(plan: Plan) -> Guarantee | None:
     """Of the bounds of near misses, which were chosen among more rows than the query's candidates."""
     guarantee = plan.guarantee
-    return None if guarantee is None else replace(guarantee, candidates=int(considered_rows(plan).sum()))
+    if guarantee is None:
+        return None
+    rows = considered_rows(plan)
+    return replace(guarantee, candidates=int(rows.sum()) + twins_not_made(plan.view, rows))
 
 
 def considered_rows(plan: Plan) -> Mask:

@@ -68,6 +68,7 @@ class Plan:
     def meanings(self) -> dict[str, Meaning]:
         """What the query's metrics stand for: those of ON first, then those of ORDER BY."""
         found = {one.metric.name: one.metric for one in self.predicates}
+        found |= {bound.metric: self.meaning(bound.metric) for bound in self.query.on if bound.metric not in found}
         ordered = [metric.name for order in self.orders for metric in metrics_of(order.expression)]
         return found | {name: self.meaning(name) for name in ordered if name not in found}
 

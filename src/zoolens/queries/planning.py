@@ -4,13 +4,25 @@ confidence that each candidate has to meet."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from zoolens.equivalence.bounds import needed_successes
 from zoolens.queries.candidates import Candidates
 from zoolens.queries.guarantees import Guarantee, agreement_elsewhere, agreement_with
 from zoolens.queries.measures import UNITS, counted_in, kind_of, units_of
-from zoolens.queries.metrics import BOUNDED, DERIVED, EQUIVALENCE_LOWER, WITHOUT_REFERENCE, Meaning, unaliased
+from zoolens.queries.metrics import (
+    ACCURACY,
+    ACCURACY_DROP,
+    ACCURACY_DROP_UPPER,
+    ACCURACY_LOWER,
+    BOUNDED,
+    DERIVED,
+    EQUIVALENCE_LOWER,
+    WITHOUT_REFERENCE,
+    Meaning,
+    unaliased,
+)
 from zoolens.queries.misnamed import About
 from zoolens.queries.ordering import Function
 from zoolens.queries.plan import Plan, reference_provenance, reference_value
@@ -32,6 +44,12 @@ from zoolens.store.records import Provenance
 
 CONFIDENCE: Final = 0.95  # of bounds that are shown without having been asked for
 _AGREEMENT: Final = Meaning(EQUIVALENCE, EQUIVALENCE, "fraction", derived=True, answers=True)
+# With CONFIDENCE: column -> the bound that is meant, the comparisons that it can decide, and how it is written.
+_BOUND_OF: Final = {
+    EQUIVALENCE: (EQUIVALENCE_LOWER, (">", ">="), "equivalence >= 95%"),
+    ACCURACY: (ACCURACY_LOWER, (">", ">="), "accuracy >= 80%"),
+    ACCURACY_DROP: (ACCURACY_DROP_UPPER, ("<", "<="), "accuracy_drop <= 2%"),
+}
 OFF: Final = "off"
 ON: Final = "on"
 
@@ -40,7 +58,9 @@ def make_plan(
     query: Query, view: View, *, functions: Mapping[str, Function] | None = None, elsewhere: View | None = None
 ) -> Plan:
     """`elsewhere`: the index on the dataset that BOUND names."""
+    told = query
     batch = batch_of(query)
+    query = with_confidence(query, {bound.metric: view.meaning(bound.metric, batch) for bound in query.on})
     as_asked = [step] if (step := exec_step(query, view)) else []
     reference = find_reference(query, view, lambda: all_pass(as_asked, len(view)))
     named = {bound.metric: view.meaning(bound.metric, batch) for bound in query.on}
@@ -56,7 +76,7 @@ def make_plan(
         view, reference, candidates, lambda: _guarantee(query, view, reference, candidates, named, elsewhere)
     )
     return Plan(
-        query=query,
+        query=told,
         view=view,
         reference=reference,
         clauses=clauses,
@@ -70,6 +90,49 @@ def make_plan(
         functions=functions or {},
         batch=batch,
     )
+
+
+def with_confidence(query: Query, named: Mapping[str, Meaning]) -> Query:
+    """CONFIDENCE is for every figure made from answers: a bound on one becomes a bound on its confidence bound. What
+    has none is refused, and so is a CONFIDENCE that would decide nothing."""
+    if query.confidence is None:
+        return query
+    on = tuple(_confident(bound, named[bound.metric]) for bound in query.on)
+    ordered = {unaliased(metric.name) for order in query.order for metric in metrics_of(order.expression)}
+    decided = {unaliased(bound.metric) for bound in on} | ordered
+    if query.within is None and not decided & BOUNDED and query.bound != OFF:
+        raise About(
+            "CONFIDENCE",
+            "CONFIDENCE decides nothing here: the query asks for nothing that is made from answers.",
+            hint="Add WITHIN 95%, or a bound such as accuracy_drop <= 2% or accuracy >= 80%; or leave CONFIDENCE out.",
+        )
+    return replace(query, on=on)
+
+
+def _confident(bound: Bound, metric: Meaning) -> Bound:
+    """The same of the lower or upper confidence bound of the figure."""
+    if not metric.answers or metric.column in BOUNDED:
+        return bound
+    if metric.column not in _BOUND_OF:
+        raise About(
+            bound.metric,
+            f"No confidence bound of {bound.metric} is known, and CONFIDENCE asks for one.",
+            hint="Bound accuracy, accuracy_drop or equivalence instead, or leave CONFIDENCE out.",
+        )
+    name, comparisons, such_as = _BOUND_OF[metric.column]
+    if bound.comparison not in comparisons:
+        raise About(
+            bound.metric,
+            f"CONFIDENCE cannot be had for {bound.metric} {bound.comparison}: only a bound on the safe side is known.",
+            hint=f"Write {such_as}, or leave CONFIDENCE out.",
+        )
+    if bound.quantity.relative:
+        raise About(
+            bound.metric,
+            f"CONFIDENCE cannot be had for a share of the reference's {bound.metric}, which is itself uncertain.",
+            hint="Write accuracy_drop <= 2%, which compares the two on the same inputs.",
+        )
+    return replace(bound, metric=name)
 
 
 def _figures_read(query: Query, named: Mapping[str, Meaning], view: View, batch: int) -> Iterator[Meaning]:
@@ -134,7 +197,7 @@ def _guarantee(
         agreement = agreement_elsewhere(view, reference.row, elsewhere)
     elif reference is not None:
         agreement = agreement_with(view, reference.row)
-    return Guarantee(agreement, query.confidence or CONFIDENCE, candidates.count, each, elsewhere is not None)
+    return Guarantee(agreement, query.confidence or CONFIDENCE, candidates.comparisons, each, elsewhere is not None)
 
 
 def _within(query: Query, relation: Relation) -> Predicate | None:
@@ -192,7 +255,8 @@ def _check(query: Query, named: Mapping[str, Meaning], view: View) -> None:
     if not promised:
         return
     if query.bound == OFF:
-        raise About("BOUND", f"BOUND OFF leaves no {promised[0]} to ask for.", hint=f"Leave it or {promised[0]} out.")
+        message = f"{promised[0]} needs a bound, and BOUND OFF leaves none."
+        raise About("BOUND", message, hint=f"Remove BOUND OFF or {promised[0]}.")
     if not view.counts_answers:
         raise About(
             promised[0],

@@ -106,6 +106,53 @@ def test_where(index):
 # --- confidence
 
 
+def test_confidence_is_for_every_figure_made_from_answers(index):
+    """Not for WITHIN alone: what is asked of accuracy and of agreement holds of their confidence bounds."""
+    for said, meant in (
+        ("ON accuracy >= 80%", "ON accuracy_lower >= 80%"),
+        ("CORR big ON equivalence >= 93%", "CORR big ON equivalence_lower >= 93%"),
+        ("CORR big ON agreement > 93% AND memory <= 60 MB", "CORR big ON equivalence_lower > 93% AND memory <= 60 MB"),
+    ):
+        confident = ask(index, f"{said} CONFIDENCE 95%")
+        assert [one.ref for one in confident.matches] == [one.ref for one in ask(index, meant).matches]
+        assert len(confident) < len(ask(index, said))
+        assert f"{said} CONFIDENCE 95%" in confident.query  # as it was asked
+    assert "accuracy" in ask(index, "ON accuracy >= 80% CONFIDENCE 95%").best.figures
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("CORR big CONFIDENCE 95%", "CONFIDENCE decides nothing", "Add WITHIN 95%"),
+        ("CORR big ON memory <= 50% CONFIDENCE 95%", "CONFIDENCE decides nothing", "accuracy_drop <= 2%"),
+        ("ON accuracy <= 80% CONFIDENCE 95%", "cannot be had for accuracy <=", "Write accuracy >= 80%"),
+        ("CORR big ON accuracy_drop >= 1% CONFIDENCE 95%", "cannot be had for accuracy_drop", "accuracy_drop <= 2%"),
+        ("CORR big ON accuracy = 90% CONFIDENCE 95%", "cannot be had for accuracy =", "Write accuracy >= 80%"),
+        ("CORR big ON accuracy >= 98% OF REF CONFIDENCE 95%", "share of the reference's accuracy", "accuracy_drop"),
+        ("CORR big ON l2 <= 1 CONFIDENCE 95%", "No confidence bound of l2", "accuracy_drop"),
+    ],
+)
+def test_a_confidence_that_cannot_be_given_is_refused_with_the_words_to_write(index, text, message, hint):
+    with pytest.raises(QueryError, match=message) as caught:
+        ask(index, text)
+    assert hint in caught.value.hint
+
+
+def test_twins_that_might_have_been_made_count(make_index):
+    def comparisons(**attributes):
+        built = make_index()
+        rows = [replace(row, attributes={**row.attributes, **attributes}) if row.twin_of else row for row in built.rows]
+        found = Index(rows, dataset=built.dataset, semantic=built.semantic)
+        return ask(found, "SELECT MODELS WITH SEGMENTS CORR big WITHIN 50%").guarantee.comparisons
+
+    made = comparisons()
+    assert comparisons(twins_possible=5) == made + 4  # one of five was made, by looking at answers
+    assert (
+        comparisons(segments="a → b (equal weights); c → d (near weights)") == made + 1
+    )  # from before it was recorded
+    assert comparisons(twins_possible=1) == made
+
+
 def test_confidence_is_a_stricter_threshold(index):
     without = ask(index, "CORR big WITHIN 93%")
     confident = ask(index, "CORR big WITHIN 93% CONFIDENCE 95%")
@@ -142,9 +189,9 @@ def test_bound_off(index):
     assert names(answer) == ["near", "silent", "small"]
     assert answer.best.equivalence_lower is None
     assert answer.confidence is None
-    with pytest.raises(ZoolensError, match="BOUND OFF leaves no equivalence_lower"):
+    with pytest.raises(ZoolensError, match="equivalence_lower needs a bound"):
         ask(index, "CORR big ON equivalence_lower >= 90% BOUND OFF")
-    with pytest.raises(QueryError, match="BOUND OFF leaves no CONFIDENCE") as caught:
+    with pytest.raises(QueryError, match="CONFIDENCE needs a bound") as caught:
         ask(index, "CORR big WITHIN 93% CONFIDENCE 95% BOUND OFF")  # confidence was asked for: not just left out
     assert caught.value.start == 35
 

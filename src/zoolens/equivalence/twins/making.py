@@ -154,7 +154,7 @@ class _Maker:
         began = perf_counter()
         spliced = self.spliced(kept)
         splice_seconds = perf_counter() - began
-        written = write_twin(spliced, self.reference, self.donor, kept, self.folder)
+        written = write_twin(spliced, self.reference, self.donor, kept, self.folder, among=self.candidates)
         began = perf_counter()
         confidence = 1 - corrected(1 - CONFIDENCE, self.candidates)
         report = equiv(

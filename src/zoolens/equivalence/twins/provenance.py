@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.writing.file import batch_is_free, onnx_bytes, write_whole
 from zoolens.manifests.files import dump_manifest
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
+from zoolens.manifests.twins import TWINS_POSSIBLE
 from zoolens.paths import data_dir
 from zoolens.preprocess.outputs import labels_of
 from zoolens.zoos.base import Entry
@@ -41,14 +42,17 @@ def twins_folder() -> Path:
     return data_dir() / "twins"
 
 
-def write_twin(graph: Graph, reference: Entry, donor: Entry, pieces: Iterable[Piece], folder: Path) -> Written:
-    """Write the spliced graph and its manifest; what is there already with the same content is left as it is."""
+def write_twin(
+    graph: Graph, reference: Entry, donor: Entry, pieces: Sequence[Piece], folder: Path, *, among: int | None = None
+) -> Written:
+    """Write the spliced graph and its manifest; what is there already with the same content is left as it is. `among`:
+    how many twins its search might have made."""
     content = onnx_bytes(graph)
     digest = hashlib.sha256(content).hexdigest()
     stem = f"{_short(reference)}-with-{_short(donor)}-{digest[:_DIGITS]}"
     model, path = folder / f"{stem}.onnx", folder / f"{stem}.yaml"
     asset = Asset(format="onnx", files=(AssetFile(location=model.name, sha256=digest, bytes=len(content)),))
-    manifest = twin_manifest(graph, reference, donor, pieces, name=stem, asset=asset)
+    manifest = twin_manifest(graph, reference, donor, pieces, name=stem, asset=asset, among=among)
     _write(model, content)
     _write(path, dump_manifest(manifest).encode())
     return Written(path, model, stem)
@@ -71,7 +75,14 @@ def _content(path: Path) -> bytes | None:
 
 
 def twin_manifest(
-    graph: Graph, reference: Entry, donor: Entry, pieces: Iterable[Piece], *, name: str, asset: Asset
+    graph: Graph,
+    reference: Entry,
+    donor: Entry,
+    pieces: Sequence[Piece],
+    *,
+    name: str,
+    asset: Asset,
+    among: int | None = None,
 ) -> Manifest:
     own = reference.manifest
     if own.code is not None:
@@ -91,7 +102,7 @@ def twin_manifest(
             "outputs": tuple(_output(one, graph, place, reference) for place, one in enumerate(own.outputs)),
             "assets": (asset,),
             "claims": (),
-            "attributes": _attributes(own, reference, donor, pieces),
+            "attributes": _attributes(own, reference, donor, pieces, among or len(pieces)),
         }
     )
 
@@ -101,13 +112,14 @@ def _licence(own: Manifest, other: Manifest) -> str | None:
     return " and ".join(dict.fromkeys(one for one in (own.license, other.license) if one)) or None
 
 
-def _attributes(own: Manifest, reference: Entry, donor: Entry, pieces: Iterable[Piece]) -> dict[str, Any]:
+def _attributes(own: Manifest, reference: Entry, donor: Entry, pieces: Sequence[Piece], among: int) -> dict[str, Any]:
     kept = {name: own.attributes[name] for name in ("architecture",) if name in own.attributes}
     return {
         **kept,
         "twin_of": reference.full_ref,
         "donor": donor.full_ref,
         "segments": [segment_data(piece) for piece in pieces],
+        TWINS_POSSIBLE: among,
         "made_by": MADE_BY,
     }
 
