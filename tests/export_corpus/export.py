@@ -56,7 +56,12 @@ def keras_module(library, name, size):
 def with_keras(model, size, target):
     import keras
 
-    model.export(str(target), format="onnx", input_signature=[keras.InputSpec((1, size, size, 3))], verbose=False)
+    model.export(
+        str(target),
+        format="onnx",
+        input_signature=[keras.InputSpec(shape=(1, size, size, 3), dtype="float32")],
+        verbose=False,
+    )
 
 
 def with_tf2onnx(model, size, target):

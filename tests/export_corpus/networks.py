@@ -29,11 +29,11 @@ def _of(library: str, size: int, names: str) -> list[Network]:
 NETWORKS = (
     *_of("torchvision", 64, """
         densenet121 convnext_tiny resnet18 resnet50 mobilenet_v2 mobilenet_v3_small efficientnet_b0 efficientnet_v2_s
-        shufflenet_v2_x0_5 squeezenet1_1 regnet_y_400mf mnasnet0_5 vgg11_bn alexnet resnext50_32x4d googlenet swin_t
+        shufflenet_v2_x0_5 squeezenet1_1 regnet_y_400mf mnasnet0_5 resnext50_32x4d googlenet swin_t
         vit_b_16
     """),
     *_of("torchvision", 128, "inception_v3 swin_v2_t"),
-    *_of("torchvision", 224, "maxvit_t"),
+    *_of("torchvision", 224, "maxvit_t vgg11_bn alexnet"),
     *_of("timm", 64, """
         resnetv2_50 mobilenetv4_conv_small repvgg_a0 ghostnet_100 tf_efficientnet_lite0 hardcorenas_a mobileone_s0 dla34
         res2net50_26w_4s seresnet50 skresnet18 resnest14d ese_vovnet19b_dw selecsls42b hrnet_w18_small cspresnet50

@@ -9,13 +9,16 @@ from zoolens.graph.blocks import NORMS
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.align import Alignment, align
-from zoolens.graph.diff.causes import CONSTANTS
+from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.places import place_of
 from zoolens.graph.diff.shares import INTERPLAY, with_shares
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.diff.words import sentence
 from zoolens.graph.model import Graph
+from zoolens.graph.passes.blind import norm_blind as without_norms
+from zoolens.graph.passes.folded import folded_norms
+from zoolens.graph.passes.stored import stored_values
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Diff:
     alignment: Alignment
     differences: tuple[Difference, ...]
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
+    folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
+    stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
 
     @property
     def same(self) -> bool:
@@ -56,6 +61,8 @@ class Diff:
             self.macs_gap,
             same_cost=self.same_cost,
             norm_blind=self.norm_blind,
+            folded=self.folded,
+            stored=self.stored,
             by_name=self.by_name,
         )
 
@@ -72,6 +79,8 @@ class Diff:
             "same_cost": self.same_cost,
             "verdict": self.verdict,
             "norm_blind": self.norm_blind or None,
+            "folded_norms": self.folded or None,
+            "stored_values": self.stored or None,
             "compared_by_name": self.by_name,
             "macs": [self.cost_a.macs, self.cost_b.macs],
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
@@ -106,23 +115,83 @@ class Diff:
 
 
 def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
-    """How two canonical graphs differ. If one has no norms at all and the other has, norms and biases are left out."""
+    """How two canonical graphs differ.
+
+    If one has no norms at all and the other has, norms and biases are left out. If one has folded those that can be
+    folded, they are folded in both, unless norms differ all the same. Values that one computes from weights alone and
+    the other stores are compared as stored.
+    """
     costs = (cost(a), cost(b))
+    a, b = _with_used_inputs(a), _with_used_inputs(b)
+    found = _by_norms(a, b, names, costs)
+    if found.same:
+        return found
+    kept = stored_values(a), stored_values(b)
+    side = _storing_side((a, b), kept)
+    if side is None:
+        return found
+    stored = _by_norms(*kept, names, costs)
+    return replace(stored, stored=names[side]) if _is_nearer(stored, found) else found
+
+
+def _with_used_inputs(graph: Graph) -> Graph:
+    """Without inputs that nothing uses, which exporters leave behind; a network with no other keeps them."""
+    idle = {node.name for node in graph.inputs if not graph.consumers[node.name] and node.name not in graph.outputs}
+    if not idle or len(idle) == len(graph.inputs):
+        return graph
+    return replace(graph, nodes=tuple(node for node in graph.nodes if node.name not in idle))
+
+
+def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost]) -> Diff:
     blind = _without_norms(a, b, names)
     if blind:
-        from zoolens.graph.passes.blind import norm_blind
+        return _compared(without_norms(a), without_norms(b), names, costs, norm_blind=blind)
+    side, ops = _folded_side(a, b)
+    if ops:
+        found = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=names[side])
+        if not any(one.cause in (NORM, NORM_PLACEMENT) for one in found.differences):
+            return found
+    return _compared(a, b, names, costs)
 
-        a, b = norm_blind(a), norm_blind(b)
+
+def _storing_side(graphs: tuple[Graph, Graph], kept: tuple[Graph, Graph]) -> int | None:
+    """The side that computes fewer values from weights alone; None where both compute as many."""
+    a, b = (len(graph) - len(stored) for graph, stored in zip(graphs, kept, strict=True))
+    return None if a == b else int(a > b)
+
+
+def _is_nearer(one: Diff, other: Diff) -> bool:
+    return one.same or (one.same_cost and not other.same_cost) or len(one.differences) < len(other.differences)
+
+
+def _compared(
+    a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost], *, norm_blind: str = "", folded: str = ""
+) -> Diff:
     alignment = align(a, b)
     found = with_shares(differences(alignment, a, b), alignment, a, b)
     said = [replace(one, text=sentence(one, alignment, names)) for one in found]
     said.sort(key=lambda one: (one.cause == INTERPLAY, -abs(one.macs), one.cause in CONSTANTS, -abs(one.parameters)))
-    return Diff(names, a, b, *costs, alignment, tuple(said), blind)
+    return Diff(names, a, b, *costs, alignment, tuple(said), norm_blind, folded)
 
 
 def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
     has = (has_norms(a), has_norms(b))
     return "" if has[0] == has[1] else names[0] if has[1] else names[1]
+
+
+def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:
+    """Which side lacks the norms of some kind of layer altogether, and of which kinds."""
+    kinds = tuple(_with_batch_norm(graph) for graph in (a, b))
+    for side in (1, 0):
+        lacking = kinds[1 - side] - kinds[side]
+        if lacking and not kinds[side] - kinds[1 - side]:
+            return side, frozenset(lacking)
+    return 0, frozenset()
+
+
+def _with_batch_norm(graph: Graph) -> set[str]:
+    """The kinds of layers with a batch norm of their own; "batch_norm" where one stands by itself."""
+    return {node.op for node in graph if settings.normed(node) == "batch" or node.op == "batch_norm"}
 
 
 def has_norms(graph: Graph) -> bool:

@@ -28,9 +28,18 @@ _BESIDE: Final = {
 
 
 def verdict(
-    differences: Sequence[Difference], macs_gap: int, *, same_cost: bool, norm_blind: str, by_name: int = 0
+    differences: Sequence[Difference],
+    macs_gap: int,
+    *,
+    same_cost: bool,
+    norm_blind: str,
+    folded: str = "",
+    stored: str = "",
+    by_name: int = 0,
 ) -> str:
     aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
+    aside += f"; norms are folded into the layers of {folded}" if folded else ""
+    aside += f"; {stored} stores what the other computes from weights alone" if stored else ""
     aside += _unknown(by_name)
     if not differences:
         return f"the same network{aside}"
@@ -57,7 +66,7 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     for one in differences:
         sums[one.cause] = sums.get(one.cause, 0) + one.macs
     sums.pop(INTERPLAY, None)
-    structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]]
+    structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]] or list(sums)
     ordered = sorted(structural, key=lambda cause: -abs(sums[cause]))
     shown = [f"{cause}{_share(sums[cause], macs_gap)}" for cause in ordered[:NAMED]]
     more = len(ordered) - len(shown)

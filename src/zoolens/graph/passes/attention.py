@@ -6,9 +6,10 @@ from dataclasses import replace
 from math import isclose, prod
 from typing import Any, Final
 
-from zoolens.graph.model import Graph, Node
+from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.passes.arrangements import chain, emit_steps
 from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.shapes import broadcast
 
 _CLOSE: Final = 1e-5
 
@@ -21,8 +22,7 @@ def _attention(node: Node, editor: Editor) -> Node | str:
     weights = editor.made_by(_inside(node.inputs[0], editor), "softmax")
     if weights is None or len(weights.shape) < 4 or weights.get("axis") != len(weights.shape) - 1 or _flipped(node):
         return node
-    total = editor.made_by(weights.inputs[0], "add")
-    scores, biases = _scores(total, editor) if total is not None else (weights.inputs[0], ())
+    scores, biases = _scores(weights.inputs[0], editor)
     scores, scale = _unscaled(_inside(scores, editor), 1.0, editor)
     product = editor.made_by(scores, "matmul")
     if product is None or product.get("transpose_a") or product.shape[-2:] != weights.shape[-2:]:
@@ -32,10 +32,10 @@ def _attention(node: Node, editor: Editor) -> Node | str:
     k = k if product.get("transpose_b") else _turned(k, editor)
     heads = weights.shape[-3]
     values = tuple(_by_heads(name, heads, node.name, editor) for name in (q, k, node.inputs[1]))
-    masks = tuple(_as_mask(name, weights, editor) for name in biases)
+    masks = [_as_mask(name, weights, node.name, editor) for name in biases]
     if any(mask is None for mask in masks):
         return node
-    inputs = (*values, *(mask for mask in masks if mask is not None))
+    inputs = (*values, *_total([mask for mask in masks if mask is not None], node.name, editor))
     shape = (*editor.maker(values[0]).shape[:3], node.shape[-1])
     attributes: dict[str, Any] = {"heads": heads, "scale": scale}
     if shape == node.shape:
@@ -59,15 +59,26 @@ def _by_heads(name: str, heads: int, base: str, editor: Editor) -> str:
     return name if editor.maker(name).shape == shape else editor.emit("reshape", (name,), shape, base=base)
 
 
-def _as_mask(name: str, weights: Node, editor: Editor) -> str | None:
+def _as_mask(name: str, weights: Node, base: str, editor: Editor) -> str | None:
     """A mask or bias as (1 or N, 1 or heads, tokens, tokens); None where it varies over only some windows."""
-    mask = editor.maker(name).shape
-    if len(weights.shape) == 4 or len(mask) <= 4:
-        return name if len(weights.shape) == 4 or set(mask[:-3]) <= {1} else None
-    windows = weights.shape[:-3]
-    if mask[:-3] != windows and prod(mask[:-3]) != 1:
+    mask: Shape = (1, 1, 1, 1, *editor.maker(name).shape)
+    windows, heads = prod(mask[:-3]), mask[-3]
+    if windows not in (1, prod(weights.shape[:-3])) or heads not in (1, weights.shape[-3]):
         return None
-    return editor.emit("reshape", (name,), (prod(mask[:-3]), *mask[-3:]), base=name)
+    if len(editor.maker(name).shape) <= 4:
+        return name
+    return editor.emit("reshape", (name,), (windows, *mask[-3:]), base=base)
+
+
+def _total(masks: list[str], base: str, editor: Editor) -> tuple[str, ...]:
+    """One term for all that is added to the scores."""
+    if len(masks) < 2:
+        return tuple(masks)
+    total = masks[0]
+    for mask in masks[1:]:
+        shape = broadcast([editor.maker(total).shape, editor.maker(mask).shape])
+        total = editor.emit("add", (total, mask), shape, base=base)
+    return (total,)
 
 
 def _flipped(node: Node) -> bool:
@@ -91,13 +102,19 @@ def _scales(node: Node) -> bool:
     return node.op in ("mul", "div") and node.get("scalar") is not None and not node.get("reverse")
 
 
-def _scores(total: Node, editor: Editor) -> tuple[str, tuple[str, ...]]:
-    """The scores among the terms of a sum, and the other term: a mask or a bias by position."""
-    for scores, *biases in (total.inputs, total.inputs[::-1]):
-        base, _ = _unscaled(_inside(scores, editor), 1.0, editor)
-        if biases and editor.maker(base).op == "matmul" and editor.maker(scores).shape == total.shape:
-            return scores, tuple(biases)
-    return total.name, ()
+def _scores(name: str, editor: Editor) -> tuple[str, tuple[str, ...]]:
+    """The scores among the terms of a sum, and the other terms: masks and biases by position."""
+    total = editor.made_by(_inside(name, editor), "add")
+    if total is None or len(total.inputs) != 2:
+        return name, ()
+    for scores, bias in (total.inputs, total.inputs[::-1]):
+        if editor.maker(scores).shape != total.shape:
+            continue
+        base, more = _scores(scores, editor)
+        found, _ = _unscaled(_inside(base, editor), 1.0, editor)
+        if editor.maker(found).op == "matmul":
+            return base, (*more, bias)
+    return name, ()
 
 
 def _turned(name: str, editor: Editor) -> str:

@@ -17,6 +17,7 @@ from zoolens.graph.passes.attention import name_attention
 from zoolens.graph.passes.attributes import settle_attributes
 from zoolens.graph.passes.concats import flatten_concats
 from zoolens.graph.passes.constants import fold_constants, settle_leaves
+from zoolens.graph.passes.cuts import unify_cuts
 from zoolens.graph.passes.decomposed import restore_batch_norms
 from zoolens.graph.passes.dense import name_dense
 from zoolens.graph.passes.layout import unify_layout
@@ -44,6 +45,7 @@ LAYOUT: Final = (
     Pass("identities", remove_identities),
     Pass("shuffle", fuse_shuffles),
     Pass("noise", remove_noise),
+    Pass("cuts", unify_cuts),
     Pass("leaves", settle_leaves),
     Pass("decomposed", restore_batch_norms),
     Pass("places", join_places),
@@ -51,6 +53,7 @@ LAYOUT: Final = (
 )
 REWRITES: Final = (
     Pass("noise", remove_noise),
+    Pass("cuts", unify_cuts),
     Pass("leaves", settle_leaves),
     Pass("constants", fold_constants),
     Pass("affines", name_affines),

@@ -10,6 +10,7 @@ import numpy as np
 
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
+from zoolens.graph.importers.onnx.einsum import einsum
 from zoolens.graph.importers.operands import combine, prelu
 from zoolens.graph.model import Shape
 from zoolens.runtimes.onnxfile import DTYPES
@@ -191,6 +192,7 @@ def _norm_over(call: Call) -> None:
 ARITHMETIC: Final[dict[str, Callable[[Call], None]]] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
+    "Einsum": einsum,
     **{op.capitalize(): _binary(op) for op in ("add", "sub", "mul", "div", "pow")},
     "Sum": _binary("add"),
     "Max": _binary("maximum"),

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.errors import ModelError
+from zoolens.graph.importers.constants import MOST, Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.onnx.constants import SHAPE_CHANGES, permutation, slices
 from zoolens.graph.importers.resizing import Axis, nearest_rule, resized_axis, smooth_rule
@@ -95,11 +96,32 @@ def _gather(call: Call) -> None:
     table, indices = call.constant(0), call.constant(1)
     if table is not None and indices is None and axis == 0 and rank == 2 and table.is_float:
         call.emit("embedding", (call.live(1),), parameters=(call.state.parameter("table", table),))
+    elif indices is not None and (run := _run(indices, call.shape(0)[axis])) is not None:
+        _take_run(call, axis, run, indices.shape)
     elif indices is not None and indices.size <= _SHOWN:
         chosen = np.where(indices.values() < 0, indices.values() + call.shape(0)[axis], indices.values())
         call.emit("gather", (call.live(0),), axis=axis, indices=tuples(chosen.tolist()))
     else:
         call.emit("gather", (call.live(0), call.live(1)), axis=axis)
+
+
+def _run(indices: Constant, extent: int) -> tuple[int, int] | None:
+    """Start and stop, where places are taken one after the other, as torch's exporter writes a stride that is none."""
+    if not 0 < indices.size <= MOST or indices.is_float:
+        return None
+    places = np.asarray(indices.load()).ravel().astype(np.int64)
+    places = np.where(places < 0, places + extent, places)
+    start = int(places[0])
+    stop = start + indices.size
+    return (start, stop) if start >= 0 and stop <= extent and (places == np.arange(start, stop)).all() else None
+
+
+def _take_run(call: Call, axis: int, run: tuple[int, int], places: Shape) -> None:
+    shape, found = call.shape(0), call.live(0)
+    if run != (0, shape[axis]):
+        found = call.add("slice", (found,), axis=axis, start=run[0], stop=run[1])
+    wanted = (*shape[:axis], *places, *shape[axis + 1 :])
+    call.answer(found if call.state.shape(found) == wanted else call.add("reshape", (found,), shape=wanted))
 
 
 def _expand(call: Call) -> None:
@@ -177,7 +199,9 @@ def _resized_axes(call: Call, shape: Shape) -> list[Axis]:
     return found
 
 
-def _reduce(op: str) -> Callable[[Call], None]:
+def _reduce(op: str, before: str = "", after: str = "") -> Callable[[Call], None]:
+    """A reduction, of what another step makes of each number, and a step on its result."""
+
     def reduce(call: Call) -> None:
         rank = len(call.shape(0))
         given = call.integers("axes") or call.whole(1)
@@ -185,7 +209,9 @@ def _reduce(op: str) -> Callable[[Call], None]:
             call.answer(call.live(0))
             return
         axes = tuple(sorted({call.axis(axis, rank) for axis in given or range(rank)}))
-        call.emit(op, (call.live(0),), axes=axes, keep=bool(call.get("keepdims", 1)) or None)
+        value = call.add(before, (call.live(0),)) if before else call.live(0)
+        value = call.add(op, (value,), axes=axes, keep=bool(call.get("keepdims", 1)) or None)
+        call.answer(call.add(after, (value,)) if after else value)
 
     return reduce
 
@@ -209,4 +235,9 @@ ARRANGEMENT: Final[dict[str, Callable[[Call], None]]] = {
     "ReduceMax": _reduce("max"),
     "ReduceMin": _reduce("min"),
     "ReduceProd": _reduce("prod"),
+    "ReduceL1": _reduce("sum", before="abs"),
+    "ReduceL2": _reduce("sum", before="square", after="sqrt"),
+    "ReduceSumSquare": _reduce("sum", before="square"),
+    "ReduceLogSum": _reduce("sum", after="log"),
+    "ReduceLogSumExp": _reduce("sum", before="exp", after="log"),
 }

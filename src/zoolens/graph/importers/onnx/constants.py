@@ -47,7 +47,7 @@ def folded(call: Call) -> bool:
         return True
     if op not in _FOLDS or not all(one.is_small for one in constants):
         return False
-    if op in _RESAMPLING and constants[0].is_float and constants[0].learned:
+    if op in _RESAMPLING and constants[0].is_float and constants[0].learned and constants[0].size > 1:
         return False  # a learned table stays one, however often its entries are used
     return _at_once(call, constants)
 
@@ -197,7 +197,7 @@ _ELEMENTWISE: Final[dict[str, Callable[..., Array]]] = {
     "Log": np.log, "Neg": np.negative, "Abs": np.abs, "Floor": np.floor, "Ceil": np.ceil, "Equal": np.equal,
     "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
     "Not": np.logical_not, "And": np.logical_and, "Or": np.logical_or, "Where": np.where, "Mod": np.mod,
-    "Sin": np.sin, "Cos": np.cos,
+    "Sin": np.sin, "Cos": np.cos, "Sign": np.sign, "Xor": np.logical_xor,
 }  # fmt: skip
 
 
@@ -297,6 +297,14 @@ def _scatter(call: Call, values: list[Array]) -> Array:
     return data
 
 
+def _clip(call: Call, values: list[Array]) -> Array:
+    low, high = (
+        call.get(name) if (limit := call.constant(place)) is None else limit.values()
+        for place, name in ((1, "min"), (2, "max"))
+    )
+    return values[0] if low is None and high is None else np.asarray(np.clip(values[0], low, high))
+
+
 def _each(function: Callable[..., Array]) -> Fold:
     return lambda call, values: function(*values)
 
@@ -308,6 +316,9 @@ _FOLDS: Final[dict[str, Fold]] = {
     "Min": lambda call, values: np.minimum.reduce(np.broadcast_arrays(*values)),
     "Max": lambda call, values: np.maximum.reduce(np.broadcast_arrays(*values)),
     "Concat": lambda call, values: np.concatenate(values, axis=call.get("axis", 0)),
+    "Clip": _clip,
+    "Relu": lambda call, values: np.maximum(values[0], 0),
+    "Round": lambda call, values: np.rint(values[0]),
     "Gather": _gather,
     "Slice": _slice,
     "Range": _range,

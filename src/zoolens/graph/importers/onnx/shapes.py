@@ -35,15 +35,6 @@ def _combined(call: Call) -> Sequence[Shape]:
     return [broadcast([call.shape(i) for i in range(len(call.inputs)) if call.given(i) is not None])]
 
 
-def _reduced(call: Call) -> Sequence[Shape]:
-    shape = call.shape(0)
-    given = call.integers("axes") or call.whole(1)
-    if not given and call.get("noop_with_empty_axes", 0):
-        return [shape]
-    axes = {call.axis(axis, len(shape)) for axis in given or range(len(shape))}
-    return [_without(shape, axes, keep=bool(call.get("keepdims", 1)))]
-
-
 def _extreme(call: Call) -> Sequence[Shape]:
     shape = call.shape(0)
     axis = call.axis(call.get("axis", 0), len(shape))
@@ -72,18 +63,6 @@ def _one_hot(call: Call) -> Sequence[Shape]:
     (depth,) = call.whole(1) or [0]
     axis = call.axis(call.get("axis", -1), len(indices) + 1)
     return [(*indices[:axis], depth, *indices[axis:])]
-
-
-def _einsum(call: Call) -> Sequence[Shape]:
-    """Ellipses are left to the file: what they stand for depends on how operands are broadcast."""
-    equation = call.get("equation", "").replace(" ", "")
-    given, arrow, wanted = equation.partition("->")
-    if not arrow or "." in equation:
-        return ()
-    extents: dict[str, int] = {}
-    for position, letters in enumerate(given.split(",")):
-        extents |= dict(zip(letters, call.shape(position), strict=True))
-    return [tuple(extents[letter] for letter in wanted)]
 
 
 def _grid_sample(call: Call) -> Sequence[Shape]:
@@ -139,13 +118,11 @@ _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
         ("And", "Or", "Xor", "Mod", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mean"), _combined
     ),
-    **dict.fromkeys(("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"), _reduced),
     **dict.fromkeys(("ArgMax", "ArgMin"), _extreme),
     "GatherElements": _as_input(1),
     "GatherND": _gather_nd,
     "TopK": _top_k,
     "OneHot": _one_hot,
-    "Einsum": _einsum,
     "GridSample": _grid_sample,
     "RoiAlign": _region_align,
     "MaxRoiPool": _region_pool,
