@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes", "datasets",
-    "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence", "index", "queries", "cli",
-    "testing",
+    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes",
+    "datasets", "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence", "index",
+    "queries", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+_drawn: list[Bars] = []
+
+
+@contextmanager
+def bars_paused() -> Iterator[None]:
+    """No bar is drawn while something is asked on the terminal."""
+    paused = [bars._progress for bars in _drawn]
+    for progress in paused:
+        progress.stop()
+    try:
+        yield
+    finally:
+        for progress in paused:
+            progress.start()
 
 
 class Bars:
@@ -29,11 +46,13 @@ class Bars:
 
     def __enter__(self) -> Bars:
         self._progress.start()
+        _drawn.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _drawn.remove(self)
         self._progress.stop()
 
     def begin(self, title: str, stage: str, total: int | None) -> None:

@@ -79,13 +79,18 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="zoolens")
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+@click.option("--yes", is_flag=True, help="Install what manifests and stores ask for, without asking.")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
     """The truth about neural-network models: how accurate, how fast and how big, in each runtime, on your data.
 
     Start with `zoolens demo`. Models are named zoo:name, or by the path of a file.
     """
+    from zoolens.cli.asking import asker
+    from zoolens.consent import asking
+
     ctx.ensure_object(dict)["debug"] = debug
+    ctx.with_resource(asking(asker(yes)))
 
 
 class _Terminated(KeyboardInterrupt):

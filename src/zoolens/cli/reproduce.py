@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import click
 
 from zoolens.cli.tables import make_console, plain
@@ -11,19 +13,21 @@ from zoolens.errors import ZoolensError
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
+@click.option("--yes", is_flag=True, help="Install what the run's environment needs, without asking.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
-def command(run: str, allow_code: bool, store: str | None) -> None:
+def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     """Execute RUN again with the same model, data, runtime and options, and compare every figure with its interval.
 
     Exits with 1 if an answer (not a timing) falls outside.
     """
     from rich.table import Table
 
+    from zoolens.cli.asking import answered_yes
     from zoolens.cli.bars import Bars
     from zoolens.cli.text import figure, with_interval
     from zoolens.comparisons.reproduce import reproduce
 
-    with Bars() as bars:
+    with answered_yes() if yes else nullcontext(), Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)
     console = make_console()
     console.print(f"{plain(result.original.ref)} in {result.original.stack.runtime}: ", end="")

@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "zoo").mkdir()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("ZOOLENS_FETCH_FROM", "127.0.0.1")
         url = f"http://127.0.0.1:{server.server_address[1]}"
         text = MANIFEST.format(url=url, sha=hashlib.sha256(CONTENT).hexdigest())
         (tmp_path / "zoo" / "net.yaml").write_text(text)

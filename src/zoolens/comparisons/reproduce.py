@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoolens import plugins
 from zoolens.comparisons.paired import Report, compare_runs
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
@@ -17,6 +18,7 @@ from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
+from zoolens.runtimes.environments import confirm_environment, parse_env
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry, Weights
@@ -116,6 +118,9 @@ def _same_job(original: Run, allow_code: bool) -> Job:
     """The job of a run, from its stored identity. Refuses when the model is not the one that was measured."""
     identity = original.stack.identity
     environment: Sequence[str] = identity.get("environment") or ()
+    if environment:
+        runtime = plugins.load(plugins.RUNTIMES, original.stack.runtime)()
+        confirm_environment(parse_env(",".join(environment)), runtime, f"Run {original.id[:8]} of the store")
     wanted = Wanted(
         runtimes=(original.stack.runtime,),
         environments=(",".join(environment),) if environment else (),

@@ -38,7 +38,7 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
     "graph/importers/**/*.py", "graph/passes/*.py", "graph/reference*.py",
     *(f"graph/{name}.py" for name in ("building", "cost", "model", "equality", "serialise", "shapes")),
     *(f"graph/{name}.py" for name in ("vocabulary", "windows")),
-    *(f"runtimes/{name}.py" for name in ("onnxfile", "onnxvalues", "protobuf", "tflitefile")),
+    *(f"runtimes/{name}.py" for name in ("arguments", "onnxfile", "onnxvalues", "protobuf", "tflitefile")),
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ class Source:
     request: Request
     content: Mapping[str, Any]
     weight: float = 1.0  # expected seconds
+    asked_by: str | None = None  # the manifest that names the importer; None: the user named its zoo
 
     @cached_property
     def environment(self) -> EnvSpec | None:
@@ -212,7 +213,9 @@ def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Siz
 def _source(entry: Entry, group: str, plugin: str, request: Request, content: Mapping[str, Any], *, ref: str) -> Source:
     importer: Importer = plugins.load(group, plugin)
     weight = 1.0 + (catalog.params_of(entry.manifest) or 0) / _PARAMETERS_A_SECOND
-    return Source(ref, plugin, plugins.registered(group)[plugin].value, importer, request, content, weight)
+    point = plugins.registered(group)[plugin].value
+    asked_by = None if entry.zoo == plugin else f"The manifest of {entry.ref}"
+    return Source(ref, plugin, point, importer, request, content, weight, asked_by)
 
 
 def _unreadable(entry: Entry) -> ModelError:

@@ -16,12 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from zoolens.consent import NotGranted
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.exporting import Exported, Job, export_many
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.sources import RUNTIME, Model, Size, Source, find_entries, source_of
+from zoolens.runtimes.environments import confirm_environment
 from zoolens.store import schema
 from zoolens.store.records import Observation, Run, RunKey
 from zoolens.store.store import Store, borrowed_store
@@ -181,9 +183,10 @@ def _read_now(
 ) -> dict[RunKey, Structure]:
     if not wanted:
         return {}
+    found = {key: denied for key, one in wanted.items() if (denied := _denied(one)) is not None}
+    wanted = {key: one for key, one in wanted.items() if key not in found}
     watcher = progress or _Nobody()
     watcher.begin("structure", "reading", len(wanted))
-    found: dict[RunKey, Structure] = {}
     try:
         for done in export_many(_jobs(wanted), workers=workers, say=watcher.say):
             key = done.job.key
@@ -192,6 +195,18 @@ def _read_now(
     finally:
         watcher.end()
     return found
+
+
+def _denied(wanted: Structure) -> Structure | None:
+    """The model with the reason why it is not read: its manifest asks for packages that the user does not want."""
+    source = wanted.source
+    if source is None or source.environment is None or source.asked_by is None:
+        return None
+    try:
+        confirm_environment(source.environment, None, source.asked_by)
+    except NotGranted as error:
+        return replace(wanted, error=str(error))
+    return None
 
 
 def _jobs(wanted: Mapping[RunKey, Structure]) -> Iterator[Job[RunKey]]:

@@ -148,7 +148,7 @@ def test_all_code_that_makes_graphs_is_part_of_its_version():
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     making = set(making_files())
     missing = {path.name for path in map(Path, done.stdout.split()) if path not in making}
-    assert missing <= {"__init__.py", "errors.py", "base.py"}
+    assert missing <= {"__init__.py", "errors.py", "base.py", "untrusted.py"}
 
 
 def test_a_failure_is_kept_and_tried_again_only_on_demand(store, reads, tmp_path):
@@ -278,3 +278,13 @@ def test_a_size_that_no_image_has_is_refused_before_anything_is_read(store, read
         with pytest.raises(ModelError, match="A side has 1 to"):
             structure_of(entry("net"), store=store, size=size)
     assert reads() == []
+
+
+@pytest.mark.parametrize("library", ["gluon", "official", "slim"])
+def test_a_manifest_alone_has_nothing_installed(store, monkeypatch, tmp_path, library):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    named = entry("resnet50_v1", library=library)
+    [found] = structure_of(named, store=store)
+    assert found.error.startswith("The manifest of zoo:resnet50_v1 asks to install ")
+    assert not (tmp_path / "home" / "cache" / "envs").exists()
+    assert source_of(replace(named, zoo=library)).asked_by is None  # the user named that zoo

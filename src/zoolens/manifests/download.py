@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import ipaddress
 import os
 import tempfile
 import urllib.error
@@ -15,12 +14,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from zoolens.errors import AssetError
+from zoolens.manifests.addresses import is_loopback, opener_for
 
 Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
 MAX_BYTES = 64 << 30  # no model file is larger; a server that streams for ever must not fill the disk
 _CHUNK = 1 << 20
 _TIMEOUT_S = 30
+_MAX_REDIRECTS = 10
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def download(url: str, target: Path, *, sha256: str, size: int | None = None, progress: Progress | None = None) -> None:
@@ -44,25 +46,38 @@ def download(url: str, target: Path, *, sha256: str, size: int | None = None, pr
 
 def check_url(url: str) -> None:
     """HTTPS only; plain HTTP is for a server on this machine."""
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise AssetError(f"{url!r} is not an address: {error}.", hint="Use an https:// address.") from error
     if parts.scheme == "https" and parts.hostname:
         return
-    if parts.scheme == "http" and _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
     raise AssetError(f"{url} cannot be used: models are fetched over https only.", hint="Use an https:// address.")
 
 
-class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        check_url(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+def _opened(url: str) -> Any:
+    """The answer of the server where a chain of redirects ends; every step of it is judged like the first."""
+    for _ in range(_MAX_REDIRECTS):
+        check_url(url)
+        request = urllib.request.Request(url, headers={"User-Agent": "zoolens"})  # noqa: S310  (checked above)
+        try:
+            return opener_for(url).open(request, timeout=_TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            onward = error.headers.get("Location") if error.code in _REDIRECTS else None
+            if not onward:
+                raise
+            error.close()
+            url = urllib.parse.urljoin(url, onward)
+    raise AssetError(f"{url} is the end of more than {_MAX_REDIRECTS} redirects.", hint="Use another address.")
 
 
 def _stream(url: str, out: Any, size: int | None, progress: Progress | None) -> str:
     hasher, count = hashlib.sha256(), 0
-    request = urllib.request.Request(url, headers={"User-Agent": "zoolens"})  # noqa: S310  (checked above)
     try:
-        with urllib.request.build_opener(_SafeRedirects).open(request, timeout=_TIMEOUT_S) as answer:
+        with _opened(url) as answer:
             length = answer.headers.get("Content-Length", "")
             announced = int(length) if length.isdigit() else None
             limit = size if size is not None else MAX_BYTES
@@ -78,7 +93,7 @@ def _stream(url: str, out: Any, size: int | None, progress: Progress | None) -> 
         _refused(url, f"the server answers {error.code} {error.reason}")
     except http.client.IncompleteRead:
         _truncated(url, count)
-    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+    except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         _refused(url, f"{reason}")
     expected = size if size is not None else announced
@@ -97,12 +112,3 @@ def _refused(url: str, reason: str) -> NoReturn:
         f"{url} cannot be fetched: {reason}.",
         hint="Check the address and the network, or fetch the file elsewhere and give its path in a manifest.",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -210,11 +210,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
     _Handler.hits = 0
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
+        monkeypatch.setenv("ZOOLENS_FETCH_FROM", f"127.0.0.1:{server.server_address[1]}")
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 
@@ -286,7 +287,8 @@ def test_plain_http_is_for_this_machine_only(url):
         resolve(url, fetch=True, sha256=SHA)
 
 
-def test_an_unreachable_server_is_one_sentence_with_advice():
+def test_an_unreachable_server_is_one_sentence_with_advice(monkeypatch):
+    monkeypatch.setenv("ZOOLENS_FETCH_FROM", "127.0.0.1")
     with pytest.raises(AssetError) as caught:
         resolve("http://127.0.0.1:1/m.onnx", fetch=True, sha256=SHA)
     assert "cannot be fetched: " in caught.value.message

@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoolens import consent
 from zoolens.errors import EnvironmentBuildError, UnknownName
 from zoolens.paths import cache_dir
 from zoolens.runtimes.base import Runtime
@@ -109,6 +110,17 @@ def ensure_environment(spec: EnvSpec, runtime: Runtime | None = None, progress: 
             hint="Set ZOOLENS_HOME to a folder that can be written to.",
         ) from error
     return Environment(found.python, spec, key, found.freeze)
+
+
+def confirm_environment(spec: EnvSpec, runtime: Runtime | None, asked_by: str) -> None:
+    """Ask the user before something other than the user's command, `asked_by`, has packages installed.
+
+    Returns where the environment is there already, or the user agrees; raises NotGranted otherwise.
+    """
+    requirements = _completed(spec, runtime)
+    if _read(_root() / _key(requirements, spec.alone)) is None:
+        packages = ", ".join((*requirements, *spec.alone))
+        consent.require(f"{asked_by} asks to install {packages} with pip, which runs the installers of these packages.")
 
 
 def list_environments() -> list[Environment]:
@@ -243,6 +255,8 @@ def _normal(piece: str) -> str:
         raise _refused(piece, "it gives an address")
     if requirement.marker:
         raise _refused(piece, "it carries a condition")
+    if any(part.operator == "===" for part in requirement.specifier):
+        raise _refused(piece, "=== takes any text for a version, also a path")
     if _ARCHIVE.search(piece.strip()):
         raise _refused(piece, "it looks like a file")
     return _formatted(requirement)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError
+from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import ModelFiles, check_file, first_line, model_bytes
 from zoolens.untrusted import MAX_FILE
 
@@ -24,8 +25,6 @@ _SAFETENSORS_TYPES: Final = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-# Arguments that make a library fetch or read weights of its own.
-_FORBIDDEN_ARGUMENTS: Final = {"weights", "weights_backbone", "pretrained", "checkpoint_path", "pretrained_cfg"}
 
 
 def build_with_weights(model: ModelFiles) -> Any:
@@ -97,12 +96,7 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
 
 def _build(architecture: Mapping[str, Any]) -> Any:
     library, name = architecture.get("library"), str(architecture.get("name") or "")
-    arguments = dict(architecture.get("arguments") or {})
-    forbidden = sorted(_FORBIDDEN_ARGUMENTS & set(arguments))
-    if forbidden:
-        raise ModelError(
-            f"architecture.arguments.{forbidden[0]} would load other weights than the manifest's.", hint="Remove it."
-        )
+    arguments = plain_arguments(architecture.get("arguments") or {})
     if library == "code":
         return _build_from_code(architecture)
     try:

@@ -17,6 +17,7 @@ from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.gluon.symbols import graph_of_symbol
 from zoolens.graph.model import Array, Graph, Shape
+from zoolens.runtimes.arguments import plain_arguments
 
 _SEED: Final = 0
 _SIZES: Final = {"inceptionv3": (299, 299)}
@@ -58,7 +59,7 @@ def _built(name: str, arguments: Mapping[str, Any]) -> Any:
     from mxnet.gluon.model_zoo import vision
 
     try:
-        return vision.get_model(name, **{**arguments, **_NEVER})
+        return vision.get_model(name, **{**plain_arguments(arguments), **_NEVER})
     except ValueError as error:  # its message lists the models, one a line
         known = [line.strip() for line in str(error).splitlines()[1:]]
         if not known:

@@ -22,6 +22,7 @@ from zoolens.graph.importers.keras.operations import operation
 from zoolens.graph.importers.keras.walk import Call, Ref, Walk, axes_name
 from zoolens.graph.importers.seeded_values import seeded_values
 from zoolens.graph.model import Graph, Shape
+from zoolens.runtimes.arguments import plain_arguments
 
 _FALLBACK: Final = (224, 224)  # for models whose own default leaves the size open (MobileNetV3)
 _BACKENDS: Final = ("jax", "tensorflow", "torch")  # measured: 1.6, 5 and 8 s to import, and JAX infers shapes fastest
@@ -41,7 +42,7 @@ def build(request: Request) -> Any:
     makers = {name: maker for name, maker in vars(keras.applications).items() if name[0].isupper()}
     if request.subject not in makers:
         raise UnknownName("model of keras.applications", request.subject, makers)
-    options: dict[str, Any] = {"weights": None, **request.arguments}
+    options: dict[str, Any] = {**_plain(request), "weights": None}  # structure needs no weights, and none are read
     if request.size:
         options["input_shape"] = (*request.size, 3) if _channels_last(keras) else (3, *request.size)
     try:
@@ -52,6 +53,15 @@ def build(request: Request) -> Any:
     except (TypeError, ValueError) as error:
         first = str(error).strip().split("\n")[0]
         raise ModelError(f"keras.applications cannot build {request.subject}: {first}") from error
+
+
+def _plain(request: Request) -> dict[str, Any]:
+    """Numbers and names only: Keras would make an object of any class from a mapping."""
+    arguments = plain_arguments(request.arguments)
+    nested = next((name for name, value in arguments.items() if isinstance(value, Mapping)), None)
+    if nested is not None:
+        raise ModelError(f"The argument {nested} is not a number or a name.", hint="Remove it from the manifest.")
+    return arguments
 
 
 KERAS: Final = Importer(load=load, distributions=("keras",))

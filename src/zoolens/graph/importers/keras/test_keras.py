@@ -179,3 +179,13 @@ def test_a_fresh_process_takes_a_cheap_backend_and_does_not_import_tensorflow():
     environment = {key: value for key, value in os.environ.items() if key != "KERAS_BACKEND"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["39", "False"]
+
+
+@pytest.mark.parametrize("arguments", [
+    {"weights": "{file}"}, {"weights": "imagenet"}, {"classifier_activation": {"class_name": "Dense", "config": {}}},
+])  # fmt: skip
+def test_no_file_of_the_manifest_s_choice_is_opened(keras, tmp_path, arguments):
+    """Keras would read any file that `weights` names."""
+    opened = {key: str(tmp_path / "secret.h5") if value == "{file}" else value for key, value in arguments.items()}
+    with pytest.raises(ModelError, match="The argument "):
+        build(Request("MobileNet", size=(32, 32), arguments=opened))

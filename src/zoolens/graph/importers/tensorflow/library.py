@@ -21,6 +21,7 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.tensorflow.ops import OPERATORS, SEVERAL, further_output, unknown
 from zoolens.graph.importers.tensorflow.walk import Variable, Walk, constant, needed_operations, static_shape
 from zoolens.graph.model import STATISTICS, Graph
+from zoolens.runtimes.arguments import plain_arguments
 
 # network -> the module of tf_slim.nets that has it, and how many outputs its published checkpoint has
 _SLIM: Final = {
@@ -51,7 +52,7 @@ def load_slim(request: Request) -> Graph:
     network = getattr(nets, request.subject)
     side = 231 if request.subject == "overfeat" else getattr(network, "default_image_size", 224)
     height, width = request.size or (side, side)
-    options = {"num_classes": classes, "is_training": False, **request.arguments}
+    options = {"num_classes": classes, "is_training": False, **plain_arguments(request.arguments)}
     with _cheap_variables(tf), tf.Graph().as_default():
         image = tf.compat.v1.placeholder(tf.float32, (1, height, width, 3), "input")
         with importlib.import_module("tf_slim").arg_scope(_arguments(nets, module)):
@@ -82,6 +83,7 @@ def load_official(request: Request) -> Graph:
 
 
 def _official_config(request: Request) -> Any:
+    plain_arguments(request.arguments)
     experiment, backbone = _official_parts(request)
     known = importlib.import_module("official.core.exp_factory")
     importlib.import_module("official.vision.configs.image_classification")

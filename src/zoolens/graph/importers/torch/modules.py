@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from zoolens.errors import MissingDependency, ModelError, UnknownName
 from zoolens.graph.importers.base import Request
+from zoolens.runtimes.arguments import plain_arguments
 
 _RANDOM: Final = frozenset({"normal_", "uniform_", "random_", "exponential_", "bernoulli_", "log_normal_", "erfinv_"})
-# Arguments that make a library fetch or read weights of its own.
-_FORBIDDEN: Final = frozenset({"weights", "weights_backbone", "pretrained", "checkpoint_path", "pretrained_cfg"})
 _TOKENS: Final = 128
+_WRAPPERS: Final = frozenset({"timm_wrapper", "timm_backbone"})  # they hand names and arguments on to timm
 # torchvision's constructors that must be told the image size, or that warn of a slow initialisation unless it is off.
 _NEEDED: Final[dict[str, Callable[[tuple[int, int]], dict[str, Any]]]] = {
     "vit_": lambda size: {"image_size": size[0]},
@@ -44,7 +44,7 @@ def plan_torchvision(request: Request) -> Plan:
         raise UnknownName("torchvision model", name, known)
     size = request.size or _default_size(torchvision, name)
     needed = next((make(size) for prefix, make in _NEEDED.items() if name.startswith(prefix)), {})
-    arguments = {**needed, **_allowed(request)}
+    arguments = {**needed, **plain_arguments(request.arguments)}
     return Plan(
         lambda: torchvision.models.get_model(name, weights=None, **arguments),
         lambda module: {_first_argument(module): (1, 3, *size)},
@@ -71,7 +71,7 @@ def plan_timm(request: Request) -> Plan:
     if ":" in name or not timm.is_model(architecture):
         raise UnknownName("timm model", name, timm.list_models())
     config = timm.get_pretrained_cfg(name) or timm.get_pretrained_cfg(architecture)
-    arguments = _allowed(request)
+    arguments = plain_arguments(request.arguments)
     if request.size is not None and config is not None and config.fixed_input_size:
         arguments = {"img_size": request.size, **arguments}
 
@@ -97,10 +97,12 @@ def plan_transformers(request: Request) -> Plan:
     except ImportError as error:
         raise MissingDependency("Reading a transformers network", "transformers", "transformers") from error
     make, configuration = _transformers_class(transformers, request.subject)
-    arguments = _allowed(request)
+    arguments = plain_arguments(request.arguments)
     if request.size is not None and hasattr(configuration(), "image_size"):
         side, other = request.size
         arguments = {"image_size": side if side == other else list(request.size), **arguments}
+    if getattr(configuration, "model_type", None) in _WRAPPERS:
+        raise ModelError(f"{request.subject} stands for networks of another library.", hint="Name that library.")
     config = configuration(**arguments)
     config.architectures = config.architectures or []  # a type with two classifiers (DeiT) is chosen from this list
     return Plan(lambda: make(config), lambda module: _transformers_inputs(module, config, request))
@@ -234,13 +236,6 @@ _WAYS: Final[dict[str, Callable[[Callable[[], Any]], Any]]] = {
     "sketched": _sketched,
     "cpu": _on_cpu,
 }
-
-
-def _allowed(request: Request) -> dict[str, Any]:
-    forbidden = sorted(_FORBIDDEN & set(request.arguments))
-    if forbidden:
-        raise ModelError(f"The argument {forbidden[0]} would load weights of the library's own.", hint="Leave it out.")
-    return dict(request.arguments)
 
 
 def _first_argument(module: Any) -> str:
