@@ -116,7 +116,7 @@ def test_weights_of_the_library_are_not_fetched():
     with pytest.raises(ModelError, match="pretrained"):
         TIMM.load(Request("resnet18", arguments={"pretrained": True}))
     for arguments in ({"architecture": "resnet18", "model_args": {"checkpoint_path": "evil.pth"}}, {}):
-        with pytest.raises(ModelError, match="argument model_args.checkpoint_path|another library"):
+        with pytest.raises(ModelError, match=r"argument model_args\.checkpoint_path|another library"):
             TRANSFORMERS.load(Request("timm_wrapper", arguments=arguments))
 
 
