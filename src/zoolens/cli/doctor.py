@@ -36,7 +36,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
     "--fail-on",
     type=click.Choice(["wrong", "improvable"]),
     default=None,
-    help="Exit with 3 if the manifest is wrong, or also if another decoder, crop or resize is better.",
+    help="Exit with 3 if the manifest is wrong or nothing works, or also if another decoder, crop or resize is better.",
 )
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
@@ -75,7 +75,7 @@ def command(model: str, data: str, **chosen: Any) -> None:
 
 
 def _fails(diagnosis: Diagnosis, condition: str | None) -> bool:
-    return condition is not None and diagnosis.status in ("wrong", condition)
+    return condition is not None and diagnosis.status in ("wrong", "suspicious", condition)
 
 
 def _print_json(diagnosis: Diagnosis, _: bool) -> None:

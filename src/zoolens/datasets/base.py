@@ -34,11 +34,13 @@ class Rows:
 
 
 class Dataset(ABC):
-    """`encoded`: images are decoded as they are read, so that `decoded_with` makes a difference."""
+    """`encoded`: images are decoded as they are read, so that `decoded_with` makes a difference. `alphabetical`:
+    nothing says in which order the classes are numbered, so that their numbers are only places in the alphabet."""
 
     name: str
     classes: tuple[str, ...] | None = None
     encoded: bool = False
+    alphabetical: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...

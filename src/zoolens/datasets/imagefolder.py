@@ -44,10 +44,17 @@ class ImageFolder(Dataset):
     encoded = True
 
     def __init__(
-        self, entries: Sequence[Entry], *, name: str, classes: tuple[str, ...] | None, keep_gray: bool = False
+        self,
+        entries: Sequence[Entry],
+        *,
+        name: str,
+        classes: tuple[str, ...] | None,
+        alphabetical: bool = False,
+        keep_gray: bool = False,
     ) -> None:
         self.name = name
         self.classes = classes
+        self.alphabetical = alphabetical
         self._entries = tuple(entries)
         self._files = [str(entry.path) for entry in entries]  # made once: paths are slow to turn into text
         self._keep_gray = keep_gray
@@ -101,12 +108,18 @@ def open_image_folder(
     names = class_names(classes, folder, NAMES)
     table = folder / (labels or LABELS)
     if table.is_file():
-        entries, names = _from_table(folder, table, names)
+        entries, found = _from_table(folder, table, names)
     elif labels:
         raise DatasetError(f"There is no labels file {table}.", hint="Its columns are file and label.")
     else:
-        entries, names = _from_subfolders(folder, names)
-    return ImageFolder(entries, name=folder.resolve().name, classes=names, keep_gray=gray == "keep")
+        entries, found = _from_subfolders(folder, names)
+    return ImageFolder(
+        entries,
+        name=folder.resolve().name,
+        classes=found,
+        alphabetical=names is None and found is not None,
+        keep_gray=gray == "keep",
+    )
 
 
 def _file_digest(path: Path) -> str:

@@ -151,6 +151,7 @@ class Parquet(Dataset):
         used = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
         found = {all_[number] for all_, places in zip(words, used, strict=True) for number in np.unique(places)}
         names = classes or tuple(sorted(found))
+        self.alphabetical = classes is None
         index = {word: number for number, word in enumerate(names)}
         if unknown := sorted(found - index.keys()):
             raise DatasetError(

@@ -20,6 +20,7 @@ class Subset(Dataset):
         self.name = f"{parent.name} ({which})"
         self.classes = parent.classes
         self.encoded = parent.encoded
+        self.alphabetical = parent.alphabetical
         self._indices = indices
         self._index_list: list[int] = indices.tolist()
 

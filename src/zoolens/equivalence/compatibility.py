@@ -80,10 +80,15 @@ def interface_of(run: Run) -> Interface:
     for number, about in enumerate(measured):
         output = declared[number] if number < len(declared) else None
         matched = number == 0 and matched_by_name(run)
-        names, problem = (data_names, ()) if matched else _names(output, run)
+        names, problem = (_as_wide(data_names, about), ()) if matched else _names(output, run)
         unread += problem
         heads.append(_head(about, output, names, data_names))
     return Interface(run, inputs, tuple(heads), data_names, unread)
+
+
+def _as_wide(names: tuple[str, ...] | None, about: Any) -> tuple[str, ...] | None:
+    """The data's names where they name all classes of the answers: a model may have more, behind them."""
+    return names if names is not None and about.get("width") in (None, len(names)) else None
 
 
 def _manifest(run: Run) -> tuple[Manifest | None, tuple[str, ...]]:

@@ -21,11 +21,13 @@ from zoolens.manifests.schema import Output
 from zoolens.measure.jobs import Job
 from zoolens.measure.predictions import CLASSIFICATION, Predictions
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
+from zoolens.preprocess.classlookup import may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Observation, Run, StackRecord, fingerprint
 
 MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
 ABOUT_CLASSES: Final = ("top1", "top5", "recall", "ece", "brier", "nll")  # figures that depend on which class is which
+LOOKED_UP: Final = "looked up"
 JUDGED_WRONGLY: Final = (
     "it was judged before zoolens matched classes by name, in the order of its manifest instead of the data's"
 )
@@ -34,9 +36,13 @@ JUDGED_WRONGLY: Final = (
 @dataclass(frozen=True)
 class ClassOrder:
     """`translation`: from the model's classes to the data's, None where they are in one order or cannot be matched.
-    `problem`: why they cannot be matched although the names are the data's."""
+    `lookup`: the data's classes have no order of their own and are looked up among the model's, once it is known how
+    many outputs it has; `reorders`: that may put them in another order. `problem`: why what is judged may be the wrong
+    classes."""
 
     translation: Translation | None = None
+    lookup: bool = False
+    reorders: bool = False
     problem: str | None = None
 
 
@@ -44,7 +50,11 @@ def class_order(job: Job, dataset: Dataset) -> ClassOrder:
     output = job.manifest.outputs[0] if job.manifest.outputs else None
     if output is None or output.task != CLASSIFICATION or output.label_map or dataset.classes is None:
         return ClassOrder()
-    return _order(labels_of(output, job.entry.folder), dataset.classes)
+    names = labels_of(output, job.entry.folder)
+    order = _order(names, dataset.classes)
+    if order.translation is None and dataset.alphabetical:
+        return ClassOrder(lookup=True, reorders=may_reorder(names, dataset), problem=unproven_order(names, dataset))
+    return order
 
 
 def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
@@ -53,15 +63,21 @@ def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
     if (problem := class_mismatch(names, classes)) is None:
         return ClassOrder(translation(names, classes))
     if Counter(map(plain_name, names)) == Counter(map(plain_name, classes)):
-        return ClassOrder(problem=f"the manifest lists the data's classes in another order, and {problem}")
+        return ClassOrder(
+            problem=f"the manifest lists the data's classes in another order, and {problem}: its accuracy is wrong; "
+            "use a label_map"
+        )
     return ClassOrder()
 
 
 def with_class_order(stack: StackRecord, order: ClassOrder) -> StackRecord:
     """The stack of a run whose answers are translated: other answers than before, so another key."""
-    if order.translation is None:
+    if order.translation is not None:
+        added = {MATCHED: fingerprint(order.translation.tolist())[:12]}
+    elif order.reorders:
+        added = {MATCHED: LOOKED_UP}
+    else:
         return stack
-    added = {MATCHED: fingerprint(order.translation.tolist())[:12]}
     identity = {**stack.identity, **added}
     return replace(stack, fingerprint=fingerprint(identity), identity=identity, lock={**stack.lock, **added})
 

@@ -311,7 +311,7 @@ class _Stages:
             self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
         self._warnings += suspicions(predictions)
         if problem := class_order(context.job, context.dataset).problem:
-            self._warnings.append(f"{problem}: its accuracy is wrong; use a label_map")
+            self._warnings.append(problem)
 
     def _stage(self, name: str, work: Callable[[], Any], settings: Mapping[str, Any] | None = None) -> bool:
         """True if the stage is done, now or before."""

@@ -64,6 +64,26 @@ def exact_mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * tail)
 
 
+def no_better_than_guessing(correct: NDArray[np.bool_], labels: NDArray[Any]) -> bool:
+    """Whether so many right answers are what an even guess among the data's classes gives, or fewer.
+
+    Exact binomial: False as soon as guessing would be right so often in fewer than one case of twenty.
+    """
+    n, right, classes = len(correct), int(np.count_nonzero(correct)), len(np.unique(labels))
+    if classes < 2 or right / n > 2 / classes:
+        return False
+    return _binomial_tail(right, n, 1 / classes) >= 1 - CONFIDENCE
+
+
+def _binomial_tail(k: int, n: int, p: float) -> float:
+    """Chance of k successes or more among n."""
+    terms = (
+        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
+        for i in range(k, n + 1)
+    )
+    return min(1.0, math.fsum(map(math.exp, terms)))
+
+
 def quantile(
     sorted_values: NDArray[Any], q: float, confidence: float = CONFIDENCE
 ) -> tuple[float, float | None, float | None]:

@@ -22,6 +22,7 @@ from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.measure.classorder import stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
+from zoolens.measure.intervals import no_better_than_guessing
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
@@ -162,6 +163,12 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
             )
         elif len(np.unique(predictions.digest)) == 1:
             yield "its outputs are the same for every input"
+        elif no_better_than_guessing(predictions.correct, predictions.labels):
+            right = int(np.count_nonzero(predictions.correct))
+            yield (
+                f"it is right on {right:,} of {len(predictions):,} inputs, which is no better than guessing; suspect "
+                "the order of the labels and the preprocessing: `zoolens doctor` tries both"
+            )
 
 
 # --- size

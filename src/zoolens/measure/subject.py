@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.schema import Output
 from zoolens.measure.classorder import class_order, in_data_order
 from zoolens.measure.jobs import Job
+from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.runtimes.base import Session, TensorSpec
 from zoolens.runtimes.isolated import IsolatedSession
 
 Array = NDArray[Any]
+Lookup = Callable[[int], dict[int, int] | None]
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,10 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
         labels = labels_of(output, job.entry.folder)
         output = output.model_copy(update={"labels": labels, "labels_file": None})
     if place == 0:
-        output = in_data_order(output, class_order(job, dataset))
-        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset))
+        order = class_order(job, dataset)
+        output = in_data_order(output, order)
+        lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
+        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup))
     return Judged(tensor, output.task, build_scores(output, tensor))  # the data's classes are those of the main one
 
 
@@ -100,16 +105,16 @@ def _prepare(
 
 
 def _scores(
-    job: Job, session: Session, output: Output, tensor: TensorSpec, dataset: Dataset
+    job: Job, session: Session, output: Output, tensor: TensorSpec, dataset: Dataset, lookup: Lookup | None
 ) -> Callable[[Array], NDArray[np.float32]]:
     classes = int(dataset.labels().max()) + 1
     if job.manifest.code and job.manifest.code.postprocess:
         isolated = _isolated(session)
         # The code stands for the declared steps; what it gives is checked like any model's answer.
         plain = TensorSpec("scores", (None, None), "float32")
-        judged = build_scores(output.model_copy(update={"postprocess": ()}), plain, classes)
+        judged = build_scores(output.model_copy(update={"postprocess": ()}), plain, classes, lookup)
         return lambda raw: judged(isolated.run_postprocess({tensor.name: raw}))
-    return build_scores(output, tensor, classes)
+    return build_scores(output, tensor, classes, lookup)
 
 
 def _isolated(session: Session) -> IsolatedSession:

@@ -21,19 +21,35 @@ MAX_LABEL_BYTES: Final = 1 << 22
 MAX_WIDTH: Final = 1 << 16  # numbers kept for each input of an output that is no classification
 
 
-def build_scores(output: Output, tensor: TensorSpec, classes: int = 0) -> Callable[[Array], Scores]:
+def build_scores(
+    output: Output,
+    tensor: TensorSpec,
+    classes: int = 0,
+    order: Callable[[int], dict[int, int] | None] | None = None,
+) -> Callable[[Array], Scores]:
     """Raw answers of one batch → float32 scores, batch × the dataset's classes; plain vectors of any other task.
 
     Logits become probabilities. Declared probabilities are checked before
     anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
     the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them is the
-    caller's work.
+    caller's work. `order` gives, for a number of outputs, a label_map that puts them in the data's order and keeps all;
+    it is asked only where the manifest has none.
     """
     if output.task != "classification":
         return lambda raw: _vectors(_dequantised(raw, tensor))
     steps = _with_softmax(output)
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
     arrange = _label_mapper(output.label_map, classes) if output.label_map else None
+    ordered: dict[int, Callable[[Scores], Scores] | None] = {}
+
+    def reorder(values: Scores) -> Scores:
+        """By name; asked once, when it is known how many outputs there are."""
+        columns = values.shape[1]
+        if order is not None and columns not in ordered:
+            found = order(columns)
+            ordered[columns] = _label_mapper(found, columns) if found else None
+        by_name = ordered.get(columns)
+        return values if by_name is None else by_name(values)
 
     def scores(raw: Array) -> Scores:
         values = _flat(_dequantised(raw, tensor))
@@ -42,8 +58,7 @@ def build_scores(output: Output, tensor: TensorSpec, classes: int = 0) -> Callab
         for step in steps:
             values = _apply(step, values)
         _check_labels(output, values.shape[1])
-        if arrange is not None:
-            values = arrange(values)
+        values = arrange(values) if arrange is not None else reorder(values)
         return _renormalised(values) if drops else values
 
     return scores
@@ -179,8 +194,14 @@ def _label_mapper(mapping: dict[int, int], at_least: int) -> Callable[[Scores], 
     pairs = sorted(mapping.items())
     classes = max(at_least, *(target + 1 for target in mapping.values()))
 
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    unique = len(set(targets)) == len(targets)
+
     def arrange(values: Scores) -> Scores:
         arranged = np.zeros((len(values), classes), np.float32)
+        if unique:
+            arranged[:, targets] = values[:, sources]
+            return arranged
         for source, target in pairs:
             arranged[:, target] += values[:, source]  # several outputs may stand for one class
         return arranged

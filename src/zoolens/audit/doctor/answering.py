@@ -14,7 +14,7 @@ def label_axis(manifest: Manifest, outputs: int | None, classes: int, labels: tu
     declared = manifest.outputs[0]
     drops = _dropped(declared)
     raw = outputs if outputs is not None else classes + drops
-    columns = _columns(declared, raw)
+    columns = remaining_columns(declared, raw)
     spare = columns > classes
     lower = _drop(drops + 1, raw, labels) if spare else _shift(columns, -1)
     higher = _drop(drops - 1, raw, labels) if drops else _shift(columns, 1)
@@ -36,7 +36,7 @@ def _dropped(output: Output) -> int:
     return sum(step.count for step in output.postprocess if isinstance(step, DropLeading))
 
 
-def _columns(output: Output, raw: int) -> int:
+def remaining_columns(output: Output, raw: int) -> int:
     for step in output.postprocess:
         if isinstance(step, DropLeading):
             raw -= step.count
@@ -55,7 +55,7 @@ def _drop(count: int, raw: int, labels: tuple[str, ...] | None) -> Choice:
         others: tuple[OutputStep, ...] = tuple(s for s in output.postprocess if not isinstance(s, DropLeading))
         steps = (DropLeading(op="drop_leading", count=count), *others) if count else others
         changed = output.model_copy(update={"postprocess": steps})
-        fitted = _fitted(labels, _columns(changed, raw)) if labels else None
+        fitted = _fitted(labels, remaining_columns(changed, raw)) if labels else None
         return with_output(manifest, postprocess=steps, labels=fitted, labels_file=None)
 
     return Choice("labels", "label offset", _dropping(count), change)

@@ -176,6 +176,7 @@ class _Kept(Dataset):
 
     def __init__(self, parent: Dataset, room: _Room | None = None) -> None:
         self.parent, self.name, self.classes, self.encoded = parent, parent.name, parent.classes, parent.encoded
+        self.alphabetical = parent.alphabetical
         self._samples: dict[int, Sample] = {}
         self._room = room or _Room(KEPT_BYTES)
         self._others: dict[str, _Kept] = {}

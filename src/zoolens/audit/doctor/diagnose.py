@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.audit.doctor.answering import label_axis, scores_axis
+from zoolens.audit.doctor.answering import label_axis, remaining_columns, scores_axis
 from zoolens.audit.doctor.bench import Bench, Level
 from zoolens.audit.doctor.decoding import decoder_axis
 from zoolens.audit.doctor.framing import layout_axis, shape_axes
+from zoolens.audit.doctor.labelorder import doubt, needs_other_orders, order_choices, with_orders
 from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
-from zoolens.audit.doctor.variants import Axis, NotSwept
+from zoolens.audit.doctor.variants import Axis, Choice, NotSwept
 from zoolens.audit.doctor.verdict import Diagnosis, judge
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
@@ -27,6 +28,7 @@ from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelEr
 from zoolens.measure.evaluate import EvaluationPlan
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.progress import Progress, Silent
+from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.base import Options, Session, TensorSpec
 from zoolens.runtimes.draft import find_models
@@ -61,7 +63,18 @@ def doctor(
         _check_labels(dataset)
         with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
             axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
-            return judge(bench, axes, not_swept, search(bench, axes))
+            best = search(bench, axes)
+            if needs_other_orders(bench, best):
+                axes = with_orders(axes, _orders(job, bench.session(), dataset))
+                best = search(bench, axes)
+            return doubt(judge(bench, axes, not_swept, best), bench, best)
+
+
+def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:
+    output = job.manifest.outputs[0]
+    outputs = _outputs(session, output.name)
+    columns = remaining_columns(output, outputs) if outputs else int(dataset.labels().max()) + 1
+    return order_choices(job.manifest, columns, dataset.classes, labels_of(output, job.entry.folder))
 
 
 def _one_entry(model: str) -> Entry:
@@ -109,13 +122,16 @@ def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tu
         raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor sees models with one.")
     labels = labels_of(manifest.outputs[0], job.entry.folder)
     classes = int(dataset.labels().max()) + 1
+    outputs = _outputs(session, manifest.outputs[0].name)
+    if outputs is not None and not manifest.outputs[0].label_map:
+        find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)  # refuses an order nobody knows
     found: list[Axis | NotSwept] = [
         *decoder_axis(manifest, screened),
         layout_axis(manifest, tensor, job.asset.format),
         colour_axis(manifest),
         normalisation_axis(manifest, tensor),
         *shape_axes(manifest, dataset),
-        label_axis(manifest, _outputs(session, manifest.outputs[0].name), classes, labels),
+        label_axis(manifest, outputs, classes, labels),
         scores_axis(manifest),
     ]
     return [one for one in found if isinstance(one, Axis)], [one for one in found if isinstance(one, NotSwept)]

@@ -105,7 +105,7 @@ def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Va
     axis = next((axis for axis in axes if axis.slot == "labels"), None)
     if axis is None:
         return []
-    lower, higher = axis.choices
+    lower, higher = axis.choices[:2]
     found: list[tuple[int, Variant]] = []
     for variant, evidence in screened.items():
         if evidence.error is None and variant.choice("labels") is None:

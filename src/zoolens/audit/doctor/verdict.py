@@ -20,6 +20,7 @@ class Status(StrEnum):
     IMPROVABLE = "improvable"  # another decoder, crop or resize is better: a matter of protocol, and no fault
     WRONG = "wrong"
     UNDECIDED = "undecided"  # nothing is better, but on so few images nothing could have been
+    SUSPICIOUS = "suspicious"  # nothing works, or only with the classes in an order that has no name
 
 
 @dataclass(frozen=True)
