@@ -78,6 +78,7 @@ class OnnxGraph:
     values: dict[str, TensorSpec] = field(default_factory=dict)  # what the file says of tensors in between
     opset: int = 0
     producer: str = ""
+    elsewhere: tuple[str, ...] = ()  # other files that any tensor of the file names, also inside branches and functions
 
     def parameters(self) -> int:
         aside = {
@@ -108,8 +109,8 @@ class OnnxGraph:
         return types[0] if types else "float32"
 
     def external_files(self) -> list[str]:
-        """Names of other files that hold weights of this graph."""
-        return sorted({tensor.external for tensor in self.constants.values() if tensor.external is not None})
+        """Names of other files that hold values of this model, in whichever of its graphs."""
+        return list(self.elsewhere)
 
     def check(self) -> None:
         """Every tensor a node takes is made before it, by a node, an initialiser or an input."""
@@ -164,6 +165,8 @@ def _model(data: Buffer) -> OnnxGraph:
     graph, opset, producer = None, 0, ""
     for number, value in fields(data):
         if number == 7:
+            if graph is not None:
+                raise ValueError("it holds two graphs")
             graph = _graph(content(value))
         elif number == 8:
             opset = max(opset, _default_opset(content(value)))
@@ -172,7 +175,38 @@ def _model(data: Buffer) -> OnnxGraph:
     if graph is None:
         raise ValueError("it holds no graph")
     graph.opset, graph.producer = opset, producer
+    graph.elsewhere = tuple(sorted(_locations(data)))
     return graph
+
+
+# Which fields of a message hold which messages: everything through which a tensor can be reached. The names are ONNX's.
+_INSIDE: Final[dict[str, dict[int, str]]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+
+
+def _locations(data: Buffer) -> set[str]:
+    """Every file that any tensor names for its values, whether or not the tensor also says that they lie there.
+
+    Where a message occurs twice, protobuf merges both: one may name the file and the other say that it counts.
+    """
+    found: set[str] = set()
+    waiting = [("model", data)]
+    while waiting:
+        kind, message = waiting.pop()
+        if kind == "tensor":
+            entries = (external_entry(content(value)) for number, value in fields(message) if number == 13)
+            found.update(entry["location"] for entry in entries if "location" in entry)
+            continue
+        inside = _INSIDE[kind]
+        waiting.extend((inside[number], content(value)) for number, value in fields(message) if number in inside)
+    return found
 
 
 def _default_opset(data: Buffer) -> int:

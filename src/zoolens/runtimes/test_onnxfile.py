@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import TensorSpec
-from zoolens.runtimes.onnxfile import read_graph
+from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.runtimes.onnxfile import check_external, read_graph
 from zoolens.testing import models
 
 onnx = pytest.importorskip("onnx")
@@ -94,3 +94,122 @@ def test_damage_is_a_model_error_or_a_graph(tmp_path, data):
         graph.check()
         graph.parameters()
         graph.precision()
+
+
+# --- values in other files, wherever a tensor can stand
+
+
+def _outside(location="hidden.bin"):
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+def _model(*nodes, functions=(), **graph):
+    shape = [2]
+    info = onnx.helper.make_tensor_value_info
+    inputs = [info("x", onnx.TensorProto.FLOAT, shape), info("c", onnx.TensorProto.BOOL, [])]
+    made = onnx.helper.make_graph(
+        nodes or [onnx.helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        inputs,
+        [info("y", onnx.TensorProto.FLOAT, shape)],
+        **graph,
+    )
+    return onnx.helper.make_model(made, functions=list(functions))
+
+
+def _branch(name="branch"):
+    output = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [2])
+    return onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["w"], ["b"])], name, [], [output], initializer=[_outside()]
+    )
+
+
+def _in_if():
+    return _model(onnx.helper.make_node("If", ["c"], ["y"], then_branch=_branch(), else_branch=_branch()))
+
+
+def _in_if_of_if():
+    outer = onnx.helper.make_graph(
+        [onnx.helper.make_node("If", ["c"], ["b"], then_branch=_branch(), else_branch=_branch())],
+        "outer",
+        [],
+        [onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [2])],
+    )
+    return _model(onnx.helper.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=outer))
+
+
+def _in_loop():
+    return _model(onnx.helper.make_node("Loop", ["", "c", "x"], ["y"], body=_branch()))
+
+
+def _in_scan():
+    return _model(onnx.helper.make_node("Scan", ["x"], ["y"], body=_branch(), num_scan_inputs=1))
+
+
+def _in_function():
+    inner = onnx.helper.make_node("Constant", [], ["b"], value=_outside())
+    opset = onnx.helper.make_opsetid("", 18)
+    function = onnx.helper.make_function("local", "F", ["x"], ["b"], [inner], [opset])
+    return _model(onnx.helper.make_node("F", ["x"], ["y"], domain="local"), functions=[function])
+
+
+def _in_function_default():
+    function = onnx.helper.make_function("local", "F", ["x"], ["x"], [], [onnx.helper.make_opsetid("", 18)])
+    function.attribute_proto.add(name="value", type=onnx.AttributeProto.TENSOR, t=_outside())
+    return _model(functions=[function])
+
+
+def _in_sparse():
+    sparse = onnx.SparseTensorProto(values=_outside(), dims=[4])
+    return _model(sparse_initializer=[sparse])
+
+
+def _in_list_of_tensors():
+    node = onnx.helper.make_node("Odd", ["x"], ["y"], domain="odd")
+    node.attribute.add(name="values", type=onnx.AttributeProto.TENSORS, tensors=[_outside()])
+    return _model(node)
+
+
+def _in_training():
+    model = _model()
+    model.training_info.add().initialization.initializer.append(_outside())
+    return model
+
+
+class _Merged:
+    """Protobuf merges a message that occurs twice: here one names the file, the other says that it counts."""
+
+    def SerializeToString(self):  # noqa: N802 - as messages do
+        named, meant = (onnx.TensorProto() for _ in "12")
+        named.external_data.add(key="location", value="hidden.bin")
+        meant.data_location = onnx.TensorProto.EXTERNAL
+        attribute = b"".join(_field(5, one.SerializeToString()) for one in (named, meant))
+        node = _field(2, b"y") + _field(4, b"Constant") + _field(5, _field(1, b"value") + attribute)
+        return _field(7, _field(1, node))
+
+
+def _field(number, content):
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+@pytest.mark.parametrize("make", [
+    _in_if, _in_if_of_if, _in_loop, _in_scan, _in_function, _in_function_default, _in_sparse, _in_list_of_tensors,
+    _in_training, _Merged,
+])  # fmt: skip
+def test_values_in_other_files_are_found_wherever_they_hide(tmp_path, make):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(make().SerializeToString())
+    assert read_graph(path).external_files() == ["hidden.bin"]
+    with pytest.raises(ModelError, match="which the manifest does not list"):
+        check_external(ModelFiles("onnx", {"model": path}))
+    check_external(ModelFiles("onnx", {"model": path, "weights": tmp_path / "hidden.bin"}))
+
+
+def test_two_graphs_are_refused(tmp_path):
+    content = _model().SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(content + content)
+    with pytest.raises(ModelError, match="two graphs"):
+        read_graph(tmp_path / "m.onnx")
