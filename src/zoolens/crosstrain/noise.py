@@ -3,8 +3,11 @@
 - each side's own noise is the standard deviation of its accuracy over the seeds;
 - both sides of a seed share it, so differences are paired: a t interval of their mean, and a sign-flip test, which
   assumes only that without a difference b − a is as likely as a − b (with n seeds its p-value is at least 2 / 2^n);
-- `level` is the |difference| that one pair of runs shows on average if the sides do not differ: √(2/π · (s²ₐ + s²ᵦ));
-- `excess` is |mean difference| − level, Δ minus noise. Its interval adds the variances of both terms (delta method).
+- `level` is the |difference| that one pair of runs shows on average if the sides do not differ: √(2/π) · s of the
+  paired differences. Sides that share weights or batches are correlated, and only the differences know by how much;
+- `excess` is |mean difference| − level, Δ minus noise. Its interval is that of a generalised pivotal quantity: means and
+  variances are drawn as normal differences would have them (a test simulates its coverage, with and without shared
+  weights).
 
 One seed says nothing of noise: `paired.paired_sides` then answers only whether these two networks differ on these
 images.
@@ -31,6 +34,10 @@ Values = NDArray[np.float64]
 _EXACT: Final = 14  # seeds up to which all sign flips are tried
 _FLIPS: Final = 20_000  # drawn beyond
 _EQUAL: Final = 1e-12  # accuracies are counts over counts: smaller differences are rounding
+_DRAWS: Final = 20_000  # of the pivotal quantity
+_HALF_NORMAL: Final = math.sqrt(2 / math.pi)  # mean |x| of a standard normal x
+_SIGNIFICANT: Final = 1 - CONFIDENCE
+_TAILS: Final = (_SIGNIFICANT / 2, 1 - _SIGNIFICANT / 2)
 
 
 @dataclass(frozen=True)
@@ -68,9 +75,43 @@ class Noise:
 
     @property
     def beyond_noise(self) -> bool | None:
-        """Whether the sides differ: the interval of the mean difference excludes 0, and the mean is larger than what
-        seeds alone show, since a few seeds may happen to give almost equal differences. None: one seed cannot tell."""
-        return None if self.excess is None else self.difference.excludes_zero and self.excess.value > 0
+        """Whether there is something to explain: the t interval of the mean difference excludes 0, and the mean is
+        larger than what two seeds of the same side show, since a few seeds may happen to give almost equal differences.
+        None: one seed cannot tell. `verdict` says how sure that is."""
+        if self.excess is None:
+            return None
+        return self.difference.excludes_zero and self.excess.value > 0 and not self.within_seeds
+
+    @property
+    def within_seeds(self) -> bool:
+        """The mean difference is no larger than that of two seeds of the same side, on average."""
+        between = _HALF_NORMAL * math.hypot(self.spread_a or 0.0, self.spread_b or 0.0)
+        return abs(self.difference.value) <= between
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p-value that a sign-flip test of so many seeds can give."""
+        return 2.0 ** (1 - self.seeds)
+
+    @property
+    def verdict(self) -> str:
+        """In words that go with the intervals and the p-value beside them."""
+        if self.excess is None or self.p_value is None:
+            return "One seed cannot tell"
+        if not self.difference.excludes_zero:
+            return "Seeds alone may explain the difference"
+        if self.within_seeds:
+            return "The sides may differ, by less than two seeds of the same side do"
+        if not self.excess.excludes_zero or self.excess.value <= 0:
+            return f"The sides may differ; that it is more than noise is not certain with {self.seeds} seeds"
+        if self.p_value <= _SIGNIFICANT:
+            return "The sides differ"
+        if self.least_p > _SIGNIFICANT:
+            return (
+                "The sides differ if their differences are normally distributed, as the t interval assumes; the "
+                "sign-flip test, which does not, needs 6 seeds to say so"
+            )
+        return "The t interval says that the sides differ, the sign-flip test does not: more seeds decide"
 
 
 def noise_of(trials: Iterable[Trial], a: str, b: str) -> Noise:
@@ -91,8 +132,8 @@ def noise(a: str, accuracies_a: Sequence[float], b: str, accuracies_b: Sequence[
         return Noise(*told, None, None, difference, None, False, None, None)
     spreads = float(ours.std(ddof=1)), float(theirs.std(ddof=1))
     p_value, exact = sign_flip(theirs - ours)
-    level = math.sqrt(2 / math.pi * (spreads[0] ** 2 + spreads[1] ** 2))
-    return Noise(*told, *spreads, difference, p_value, exact, level, _excess(theirs - ours, spreads, level))
+    level = _HALF_NORMAL * float((theirs - ours).std(ddof=1))
+    return Noise(*told, *spreads, difference, p_value, exact, level, _excess(theirs - ours, level))
 
 
 def mean_estimate(values: Values) -> Estimate:
@@ -139,14 +180,20 @@ def _t_within(t: float, freedom: int) -> float:
     return 2 / math.pi * (angle + sine * total) if odd else sine * total
 
 
-def _excess(differences: Values, spreads: tuple[float, float], level: float) -> Estimate:
-    n, size = len(differences), abs(float(differences.mean()))
-    variances = [spread**2 for spread in spreads]
-    uncertain = 0.0  # variance of the level: a variance v from n normal values has the variance 2v²/(n − 1)
-    if level:
-        uncertain = (2 / math.pi) * sum(2 * v * v / (n - 1) for v in variances) / (4 * sum(variances))
-    half = t_quantile(n - 1) * math.sqrt(float(differences.var(ddof=1)) / n + uncertain)
-    return Estimate(size - level, Interval(size - level - half, size - level + half))
+def _excess(differences: Values, level: float) -> Estimate:
+    """|mean| − level. A generalised pivotal quantity holds all values of mean and standard deviation that normal
+    differences leave possible; its quantiles are the interval."""
+    n, size, spread = len(differences), abs(float(differences.mean())), float(differences.std(ddof=1))
+    normal, ratio = _pivots(n)
+    low, high = np.quantile(size - spread * ratio * (normal / math.sqrt(n) + _HALF_NORMAL), _TAILS)
+    return Estimate(size - level, Interval(min(float(low), size - level), max(float(high), size - level)))
+
+
+@lru_cache(maxsize=16)
+def _pivots(n: int) -> tuple[Values, Values]:
+    """Draws of (mean − μ)·√n / σ, and of σ / s. Always the same ones, so that an interval is a function of its data."""
+    generator = np.random.default_rng(0)
+    return generator.normal(size=_DRAWS), np.sqrt((n - 1) / generator.chisquare(n - 1, _DRAWS))
 
 
 def lines(found: Noise) -> list[str]:
@@ -159,24 +206,16 @@ def lines(found: Noise) -> list[str]:
             "whether these two networks differ on these images.",
         ]
     how = "exact" if found.exact else f"{_FLIPS:,} draws"
-    least = f", the least that {found.seeds} seeds can give" if found.p_value * 2**found.seeds == 2 else ""
+    least = f", the least that {found.seeds} seeds can give" if found.p_value == found.least_p else ""
     own = ", ".join(
         f"{name} {100 * (spread or 0):.2f}" for name, spread in ((found.a, found.spread_a), (found.b, found.spread_b))
     )
     return [
         f"{gap} over {found.seeds} seeds (95 % t interval; sign-flip test, {how}: p = {found.p_value:.2g}{least}).",
-        f"Standard deviation over seeds: {own} points; a pair without a difference shows "
-        f"{100 * found.level:.2f} on average.",
-        f"Δ minus noise: {signed(found.excess)}. {_verdict(found)}.",
+        f"Standard deviation over seeds: {own} points; pairs with the same seed vary so that one without a difference "
+        f"shows {100 * found.level:.2f} on average.",
+        f"Δ minus noise: {signed(found.excess)}. {found.verdict}.",
     ]
-
-
-def _verdict(found: Noise) -> str:
-    if found.beyond_noise:
-        return "The sides differ"
-    if found.difference.excludes_zero:
-        return "The sides may differ, by less than two seeds of the same side do"
-    return "Seeds alone may explain the difference"
 
 
 def signed(one: Estimate, unit: str = " points") -> str:

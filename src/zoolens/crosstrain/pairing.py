@@ -90,11 +90,15 @@ def train_trial(
     ]
     truth = load(data.folder).test_y
     sides = {job.framework: side for job in jobs if (side := known(job)) is not None}
+    for job in jobs:
+        if job.framework in sides:
+            check_told(job, switched.get(job.framework), Semantics(**sides[job.framework].semantics))
     old = [job for job in jobs if job.framework in sides and (job.output / PREDICTIONS).is_file()]
     answers = {job.framework: read_predictions(job) for job in old}
 
     def train(job: Job) -> tuple[Side, Answers]:
         outcome, found = workers.train(job, lambda epoch: report(job.framework, epoch))
+        check_told(job, switched.get(job.framework), outcome.semantics)
         side = side_of(outcome, found, truth, data.classes)
         keep(side)
         return side, found
@@ -115,6 +119,22 @@ def train_trial(
             "dataset": data.record.fingerprint,
         },
     )
+
+
+def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
+    """An error where the live objects of a side (`read`) are not as the side was told: a switch without effect would be
+    taken for one that makes no difference. The recipe's own epsilon goes before the one that all sides are told."""
+    told = job.semantics.model_dump()
+    if job.recipe.optimizer.epsilon is not None and (switched is None or switched.adam_epsilon is None):
+        told["adam_epsilon"] = None
+    wrong = Semantics(**told).differing(read)
+    if wrong:
+        name, done = wrong[0], read.model_dump()
+        raise ZoolensError(
+            f"{job.framework} was told {name} {told[name]} and its live objects have {done[name]}: "
+            f"the setting had no effect.",
+            hint="Leave that semantic out for this trainer, or mend the trainer.",
+        )
 
 
 def usual_loop(framework: str, device: str) -> LoopKind:

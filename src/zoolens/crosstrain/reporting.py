@@ -91,7 +91,9 @@ def _noise_sections(store: Store, study: Study) -> list[Section]:
         return []
     words = (
         "The same trials under other seeds. Mean difference of the two sides over the seeds with its 95 % t interval, "
-        "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide.",
+        "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide. Each line "
+        "is judged for itself, and a trial that was picked because its Δ is large shows too large a Δ with these seeds: "
+        "`crosstrain explain` estimates it with new ones.",
         noise_words([one for _, one in found]),
     )
     table = Table("noise", _COLUMNS, tuple(_row(name, one) for name, one in found))
@@ -113,8 +115,6 @@ def noise_words(found: Sequence[Noise]) -> str:
 
 def _row(trial: str, one: Noise) -> tuple[object, ...]:
     interval, excess = one.difference.interval, one.excess
-    unclear = "less than seeds differ" if one.difference.excludes_zero else "may be noise"
-    verdict = {None: "one seed", True: "differ", False: unclear}[one.beyond_noise]
     return (
         trial,
         f"{one.b} − {one.a}",
@@ -124,5 +124,5 @@ def _row(trial: str, one: Noise) -> tuple[object, ...]:
         interval.high if interval else None,
         one.p_value,
         excess.value if excess else None,
-        verdict,
+        one.verdict,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import math
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -51,8 +52,15 @@ class Semantics(BaseModel):
         return tuple(
             key
             for key, value in self.model_dump().items()
-            if value is not None and theirs[key] is not None and value != theirs[key]
+            if value is not None and theirs[key] is not None and not _same(value, theirs[key])
         )
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Equal, up to the rounding of 1 − (1 − x)."""
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(value == other)
 
 
 # What "aligned" fixes unless the recipe says otherwise.

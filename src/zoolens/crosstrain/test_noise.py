@@ -58,8 +58,8 @@ def test_noise_is_told_from_difference():
     assert found.difference.value == pytest.approx(-0.201666, abs=1e-5)
     assert found.p_value == pytest.approx(2 / 64)
     assert found.beyond_noise
-    variances = np.var(found.accuracies_a, ddof=1), np.var(found.accuracies_b, ddof=1)
-    assert found.level == pytest.approx(np.sqrt(2 / np.pi * sum(variances)))
+    differences = np.subtract(found.accuracies_b, found.accuracies_a)
+    assert found.level == pytest.approx(np.sqrt(2 / np.pi) * differences.std(ddof=1))
     assert found.excess.value == pytest.approx(0.201666 - found.level, abs=1e-5)
     assert found.excess.excludes_zero
     assert any("exact: p = 0.031, the least that 6 seeds can give)" in line for line in lines(found))
@@ -70,21 +70,28 @@ def test_the_level_is_what_equal_sides_show_and_their_excess_is_within_noise():
     ours, theirs = generator.normal(0.8, 0.02, (2, 4000))
     found = noise("a", ours, "b", theirs)
     assert found.level == pytest.approx(np.abs(ours - theirs).mean(), rel=0.03)
-    covered = []
-    for _ in range(400):
-        one, other = generator.normal(0.8, 0.02, (2, 5))
-        covered.append(noise("a", one, "b", other).excess.interval.contains(-found.level))
-    assert np.mean(covered) > 0.85  # the excess of no difference is minus the level
 
 
-def test_the_excess_interval_covers_a_true_excess():
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("seeds", [2, 4, 8])
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.1])
+def test_the_excess_interval_covers_also_where_sides_share_their_weights(shared, seeds, gap):
+    """`shared`: the correlation of the sides' accuracies over the seeds."""
     generator = np.random.default_rng(1)
-    level = np.sqrt(2 / np.pi * 2 * 0.02**2)
+    level = np.sqrt(2 / np.pi * 2 * (1 - shared)) * 0.02
     covered = []
-    for _ in range(600):
-        one, other = generator.normal(0.8, 0.02, 5), generator.normal(0.7, 0.02, 5)
-        covered.append(noise("a", one, "b", other).excess.interval.contains(0.1 - level))
-    assert np.mean(covered) > 0.92
+    for _ in range(300):
+        common, one, other = generator.normal(0, 0.02, (3, seeds))
+        ours, theirs = (np.sqrt(shared) * common + np.sqrt(1 - shared) * own for own in (one, other))
+        covered.append(noise("a", 0.8 + ours, "b", 0.8 - gap + theirs).excess.interval.contains(gap - level))
+    assert np.mean(covered) > 0.91  # 95 % less three standard errors of 300 draws
+
+
+def test_the_level_knows_what_the_sides_of_a_seed_have_in_common():
+    generator = np.random.default_rng(0)
+    common, one, other = generator.normal(0, [[0.02], [0.002], [0.002]], (3, 4000))
+    found = noise("a", 0.8 + common + one, "b", 0.8 + common + other)
+    assert found.level == pytest.approx(np.abs(one - other).mean(), rel=0.03)
 
 
 def test_sides_that_never_vary():
@@ -115,3 +122,26 @@ def test_equal_small_differences_are_not_beyond_the_seeds_own_spread():
     assert found.beyond_noise is False
     assert lines(found)[-1].endswith("The sides may differ, by less than two seeds of the same side do.")
     assert noise("a", [0.70, 0.75], "b", [0.20, 0.25]).beyond_noise
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ([0.50, 0.52, 0.51, 0.50], "The sides differ if their differences are normally distributed"),
+        ([0.70, 0.60, 0.78, 0.55], "Seeds alone may explain the difference"),
+        ([0.60, 0.45, 0.65, 0.50], "that it is more than noise is not certain with 4 seeds"),
+    ],
+)
+def test_four_seeds_are_not_said_to_show_more_than_they_can(theirs, words):
+    found = noise("a", [0.80, 0.79, 0.81, 0.80], "b", theirs)
+    assert found.p_value >= found.least_p == 0.125
+    assert words in lines(found)[-1]
+    assert "The sides differ." not in lines(found)[-1]
+
+
+def test_the_sides_differ_only_where_every_figure_beside_it_says_so():
+    found = noise("a", [0.80, 0.82, 0.81, 0.79, 0.83, 0.80], "b", [0.60, 0.61, 0.63, 0.58, 0.62, 0.60])
+    assert found.p_value < 0.05
+    assert found.difference.excludes_zero
+    assert found.excess.excludes_zero
+    assert lines(found)[-1].endswith("The sides differ.")

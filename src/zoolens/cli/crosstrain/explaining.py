@@ -41,12 +41,14 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     """Switch every semantic that two sides of a TRIAL have differently, one way and the other; share the gap out among
     them; then train again with the culprit fixed.
 
-    Without --with, the two sides that are furthest apart. It may be interrupted: the same command goes on.
+    Without --with, the two sides that are furthest apart. All seeds are new ones: those of the trial and its replicates
+    may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
     """
     from zoolens.cli.bars import Bars
     from zoolens.crosstrain.explaining.running import explain as find_out
     from zoolens.crosstrain.explaining.words import as_data, lines
     from zoolens.crosstrain.filing import read_study
+    from zoolens.crosstrain.training import replicates
     from zoolens.crosstrain.workers import Workers
     from zoolens.store.store import open_store
 
@@ -65,6 +67,7 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
                 fraction=chosen["design"],
                 manner=how,
                 at_once=chosen["workers"],
+                seeds_seen=1 + len(replicates(opened, study).get(trial, ())),
                 progress=_Shown(bars),
             )
     if as_json:

@@ -19,7 +19,7 @@ from zoolens.errors import ZoolensError
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 
-_SEEDS = 1 << 31
+SEEDS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ class Bench:
             self._run(stage, recipe, new)
         return {one: self._sides[recipe.fingerprint, *one] for one in asked}
 
+    @property
+    def unconfirmed(self) -> tuple[str, ...]:
+        """What was told and read from no live object, as "FRAMEWORK: SEMANTIC"; what was read as something else is an
+        error of `train_trial`."""
+        told = {(arm.framework, name, arm) for _, arm, _ in self._sides for name in arm.told.model_fields_set}
+        read = {(arm, name) for (_, arm, _), side in self._sides.items() for name in side.semantics}
+        return tuple(sorted({f"{framework}: {name}" for framework, name, arm in told if (arm, name) not in read}))
+
     def _run(self, stage: str, recipe: Recipe, new: Sequence[tuple[Arm, int]]) -> None:
         """The threads are not waited for when one fails: the runs that they are in end with the workers."""
         self._report(Progress(stage, 0, len(new), 0))
@@ -81,7 +89,7 @@ class Bench:
 
     def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[Side, bool]:
         """And whether it was trained just now."""
-        seed = (recipe.seed + number) % _SEEDS
+        seed = (recipe.seed + number) % SEEDS
         told = arm.told.model_dump(exclude_none=True)
         identity = [arm.framework, told, recipe.mode]
         settings: dict[str, Hyperparameter] = {f"semantics.{name}": value for name, value in told.items()}

@@ -40,8 +40,8 @@ class StandIn:
 @dataclass(frozen=True)
 class Verification:
     """Under fresh seeds: the pair as it was, and with the culprits fixed on one side (`side`, "a" or "b") to the
-    other's values. `gained`: by how much the gap became smaller. `closed`: it did, and what is left reaches down to
-    what seeds alone show."""
+    other's values. `gained`: by how much the gap became smaller. `closed`: there was one, it became smaller, and what
+    is left reaches down to what seeds alone show."""
 
     culprits: tuple[str, ...]
     side: str
@@ -49,6 +49,11 @@ class Verification:
     after: Noise
     gained: Estimate
     closed: bool
+
+    @property
+    def shown(self) -> bool:
+        """The fresh seeds show a gap at all; without one there is nothing that could be closed."""
+        return bool(self.before.beyond_noise)
 
     @property
     def narrowed(self) -> bool:
@@ -74,7 +79,9 @@ class Explained:
 @dataclass(frozen=True)
 class Explanation:
     """`pair`: the two sides under the first seeds. `explained` is None where they do not differ beyond noise, or
-    their stand-ins do not, `verification` where there is nothing to switch. `study`: where all runs are filed."""
+    their stand-ins do not, `verification` where there is nothing to switch. `study`: where all runs are filed. `seeds`:
+    of the pair and the design. `unconfirmed`: "FRAMEWORK: SEMANTIC" that was told and that no run's live objects
+    confirm or deny."""
 
     study: str
     recipe: Recipe
@@ -85,3 +92,5 @@ class Explanation:
     stand_in: StandIn | None = None
     trained: int = 0
     known: int = 0
+    seeds: tuple[int, ...] = ()
+    unconfirmed: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.explaining.bench import Bench, Report
+from zoolens.crosstrain.explaining.bench import SEEDS, Bench, Report
 from zoolens.crosstrain.explaining.contest import FRAMEWORK, Arm, Contest, contest
 from zoolens.crosstrain.explaining.design import Fraction, choose
 from zoolens.crosstrain.explaining.results import Explained, Explanation, StandIn, Switch, Verification
@@ -29,6 +29,7 @@ from zoolens.store.store import Store
 
 REPLICATES: Final = 4
 _ENOUGH: Final = 0.8  # share of the gap that the culprits must explain together
+_LEAST: Final = 0.05  # share of the gap below which a semantic is no culprit
 _FAITHFUL: Final = 0.2  # a stand-in whose gap is off by no more than this share of it reproduces it
 
 
@@ -44,10 +45,13 @@ def explain(
     manner: Manner | None = None,
     study: str | None = None,
     at_once: int = 1,
+    seeds_seen: int = 0,
     progress: Report = lambda _: None,
 ) -> Explanation:
     """`replicates`: seeds in the design, and as many fresh ones for the verification. `at_once`: runs beside each
-    other. `study`: the name under which all runs are filed."""
+    other. `study`: the name under which all runs are filed. `seeds_seen`: how many seeds, from the recipe's own on, led
+    to this question. They are not used: a trial that a search chose for its large gap shows too large a gap with the
+    seeds that it was chosen by."""
     if replicates < 2:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
     sides = tuple(Arm(one) if isinstance(one, str) else one for one in (a, b))
@@ -57,7 +61,13 @@ def explain(
     said = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
     file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), said)
     bench = Bench(store, name, workers, manner or Manner(), at_once, progress)
-    return _Explaining(bench, name, recipe, replicates, fraction).run(*sides)
+    return _Explaining(bench, name, recipe, _seeds(seeds_seen, replicates), fraction).run(*sides)
+
+
+def _seeds(seen: int, replicates: int) -> tuple[range, range]:
+    """Of the design, and of the verification; counted from the recipe's own."""
+    middle = seen + replicates
+    return range(seen, middle), range(middle, middle + replicates)
 
 
 def _study_name(recipe: Recipe, sides: Sequence[Arm]) -> str:
@@ -68,10 +78,10 @@ def _study_name(recipe: Recipe, sides: Sequence[Arm]) -> str:
 class _Explaining:
     """One explanation as it goes."""
 
-    def __init__(self, bench: Bench, study: str, recipe: Recipe, replicates: int, fraction: Fraction) -> None:
+    def __init__(self, bench: Bench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction) -> None:
         self._bench, self._study, self._fraction = bench, study, fraction
         self._asked = self._recipe = recipe
-        self._seeds, self._fresh = range(replicates), range(replicates, 2 * replicates)
+        self._seeds, self._fresh = seeds
 
     def run(self, a: Arm, b: Arm) -> Explanation:
         pair, game, resolved = self._met("the pair", a, b)
@@ -106,8 +116,19 @@ class _Explaining:
         verification: Verification | None = None,
         stand_in: StandIn | None = None,
     ) -> Explanation:
-        counts = self._bench.trained, self._bench.known
-        return Explanation(self._study, self._asked, game, pair, explained, verification, stand_in, *counts)
+        return Explanation(
+            self._study,
+            self._asked,
+            game,
+            pair,
+            explained,
+            verification,
+            stand_in,
+            self._bench.trained,
+            self._bench.known,
+            tuple((self._asked.seed + number) % SEEDS for number in self._seeds),
+            self._bench.unconfirmed,
+        )
 
     def _explained(self, game: Contest, level: float) -> Explained:
         design = choose(len(game.players), self._fraction)
@@ -157,24 +178,24 @@ class _Explaining:
 
 
 def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
-    """The semantics with the largest shares, until they explain enough of the gap together or none helps."""
+    """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
     found: list[str] = []
     explained = 0.0
     for one in sorted(parts, key=lambda one: -one.share.value):
-        if one.name != FRAMEWORK and one.share.value > 0 and explained < _ENOUGH:
+        if one.name != FRAMEWORK and one.share.value >= _LEAST and explained < _ENOUGH:
             found.append(one.name)
             explained += one.share.value
     return tuple(found)
 
 
 def judged(culprits: tuple[str, ...], side: str, before: Noise, after: Noise) -> Verification:
-    """A gap is closed if it became smaller, and its size now may be what seeds alone show."""
+    """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show."""
     sign = 1 if before.difference.value > 0 else -1
     gained = mean_estimate(sign * (_differences(before) - _differences(after)))
     left = after.difference.interval
     least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
     found = Verification(culprits, side, before, after, gained, closed=False)
-    return replace(found, closed=found.narrowed and least <= (after.level or 0.0))
+    return replace(found, closed=found.shown and found.narrowed and least <= (after.level or 0.0))
 
 
 def stood_in(shipped: Noise, found: Noise, assumed: tuple[str, ...]) -> StandIn:

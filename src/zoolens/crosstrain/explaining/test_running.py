@@ -8,10 +8,10 @@ from zoolens.crosstrain.explaining.contest import FRAMEWORK, Arm, contest
 from zoolens.crosstrain.explaining.results import Explanation
 from zoolens.crosstrain.explaining.running import culprits_of, explain, judged, stood_in
 from zoolens.crosstrain.explaining.shapley import Share
-from zoolens.crosstrain.explaining.words import as_data, lines
+from zoolens.crosstrain.explaining.words import _verification, as_data, lines
 from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.noise import Estimate, noise
-from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.recipe import Optimizer, Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.training import Manner
 from zoolens.crosstrain.workers import Workers
@@ -34,6 +34,23 @@ def test_culprits_are_added_until_they_explain_enough():
     )
     assert culprits_of([share(FRAMEWORK, 1.1), share("init", -0.1)]) == ()
     assert culprits_of([share(FRAMEWORK, 0.7), share("init", 0.3), share("padding", 0.0)]) == ("init",)
+
+
+@pytest.mark.parametrize("nothing", [0.0, 4e-4, 0.04])
+def test_a_share_of_nothing_is_no_culprit(nothing):
+    assert culprits_of([share(FRAMEWORK, 1 - nothing), share("padding", nothing)]) == ()
+    assert culprits_of([share(FRAMEWORK, 0.5), share("init", 0.4), share("padding", nothing)]) == ("init",)
+
+
+def test_a_gap_that_fresh_seeds_do_not_show_cannot_be_closed():
+    before = noise("a", [0.50, 0.80, 0.60, 0.75], "b", [0.65, 0.99, 0.55, 0.90])
+    assert before.difference.value > 0.1
+    found = judged(("x",), "a", before, noise("a", [0.66, 0.99, 0.56, 0.90], "b", [0.65, 0.99, 0.55, 0.90]))
+    assert not found.closed
+    game = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))
+    recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
+    said = "\n".join(_verification(Explanation("study", recipe, game, before, verification=found)))
+    assert "The fresh seeds show no gap beyond noise, and so nothing is verified." in said
 
 
 def test_a_gap_is_closed_only_if_it_shrank_to_noise():
@@ -187,6 +204,7 @@ def test_an_explanation_in_words_and_as_data(explanation):
     assert "norm_momentum  0.9 | 0.9999" in said
     assert "Verified with 3 fresh seeds, norm_momentum of torch (B) set to torch (A)'s" in said
     assert "This closes the gap" in said
+    assert "each holds for itself, not all at once" in said
     assert "21 runs trained, 0 known from before; all are in the study cause." in said
     data = json.loads(json.dumps(as_data(explanation)))
     assert data["explained"]["cells"][0]["at_b"] == []
@@ -202,9 +220,25 @@ def test_what_was_found_on_stand_ins_is_said_to_be_theirs(explanation):
 
 
 def test_sides_within_noise_are_not_explained(asked):
-    found = asked(Arm("torch", PLAIN), Arm("torch", Semantics(norm_epsilon=1.01e-5)))
+    found = asked(Arm("torch", PLAIN), Arm("torch", Semantics(norm_epsilon=1.01e-5)), seeds_seen=2, study="within")
     assert found.explained is found.verification is None
     assert "There is no gap beyond seed noise, and so nothing to explain." in lines(found)
+    assert {trial.hyperparameters["seed"] for trial in read_study(asked.store, "within").trials} == {2, 3, 4}
+    assert any(line.startswith("Seeds 2 to 4: those that the trial") for line in lines(found))
+
+
+def test_a_switch_without_effect_is_an_error(asked):
+    """The recipe's epsilon goes before the one that a side is told."""
+    fixed = {"optimizer": Optimizer(epsilon=1e-3)}
+    with pytest.raises(ZoolensError, match=r"told adam_epsilon 0.1 and its live objects have 0.001: the setting had no"):
+        asked("torch", Arm("torch", Semantics(adam_epsilon=0.1)), changes=fixed)
+
+
+def test_what_no_live_object_confirms_is_said(asked):
+    """No bottleneck is there to have its stride in one place or the other."""
+    found = asked(Arm("torch", PLAIN), Arm("torch", Semantics(stride="1x1", norm_epsilon=1.01e-5)))
+    assert found.unconfirmed == ("torch: stride",)
+    assert "Told, and not confirmed by any live object: torch: stride." in lines(found)
 
 
 def test_questions_without_an_answer(asked):

@@ -31,7 +31,7 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 
 def lines(explanation: Explanation) -> list[str]:
     game, found = explanation.contest, explanation.explained
-    said = [*noise.lines(explanation.pair), ""]
+    said = [*noise.lines(explanation.pair), *_fresh(explanation), ""]
     if explanation.stand_in is not None:
         said += [*_stand_in(explanation.stand_in), ""]
     said += [*_differences(explanation), ""]
@@ -40,8 +40,18 @@ def lines(explanation: Explanation) -> list[str]:
     else:
         said += [*_design(found, game), "", *_shares(found, explanation), "", *_switches(found, explanation)]
         said += ["", *_interactions(found), "", *_verification(explanation)]
+    if explanation.unconfirmed:
+        said += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
     runs = f"{explanation.trained} runs trained, {explanation.known} known from before"
     return [*said, "", f"{runs}; all are in the study {explanation.study}."]
+
+
+def _fresh(explanation: Explanation) -> list[str]:
+    """Which seeds these are, where those that led to the question were left out."""
+    seeds = explanation.seeds
+    if not seeds or seeds[0] == explanation.recipe.seed:
+        return []
+    return [f"Seeds {seeds[0]} to {seeds[-1]}: those that the trial was trained and may have been chosen with are left out."]
 
 
 def _nothing(explanation: Explanation) -> str:
@@ -98,7 +108,7 @@ def _shares(found: Explained, explanation: Explanation) -> list[str]:
     rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
     whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
     shown = [_share(one, explanation.contest) for one in rows]
-    return [f"Shapley shares of {whose} (95 % intervals over seeds):", *shown]
+    return [f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):", *shown]
 
 
 def _share(one: Share, game: Contest) -> str:
@@ -130,12 +140,12 @@ def _effect(effect: Estimate | None) -> str:
 
 def _interactions(found: Explained) -> list[str]:
     if not found.interactions:
-        return [f"Interactions of two above noise: none of {found.looked_at}."]
+        return [f"Interactions of two above noise: none of {found.looked_at}, each judged for itself."]
     rows = []
     for one in found.interactions:
         names = " or ".join(f"{first} × {second}" for first, second in one.pairs)
         rows.append(f"  {signed(one.points)}  {names}")
-    return [f"Interactions of two above noise, {len(rows)} of {found.looked_at}:", *rows]
+    return [f"Interactions of two above noise, {len(rows)} of {found.looked_at}, each judged for itself:", *rows]
 
 
 def _stand_in(one: StandIn) -> list[str]:
@@ -153,7 +163,7 @@ def _stand_in(one: StandIn) -> list[str]:
 def _verification(explanation: Explanation) -> list[str]:
     one = explanation.verification
     if one is None:
-        return ["No semantic makes the gap: it is the framework itself, which cannot be switched off."]
+        return ["No semantic has a share worth fixing: what makes the gap is none of those that can be switched."]
     before, after = one.before.difference, one.after.difference
     other = explanation.pair.b if one.side == "a" else explanation.pair.a
     fixed = explanation.pair.a if one.side == "a" else explanation.pair.b
@@ -166,6 +176,8 @@ def _verification(explanation: Explanation) -> list[str]:
 
 
 def _verdict(one: Verification) -> str:
+    if not one.shown:
+        return "The fresh seeds show no gap beyond noise, and so nothing is verified. More replicates may show one."
     if one.closed:
         return f"This closes the gap: {signed(one.gained)} of it are gone, and what is left may be noise."
     if one.narrowed:

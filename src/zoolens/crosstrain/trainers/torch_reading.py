@@ -47,14 +47,28 @@ def _bottleneck_stride(convs: dict[str, Any]) -> Literal["1x1", "3x3"] | None:
 
 
 def _padding(modules: Iterable[Any], nn: Any) -> Literal["symmetric", "same"] | None:
-    found: set[Literal["symmetric", "same"]] = set()
+    """A border of its own is how torch pads as TensorFlow does. Where the image's side is odd, that is the same border
+    on both sides, and does not speak against the others."""
+    borders: set[bool] = set()  # whether each is symmetric
+    strided = False
     for one in modules:
         if isinstance(one, nn.ConstantPad2d):
             left, right, top, bottom = one.padding
-            found.add("symmetric" if (left, top) == (right, bottom) else "same")
-        elif isinstance(one, nn.Conv2d) and one.stride != (1, 1) and one.padding != (0, 0):
-            found.add("symmetric")
-    return found.pop() if len(found) == 1 else None
+            borders.add((left, top) == (right, bottom))
+        elif isinstance(one, nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d):
+            strided |= _several(one.stride) and any(width != 0 for width in _pair(one.padding))
+    if borders:
+        return None if strided else "same"
+    return "symmetric" if strided else None
+
+
+def _several(stride: Any) -> bool:
+    return any(step > 1 for step in _pair(stride))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    """torch's pools keep one number where both are the same."""
+    return value if isinstance(value, tuple) else (value, value)
 
 
 def _only(values: Iterable[float]) -> float | None:
