@@ -159,6 +159,11 @@ def test_an_explanation_needs_two_sides_and_a_trial(place):
     )
 
 
+def test_an_explanation_does_not_use_the_seeds_that_a_trial_was_chosen_with(place):
+    found = json.loads(place.fine("explain", "tiny", "0001", "--replicates", 2, "--json"))
+    assert found["seeds"] == [2, 3]  # 0 is the trial's own, 1 its replicate's
+
+
 def test_an_export_is_checked_and_submitted_and_one_byte_spoils_it(place):
     folder = place.folder / "exported"
     place.fine("export", "tiny", folder)

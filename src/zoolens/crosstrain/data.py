@@ -18,13 +18,16 @@ from numpy.typing import NDArray
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.trainers.base import TrainData
 from zoolens.datasets.base import Dataset
+from zoolens.datasets.demo import open_demo
 from zoolens.datasets.opening import open_dataset, parse_spec
+from zoolens.datasets.subset import Subset
 from zoolens.errors import DatasetError
 from zoolens.paths import cache_dir
 from zoolens.store.records import DatasetRecord, fingerprint
 
 MAX_BYTES: Final = 1 << 33
 _FASHION: Final = Path("/usr/share/datasets/fashion-mnist")  # where Debian's dataset-fashion-mnist puts it
+DEMO_TEST: Final = 500  # of the images that come with zoolens: tested on; the others are trained on
 _CIFAR10: Final = Path("data/cifar10/train_subset.npz")
 _ARRAYS: Final = ("train_x", "train_y", "test_x", "test_y")
 _ABOUT: Final = "about.json"
@@ -50,8 +53,8 @@ class Prepared:
 
 
 def prepared(recipe: Recipe) -> Prepared:
-    """`recipe.dataset`: "fashion-mnist", "cifar10-subset", "TRAIN|TEST" of any two datasets, or one that has both as
-    its splits. Limits take the first samples of every class in turn, in the order of the dataset."""
+    """`recipe.dataset`: "demo", "fashion-mnist", "cifar10-subset", "TRAIN|TEST" of any two datasets, or one that has
+    both as its splits. Limits take the first samples of every class in turn, in the order of the dataset."""
     wanted = (recipe.dataset, recipe.train_limit, recipe.test_limit, cache_dir())
     found = _prepare(*wanted)
     if not (found.folder / _ABOUT).is_file():  # someone emptied the cache
@@ -92,6 +95,8 @@ def _prepare(dataset: str, train_limit: int | None, test_limit: int | None, cach
 
 
 def _splits(dataset: str) -> tuple[Dataset, Dataset]:
+    if dataset == "demo":
+        return _demo()
     if dataset == "fashion-mnist":
         return _fashion_mnist()
     if dataset == "cifar10-subset":
@@ -102,7 +107,7 @@ def _splits(dataset: str) -> tuple[Dataset, Dataset]:
     if ":" not in dataset and not Path(dataset).expanduser().exists():
         raise DatasetError(
             f"There is no training data named {dataset!r}.",
-            hint="Use fashion-mnist, cifar10-subset, a folder with a train and a test split, or TRAIN|TEST.",
+            hint="Use demo, fashion-mnist, cifar10-subset, a folder with a train and a test split, or TRAIN|TEST.",
         )
     kind = parse_spec(dataset)[0]
     if kind not in ("idx", "cifar10"):
@@ -113,6 +118,15 @@ def _splits(dataset: str) -> tuple[Dataset, Dataset]:
     return open_dataset(dataset, split="train"), open_dataset(dataset, split="test")
 
 
+def _demo() -> tuple[Dataset, Dataset]:
+    """The images that come with zoolens, in two parts that have nothing in common."""
+    images = open_demo()
+    order = np.arange(len(images), dtype=np.int64)
+    return Subset(images, order[:-DEMO_TEST], "all but the last 500"), Subset(
+        images, order[-DEMO_TEST:], "the last 500"
+    )
+
+
 def _fashion_mnist() -> tuple[Dataset, Dataset]:
     assets = os.environ.get("ZOOLENS_ASSETS")
     places = [_FASHION, *([Path(assets) / "data" / "fashion_mnist"] if assets else [])]
@@ -121,7 +135,8 @@ def _fashion_mnist() -> tuple[Dataset, Dataset]:
             return open_dataset(f"idx:{place}?split=train"), open_dataset(f"idx:{place}?split=test")
     raise DatasetError(
         f"Fashion-MNIST is not on this machine: {_FASHION} has no training images.",
-        hint="Install Debian's package dataset-fashion-mnist, or name a folder with the four files as idx:FOLDER.",
+        hint="Use dataset: demo, the 2,000 images that come with zoolens. For all 70,000, install Debian's package "
+        "dataset-fashion-mnist, or name a folder with the four files as idx:FOLDER.",
     )
 
 

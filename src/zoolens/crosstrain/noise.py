@@ -5,9 +5,9 @@
   assumes only that without a difference b − a is as likely as a − b (with n seeds its p-value is at least 2 / 2^n);
 - `level` is the |difference| that one pair of runs shows on average if the sides do not differ: √(2/π) · s of the
   paired differences. Sides that share weights or batches are correlated, and only the differences know by how much;
-- `excess` is |mean difference| − level, Δ minus noise. Its interval is that of a generalised pivotal quantity: means and
-  variances are drawn as normal differences would have them (a test simulates its coverage, with and without shared
-  weights).
+- `excess` is |mean difference| − level, Δ minus noise. Its interval is that of a generalised pivotal quantity: means
+  and variances are drawn as normal differences would have them (a test simulates its coverage, with and without
+  shared weights).
 
 One seed says nothing of noise: `paired.paired_sides` then answers only whether these two networks differ on these
 images.

@@ -32,7 +32,7 @@ Report = Callable[[str, Epoch], None]  # framework, epoch
 LoopKind = Literal["eager", "compiled"]
 
 # What all frameworks' own layers have, as far as it decides which tensors there are.
-_TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
 _PARTS: Final[Mapping[str, type[BaseModel]]] = {"optimizer": Optimizer, "semantics": Semantics}
 
 
@@ -123,18 +123,21 @@ def train_trial(
 
 def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
     """An error where the live objects of a side (`read`) are not as the side was told: a switch without effect would be
-    taken for one that makes no difference. The recipe's own epsilon goes before the one that all sides are told."""
-    told = job.semantics.model_dump()
-    if job.recipe.optimizer.epsilon is not None and (switched is None or switched.adam_epsilon is None):
-        told["adam_epsilon"] = None
-    wrong = Semantics(**told).differing(read)
-    if wrong:
-        name, done = wrong[0], read.model_dump()
+    taken for one that makes no difference."""
+    for name in contradicted(job.recipe, job.semantics, switched or Semantics(), read):
         raise ZoolensError(
-            f"{job.framework} was told {name} {told[name]} and its live objects have {done[name]}: "
-            f"the setting had no effect.",
+            f"{job.framework} was told {name} {getattr(job.semantics, name)} and its live objects have "
+            f"{getattr(read, name)}: the setting had no effect.",
             hint="Leave that semantic out for this trainer, or mend the trainer.",
         )
+
+
+def contradicted(recipe: Recipe, told: Semantics, switched: Semantics, read: Semantics) -> tuple[str, ...]:
+    """Names of what a side was told and its live objects (`read`) have otherwise. `switched`: what of it is told to
+    this side alone. The recipe's own epsilon goes before the one that all sides are told."""
+    if recipe.optimizer.epsilon is not None and switched.adam_epsilon is None:
+        told = told.model_copy(update={"adam_epsilon": None})
+    return told.differing(read)
 
 
 def usual_loop(framework: str, device: str) -> LoopKind:
@@ -215,7 +218,7 @@ def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[l
         if job.recipe.weights != "shared":
             given.append(job)
             continue
-        told = job.semantics.over(_TENSORS)
+        told = job.semantics.over(TENSORS)
         key = fingerprint([told.init, told.bias_init, told.conv_bias])[:8]
         if key not in files:
             files[key] = folder / f"initial-{key}.safetensors"

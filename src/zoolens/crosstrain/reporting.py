@@ -91,9 +91,9 @@ def _noise_sections(store: Store, study: Study) -> list[Section]:
         return []
     words = (
         "The same trials under other seeds. Mean difference of the two sides over the seeds with its 95 % t interval, "
-        "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide. Each line "
-        "is judged for itself, and a trial that was picked because its Δ is large shows too large a Δ with these seeds: "
-        "`crosstrain explain` estimates it with new ones.",
+        "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide. Each "
+        "line is judged for itself. A trial that was picked because its Δ is large shows too large a Δ with these "
+        "seeds; `crosstrain explain` estimates it with new ones.",
         noise_words([one for _, one in found]),
     )
     table = Table("noise", _COLUMNS, tuple(_row(name, one) for name, one in found))

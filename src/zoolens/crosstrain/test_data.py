@@ -3,15 +3,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from zoolens.crosstrain.data import balanced, load, prepared
+from zoolens.crosstrain.planfiles import load_plan, load_recipe
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.errors import DatasetError
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
+EXAMPLES = Path(__file__).parents[3] / "examples" / "crosstrain"
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -113,6 +116,23 @@ def test_absent_data_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.delenv("ZOOLENS_ASSETS")
     with pytest.raises(DatasetError, match="ZOOLENS_ASSETS"):
         prepared(recipe("cifar10-subset"))
+
+
+def test_the_images_that_come_with_zoolens():
+    found = prepared(recipe("demo"))
+    data = load(found.folder)
+    assert (data.train_x.shape, data.test_x.shape) == ((1500, 28, 28, 1), (500, 28, 28, 1))
+    assert (found.classes, len(np.unique(data.test_y))) == (10, 10)
+    trained = {image.tobytes() for image in data.train_x}
+    assert not any(image.tobytes() in trained for image in data.test_x)
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda one: one.stem)
+def test_the_examples_need_no_data_but_what_comes_with_zoolens(example, monkeypatch):
+    monkeypatch.delenv("ZOOLENS_ASSETS", raising=False)
+    monkeypatch.setattr("zoolens.crosstrain.data._FASHION", Path("/nowhere"))
+    told = load_recipe(example) if "architecture" in yaml.safe_load(example.read_text()) else load_plan(example).recipe
+    assert prepared(told).record.size == 500
 
 
 @pytest.mark.skipif(not FASHION.is_dir(), reason="Debian's dataset-fashion-mnist is not installed")

@@ -24,7 +24,7 @@ def trial(*accuracies, status="finished"):
 
 
 def plan(**changes):
-    recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
+    recipe = Recipe(architecture="mlp", dataset="demo", learning_rate=0.1, batch_size=8, epochs=1)
     return Plan(name="tiny", recipe=recipe, space=(Dimension(name="epochs", choices=(1, 2)),), **changes)
 
 

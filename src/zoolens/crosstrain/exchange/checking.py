@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from zoolens.crosstrain.exchange.contents import Contents
+from pydantic import ValidationError
+
+from zoolens.crosstrain.exchange.consistency import consistency_problems, weight_problems
+from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts
 from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
 from zoolens.crosstrain.exchange.reading import read_contents
 from zoolens.crosstrain.exchange.recomputing import metric_problems
+from zoolens.crosstrain.exchange.rerun import CannotRun, answers_problem
 from zoolens.crosstrain.loading import TYPES
 from zoolens.crosstrain.weights import read_weights
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, ZoolensError
 
 MAX_SHOWN: Final = 100
 
@@ -37,37 +41,64 @@ class Examined:
 
     contents: Contents
     digests: Mapping[str, str]
+    ran: int = 0  # weights that were run on the test images, and gave the stored answers
 
 
 def check_submission(folder: Path | str) -> Check:
-    """Files, checksums, schema, references, and every figure that the stored predictions can give, recomputed."""
+    """Files, checksums, schema, references; every figure that the stored predictions can give, recomputed; recipes
+    against hyperparameters, semantics, counts, versions and tensors; weights against answers, where the images are at
+    hand."""
     try:
         examined = examine(Path(folder))
     except Refused as refused:
         return Check(refused.problems)
-    return Check((), examined.contents.counts())
+    return Check((), {**examined.contents.counts(), "weights run": examined.ran})
 
 
 def examine(folder: Path) -> Examined:
     """Refused, with the problems of the first step that finds any."""
     files = read_files(folder)
     contents = read_contents(files)
-    problems = tuple(islice(_problems(contents, files), MAX_SHOWN))
+    ran: list[int] = []
+    problems = tuple(islice(_problems(contents, files, ran), MAX_SHOWN))
     if problems:
         raise Refused(problems)
-    return Examined(contents, files.digests)
+    return Examined(contents, files.digests, len(ran))
 
 
-def _problems(contents: Contents, files: Files) -> Iterator[str]:
+def _problems(contents: Contents, files: Files, ran: list[int]) -> Iterator[str]:
     yield from metric_problems(contents)
+    yield from consistency_problems(contents)
+    sides = list(contents.sides)
     for number, path in sorted(files.weights.items()):
+        trial, facts = sides[number]
         try:
             arrays = read_weights(path)
         except ModelError as error:
             yield f"weights/{number}.safetensors: {error.message}"
         else:
-            yield from (
-                f"weights/{number}.safetensors: {shown(name)} holds {array.dtype}, not numbers as weights are."
-                for name, array in arrays.items()
-                if array.dtype.name not in TYPES
-            )
+            dataset = contents.study.datasets[trial.dataset]
+            for problem in _weights_problems(arrays, facts, dataset, number, ran):
+                yield f"weights/{number}.safetensors: {problem}."
+
+
+def _weights_problems(
+    arrays: Mapping[str, Any], facts: SideFacts, dataset: DatasetEntry, number: int, ran: list[int]
+) -> Iterator[str]:
+    """`ran`: gets the number of weights that gave their answers."""
+    strange = [name for name, array in arrays.items() if array.dtype.name not in TYPES]
+    yield from (f"{shown(name)} holds {arrays[name].dtype}, not numbers as weights are" for name in strange)
+    found = list(weight_problems(facts, dataset, {name: array.shape for name, array in arrays.items()}))
+    yield from found
+    if strange or found:
+        return
+    try:
+        problem = answers_problem(facts, dataset, arrays)
+    except CannotRun:
+        return
+    except (ZoolensError, ValidationError) as error:
+        problem = f"they cannot be run: {error.message if isinstance(error, ZoolensError) else 'no such semantics'}"
+    if problem is None:
+        ran.append(number)
+    else:
+        yield problem.removesuffix(".")

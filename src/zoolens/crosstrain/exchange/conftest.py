@@ -13,33 +13,48 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from zoolens.crosstrain.architectures import build, parameters
 from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import file_study, file_trial
+from zoolens.crosstrain.initial import initial_weights
 from zoolens.crosstrain.job import Epoch, Outcome
 from zoolens.crosstrain.loading import keep_weights
 from zoolens.crosstrain.pairing import churn, side_of
 from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import ALIGNED
+from zoolens.crosstrain.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.weights import read_weights, write_weights
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store, open_store
 
 CLASSES, SAMPLES = 4, 20
 LABELS = np.arange(SAMPLES, dtype=np.int32) % CLASSES
-DATASET = DatasetRecord("d" * 64, "tiny", SAMPLES, {"classes": CLASSES, "image": [2, 2, 1], "test": SAMPLES})
+DATASET = DatasetRecord(
+    "d" * 64, "tiny", SAMPLES, {"classes": CLASSES, "image": [2, 2, 1], "train": 16, "test": SAMPLES}
+)
+NETWORK = build("mlp", ALIGNED, (1, 2, 2), CLASSES)
+READ = Semantics(init="kaiming_uniform", bias_init="zeros", dropout=0.0, adam_rule="outside", adam_epsilon=1e-8)
 VERSIONS = {"torch": {"torch": "2.13.0"}, "jax": {"jax": "0.10.2", "keras": "3.15.1"}}
 CONDITIONS = {"cpu": "a", "cores": 2}
 
 
 def outcome(framework: str, answers: Any) -> Outcome:
     correct = int((answers == LABELS).sum())
+    burst = bool((answers == 2).all())
     epochs = (
         Epoch(number=1, loss=1.5, correct=7, total=SAMPLES, seconds=0.5),
-        Epoch(number=2, loss=None, correct=correct, total=SAMPLES, seconds=0.25),
+        Epoch(number=2, loss=None if burst else 1.25, correct=correct, total=SAMPLES, seconds=0.25),
     )
     return Outcome(
-        framework=framework, versions={}, status="finished", epochs=epochs, steps=8, parameters=99, seconds=1.5
+        framework=framework,
+        versions={},
+        status="non-finite" if burst else "finished",
+        epochs=epochs,
+        steps=8,
+        parameters=parameters(NETWORK),
+        semantics=READ,
+        seconds=1.5,
     )
 
 
@@ -66,7 +81,7 @@ def file_numbered(
     trial = Trial(
         name or f"{number:04}",
         {
-            "learning_rate": 0.1 * number + 0.1,
+            "learning_rate": rate,
             "epochs": 2,
             "optimizer.name": "adam",
             "odd": number or "none",
@@ -89,7 +104,7 @@ def file_numbered(
         conditions=CONDITIONS,
     )
     if number == 0:
-        weights = {"logits.kernel": draw.normal(size=(4, 4)).astype(np.float32), "logits.bias": np.zeros(4, np.float32)}
+        weights = initial_weights(NETWORK, ALIGNED, 0)
         assert keep_weights(store, filed.side("torch").run, weights, answers["torch"])
     return filed
 
@@ -146,6 +161,17 @@ class Folder:
         place = found.schema.get_field_index(column)
         changed = found.set_column(place, found.schema.field(column), [pa_array(values, found.schema.field(column))])
         pq.write_table(changed, path)
+        self.rehash()
+
+    def leave_out(self, table, row):
+        path = self.path / f"{table}.parquet"
+        found = pq.read_table(path)
+        pq.write_table(found.take([place for place in range(found.num_rows) if place != row]), path)
+        self.rehash()
+
+    def change_weights(self, number, change):
+        path = self.path / "weights" / f"{number}.safetensors"
+        write_weights(path, change(read_weights(path)))
         self.rehash()
 
     def change_json(self, name, change):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from zoolens.crosstrain.exchange.contents import Contents
 from zoolens.crosstrain.exchange.rows import recipes_of
@@ -14,6 +15,7 @@ from zoolens.store.records import Provenance
 from zoolens.store.values import to_json
 
 _NOT_STATED = "not stated"
+_OBEYED: Final = re.compile(r"[\\`*_{}\[\]()#!|>~]")  # by Markdown
 
 
 def datasheet(contents: Contents, made: Sequence[datetime], replicates: str | None = None) -> str:
@@ -27,10 +29,16 @@ def datasheet(contents: Contents, made: Sequence[datetime], replicates: str | No
         "Known flaws": _flaws(contents, replicates),
         "Files": _files(),
     }
-    text = [f"# {study.name}", ""]
+    text = [f"# {plain(study.name)}", ""]
     for title, lines in sections.items():
         text += [f"## {title}", "", *(f"- {line}" for line in lines), ""]
     return "\n".join(text)
+
+
+def plain(text: object) -> str:
+    """A stranger's words on one line, as Markdown and HTML show them and do not obey them."""
+    line = " ".join(str(text).split())
+    return _OBEYED.sub(lambda found: f"\\{found[0]}", line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def _what(contents: Contents) -> Iterator[str]:
@@ -43,22 +51,22 @@ def _what(contents: Contents) -> Iterator[str]:
     for place, dataset in enumerate(contents.study.datasets):
         labels = "with labels" if place in contents.labels else "without labels"
         about = f"{dataset.size} samples, {labels}, fingerprint {dataset.fingerprint[:16]}"
-        yield f"Data: {dataset.name} ({about}). Its images are not in this folder."
+        yield f"Data: {plain(dataset.name)} ({about}). Its images are not in this folder."
     varied = dict.fromkeys(name for one in contents.trials for name in one.trial.hyperparameters)
-    yield f"Hyperparameters: {', '.join(varied) or 'none'}."
+    yield f"Hyperparameters: {', '.join(map(plain, varied)) or 'none'}."
 
 
 def _who(details: Mapping[str, Any]) -> Iterator[str]:
     for title, key in (("Made by", "author"), ("Source", "source"), ("Cite", "citation"), ("Licence", "licence")):
-        yield f"{title}: {details.get(key) or _NOT_STATED}."
+        yield f"{title}: {plain(details.get(key) or _NOT_STATED)}."
 
 
 def _how(contents: Contents, made: Sequence[datetime]) -> Iterator[str]:
     recipes = recipes_of(contents)
     kinds = Counter(f"{one.architecture}, {one.mode} mode, {one.weights} first weights" for one in recipes)
-    yield from (f"{kind}: {count} recipes." for kind, count in kinds.items())
+    yield from (f"{plain(kind)}: {count} recipes." for kind, count in kinds.items())
     if not recipes:
-        yield f"No recipes: {contents.study.details.get('source') or 'published figures'}."
+        yield f"No recipes: {plain(contents.study.details.get('source') or 'published figures')}."
     if made:
         yield f"Filed between {min(made):%Y-%m-%d} and {max(made):%Y-%m-%d}."
     yield "Accuracies are exact counts over all test samples, unless the column `exact` says otherwise."
@@ -66,14 +74,14 @@ def _how(contents: Contents, made: Sequence[datetime]) -> Iterator[str]:
 
 def _versions(contents: Contents) -> Iterator[str]:
     stacks = Counter(
-        (side.side.framework, ", ".join(f"{name} {version}" for name, version in side.versions.items()))
+        (side.side.framework, ", ".join(f"{plain(name)} {plain(version)}" for name, version in side.versions.items()))
         for _, side in contents.sides
     )
     for (framework, versions), count in stacks.items():
         yield f"{framework}: {versions or _NOT_STATED} ({count} sides)."
     conditions = Counter(to_json(one.conditions) for one in contents.trials)
     for condition, count in conditions.items():
-        yield f"Conditions of {count} trials: `{condition}`."
+        yield f"Conditions of {count} trials: {plain(condition)}."
 
 
 def _flaws(contents: Contents, replicates: str | None) -> Iterator[str]:
@@ -88,7 +96,7 @@ def _flaws(contents: Contents, replicates: str | None) -> Iterator[str]:
     yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in found.items() if count)
     settings = Counter(to_json({**one.trial.hyperparameters, "seed": 0}) for one in contents.trials)
     if replicates is not None:
-        yield f"Its trials under other seeds are a study of their own, {replicates}, and not in this folder."
+        yield f"Its trials under other seeds are a study of their own, {plain(replicates)}, and not in this folder."
     elif max(settings.values(), default=0) < 2:
         yield "No setting was trained more than once: differences cannot be told from seed noise."
     if len(contents.labels) < len(contents.study.datasets):

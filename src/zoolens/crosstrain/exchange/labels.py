@@ -17,7 +17,7 @@ from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecor
 from zoolens.store.store import Store
 
 KIND: Final = "labels"
-SAFE_NAMES: Final = ("fashion-mnist", "cifar10-subset")  # of data that may be opened on a stranger's word
+SAFE_NAMES: Final = ("demo", "fashion-mnist", "cifar10-subset")  # of data that may be opened on a stranger's word
 _KEY: Final = fingerprint(["crosstrain labels"])
 _MODEL: Final = ModelRecord(_KEY, "crosstrain-labels", "labels", {})
 _STACK: Final = StackRecord(_KEY, f"{RUNTIME}labels", {}, {})

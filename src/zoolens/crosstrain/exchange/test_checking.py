@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
@@ -12,10 +13,13 @@ import pytest
 
 from zoolens.crosstrain.exchange import parsing
 from zoolens.crosstrain.exchange.checking import check_submission
-from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, file_numbered
+from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, READ, file_numbered
+from zoolens.crosstrain.exchange.datasheet import datasheet
+from zoolens.crosstrain.exchange.exporting import gathered
 from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
 from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import file_study, read_study, study_names
+from zoolens.crosstrain.semantics import ALIGNED
 from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
 
@@ -322,3 +326,158 @@ def test_what_is_new_is_added_to_what_is_there(store, elsewhere, folder):
     assert (merged.written, merged.kept) == (2, 1)
     without = [replace(one, details={}) for one in read_study(elsewhere, "small").trials]
     assert without == [replace(one, details={}) for one in read_study(store, "small").trials]
+
+
+# --- contradictions: every file is whole and has its checksum, and what they say cannot be
+
+
+def semantics(**changes):
+    return json.dumps({**READ.model_dump(exclude_none=True), **changes})
+
+
+TAMPERED = {
+    "a hyperparameter that the recipe does not have": (
+        lambda folder: folder.change("trials", 0, "hyperparameter.learning_rate", 0.2),
+        ("'0000'", "learning_rate is 0.2", "its recipe 0.1"),
+    ),
+    "a hyperparameter of a part": (
+        lambda folder: folder.change("trials", 0, "hyperparameter.optimizer.name", "sgd"),
+        ("optimizer.name is sgd", "adam"),
+    ),
+    "another recipe under the same trial": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(epochs=3)),
+        ("epochs is 2", "its recipe 3"),
+    ),
+    "another learning rate of the recipe": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[1].update(learning_rate=0.5)),
+        ("'0001'", "learning_rate is 0.1"),
+    ),
+    "sides of two recipes": (lambda folder: folder.change("sides", 1, "recipe", 1), ("different recipes",)),
+    "another architecture": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(architecture="resnet8")),
+        ("parameters, and the network of its recipe",),
+    ),
+    "an architecture that is none": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(architecture="alexnet")),
+        ("cannot be built", "alexnet"),
+    ),
+    "an architecture for larger images": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(architecture="lenet")),
+        ("cannot be built", "too small"),
+    ),
+    "more parameters": (lambda folder: folder.change("sides", 0, "parameters", 10**6), ("1000000 parameters",)),
+    "fewer steps": (lambda folder: folder.change("sides", 0, "steps", 1), ("1 steps", "makes 8")),
+    "more steps than a training that stopped can have": (
+        lambda folder: folder.change("sides", 3, "steps", 9),
+        ("'0001', jax", "9 steps"),
+    ),
+    "another batch size": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(batch_size=8)),
+        ("8 steps", "makes 4"),
+    ),
+    "another number of training samples": (
+        lambda folder: folder.change_json("study.json", lambda found: found["datasets"][0]["details"].update(train=99)),
+        ("8 steps", "of 99 training samples"),
+    ),
+    "no number of training samples": (
+        lambda folder: folder.change_json("study.json", lambda found: found["datasets"][0]["details"].pop("train")),
+        ("does not say how many training samples",),
+    ),
+    "two numbers of test samples": (
+        lambda folder: folder.change_json("study.json", lambda found: found["datasets"][0]["details"].update(test=9)),
+        ("20 test samples, and 9",),
+    ),
+    "a limit below the number of samples": (
+        lambda folder: folder.change_json("recipes.json", lambda found: found[0].update(test_limit=10)),
+        ("more than the test_limit 10",),
+    ),
+    "fewer epochs than the recipe": (lambda folder: folder.change("sides", 0, "losses", 1), ("losses of 1 epochs",)),
+    "finished with a loss that is not": (lambda folder: folder.change("epochs", 1, "loss", None), ("is not finite",)),
+    "a loss below 0": (lambda folder: folder.change("epochs", 0, "loss", -1.0), ("below 0",)),
+    "epochs longer than the training": (
+        lambda folder: folder.change("epochs", 0, "seconds", 1e6),
+        ("more than the 1.5 s of the whole",),
+    ),
+    "semantics that are none": (
+        lambda folder: folder.change("sides", 0, "semantics", '{"sparkle": 3}'),
+        ("its semantics are none: sparkle",),
+    ),
+    "semantics out of range": (
+        lambda folder: folder.change("sides", 0, "semantics", semantics(norm_momentum=7)),
+        ("its semantics are none: norm_momentum",),
+    ),
+    "semantics other than told": (
+        lambda folder: folder.change("sides", 0, "semantics", semantics(adam_rule="inside")),
+        ("told adam_rule outside", "had inside"),
+    ),
+    "no semantics": (lambda folder: folder.change("sides", 0, "semantics", "{}"), ("does not say which semantics",)),
+    "told what no recipe says": (
+        lambda folder: folder.change("sides", 0, "told", json.dumps({**ALIGNED.model_dump(), "dropout": 0.5})),
+        ("told dropout 0.5, which neither",),
+    ),
+    "overrides that are none": (
+        lambda folder: folder.change("trials", 0, "details", '{"overrides": {"torch": 3}}'),
+        ("overrides",),
+    ),
+    "another recipe in the details": (
+        lambda folder: folder.change("trials", 0, "details", '{"recipe": {"architecture": "mlp"}}'),
+        ("the recipe in its details",),
+    ),
+    "another dataset in the details": (
+        lambda folder: folder.change("trials", 0, "details", json.dumps({"dataset": "e" * 64})),
+        ("the dataset in its details",),
+    ),
+    "a version that is none": (
+        lambda folder: folder.change("sides", 0, "versions", '{"torch": "the newest"}'),
+        ("'the newest' is no version of torch",),
+    ),
+    "no versions": (lambda folder: folder.change("sides", 0, "versions", "{}"), ("do not begin with that of torch",)),
+    "versions of another framework": (
+        lambda folder: folder.change("sides", 0, "versions", '{"jax": "0.10.2"}'),
+        ("do not begin with that of torch",),
+    ),
+    "a framework that trained nothing": (
+        lambda folder: folder.change_json("study.json", lambda found: found["frameworks"].append("tensorflow")),
+        ("tensorflow, and no side",),
+    ),
+    "failed with results": (
+        lambda folder: folder.change("sides", 0, "status", "failed"),
+        ("it failed, and has results",),
+    ),
+    "counted and not exact": (lambda folder: folder.change("sides", 0, "exact", False), ("no quotient of counts",)),
+    "answers that are not compared": (
+        lambda folder: folder.leave_out("pairs", 0),
+        ("how differently torch and jax answer",),
+    ),
+    "a tensor of another shape": (
+        lambda folder: folder.change_weights(0, lambda found: {**found, "logits.bias": np.zeros(7, np.float32)}),
+        ("'logits.bias' has the shape (7,)",),
+    ),
+    "a tensor that is missing": (
+        lambda folder: folder.change_weights(0, lambda found: {"logits.bias": found["logits.bias"]}),
+        ("it is missing",),
+    ),
+    "a tensor too many": (
+        lambda folder: folder.change_weights(0, lambda found: {**found, "extra": np.zeros(3, np.float32)}),
+        ("'extra': the network of its recipe has no such tensor",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_folder_that_contradicts_itself_is_refused(folder, elsewhere, name):
+    tamper, words = TAMPERED[name]
+    tamper(folder)
+    refused(folder, *words)
+    with pytest.raises(SubmissionRefused):
+        submit(elsewhere, folder.path)
+    assert study_names(elsewhere) == []
+
+
+def test_the_datasheet_shows_a_strangers_words_and_does_not_obey_them(store):
+    file_study(store, "small", ("torch", "jax"), {"author": "<script>x</script>\n## Known flaws\n\n- none [a](b) `c`"})
+    contents, _, made = gathered(store, "small")
+    text = datasheet(contents, made)
+    assert "<script>" not in text
+    assert text.count("\n## Known flaws") == 1
+    assert "\\[a\\]\\(b\\)" in text

@@ -28,7 +28,7 @@ def test_a_study_comes_back_equal(store, elsewhere, folder):
     assert import_study(elsewhere, folder.path) == original  # with the same runs
     for trial in original.trials:
         for side in trial.sides:
-            if side.status == "finished":
+            if side.status != "failed":
                 assert np.array_equal(answers_of(store, side.run), answers_of(elsewhere, side.run))
                 assert store.observations(side.run, metric="epoch_time") == elsewhere.observations(
                     side.run, metric="epoch_time"
@@ -79,8 +79,8 @@ def test_checksums_are_those_of_sha256sum(folder):
 def test_the_datasheet_counts_what_is_there(folder):
     text = (folder.path / "datasheet.md").read_text()
     for words in (
-        "3 trials", "6 sides, of which 5 finished, 5 have their predictions and 1 their weights", "CC-BY-4.0",
-        "1 of 6 sides did not finish", "1 of 6 sides always gave the same answer", "torch 2.13.0", "seed noise",
+        "3 trials", "6 sides, of which 4 finished, 5 have their predictions and 1 their weights", "CC-BY-4.0",
+        "2 of 6 sides did not finish", "1 of 6 sides always gave the same answer", "torch 2.13.0", "seed noise",
     ):  # fmt: skip
         assert words in text, words
 

@@ -78,7 +78,9 @@ def _study_name(recipe: Recipe, sides: Sequence[Arm]) -> str:
 class _Explaining:
     """One explanation as it goes."""
 
-    def __init__(self, bench: Bench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction) -> None:
+    def __init__(
+        self, bench: Bench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction
+    ) -> None:
         self._bench, self._study, self._fraction = bench, study, fraction
         self._asked = self._recipe = recipe
         self._seeds, self._fresh = seeds

@@ -51,7 +51,9 @@ def _fresh(explanation: Explanation) -> list[str]:
     seeds = explanation.seeds
     if not seeds or seeds[0] == explanation.recipe.seed:
         return []
-    return [f"Seeds {seeds[0]} to {seeds[-1]}: those that the trial was trained and may have been chosen with are left out."]
+    return [
+        f"Seeds {seeds[0]} to {seeds[-1]}: those that the trial was trained and may have been chosen with are left out."
+    ]
 
 
 def _nothing(explanation: Explanation) -> str:
@@ -108,7 +110,10 @@ def _shares(found: Explained, explanation: Explanation) -> list[str]:
     rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
     whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
     shown = [_share(one, explanation.contest) for one in rows]
-    return [f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):", *shown]
+    return [
+        f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):",
+        *shown,
+    ]
 
 
 def _share(one: Share, game: Contest) -> str:
