@@ -40,6 +40,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "Compare two runs input by input; can gate a CI job.",
     "reproduce": "Run a stored run again and say which figures hold.",
     "export": "Write observations as CSV, Parquet or JSON.",
+    "store": "Check that nothing in the store is damaged.",
     "env": "Show, export and remove runtime environments.",
     "runtimes": "List the runtimes, and what each can and cannot do.",
 }

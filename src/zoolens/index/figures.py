@@ -9,8 +9,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, select
 
 from zoolens.index.rows import Figure
+from zoolens.store.checksums import FIGURE, check_figure
 from zoolens.store.records import Provenance
-from zoolens.store.retry import patience, with_patience
 from zoolens.store.schema import observations
 from zoolens.store.store import Store
 
@@ -37,24 +37,17 @@ def stored_facts(store: Store) -> dict[str, list[Fact]]:
     """Every figure that the store has, by run. Recalls of single classes and disturbed latencies are left out."""
     column = observations.c
     query = (
-        select(
-            column.run_id, column.stage, column.metric, column.scope, column.value,
-            column.low, column.high, column.unit, column.provenance,
-        )
+        select(*(column[name] for name in FIGURE), column.checksum)
         .where(column.value.is_not(None), ~column.scope.startswith("class="), ~column.scope.endswith(",raw"))
         .order_by(column.seq)
-    )  # fmt: skip
-
-    def read() -> dict[str, list[Fact]]:
-        with store.engine.connect() as connection:
-            return _by_run(connection, query)
-
-    return with_patience(read, store.name, patience())
+    )
+    return store.read(lambda connection: _by_run(connection, query))
 
 
 def _by_run(connection: Connection, query: Any) -> dict[str, list[Fact]]:
     found: dict[str, list[Fact]] = {}
     for row in connection.execute(query):
+        check_figure(row, row[:-1])
         figure = Figure(row.value, row.unit, Provenance(row.provenance), row.low, row.high, source=row.run_id)
         fact = Fact(figure_name(row.metric, row.scope), figure, row.stage.startswith(ABOUT_DATA))
         found.setdefault(row.run_id, []).append(fact)

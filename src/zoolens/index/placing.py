@@ -12,8 +12,7 @@ from sqlalchemy import Connection, func, select
 
 from zoolens.paths import cache_dir, data_dir
 from zoolens.store import schema
-from zoolens.store.records import EVALUATED, fingerprint
-from zoolens.store.retry import patience, with_patience
+from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 
 
@@ -24,7 +23,7 @@ def index_path(store: Store, task: str, dataset: str) -> Path:
 
 def _folder(store: Store) -> str:
     """By the id that the database carries, and by its place: a copy may hold other facts under the same id."""
-    return fingerprint([_read(store, _store_id), store.name])[:16]
+    return fingerprint([store.read(_store_id), store.name])[:16]
 
 
 def _store_id(connection: Connection) -> str:
@@ -35,23 +34,9 @@ def _store_id(connection: Connection) -> str:
 def store_state(store: Store) -> tuple[Any, ...]:
     """Another value whenever something was added to the store, or a stored model was evaluated again."""
 
-    def look(connection: Connection) -> tuple[Any, ...]:
-        newest = [select(func.max(table.c.seq)).scalar_subquery() for table in (schema.runs, schema.observations)]
-        counts = [select(func.count()).select_from(table).scalar_subquery() for table in (schema.aliases, schema.parts)]
-        done = select(func.count()).where(schema.stages.c.state == schema.DONE).scalar_subquery()
-        met = select(schema.about.c.value).where(schema.about.c.key == EVALUATED).scalar_subquery()
-        return (_store_id(connection), *connection.execute(select(*newest, *counts, done, met)).one())
-
-    found: tuple[Any, ...] = _read(store, look)
-    return found
-
-
-def _read(store: Store, action: Any) -> Any:
-    def once() -> Any:
-        with store.engine.connect() as connection:
-            return action(connection)
-
-    return with_patience(once, store.name, patience())
+    newest = select(func.max(schema.changes.c.seq)).scalar_subquery()
+    last = store.read(lambda connection: connection.execute(select(newest)).scalar())
+    return store.read(_store_id), last
 
 
 # --- what a user took out: a decision, and so among the data that are kept

@@ -90,6 +90,16 @@ class Bulk:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        content = self.content(part)
+        try:
+            # Not read_table: it starts threads, for files that are read in a millisecond, and a process that ends while
+            # they end is now and then aborted.
+            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(part, str(error).splitlines()[0]) from error
+
+    def content(self, part: Part) -> bytes:
+        """The bytes of a part, after its size and SHA-256 were found right."""
         try:
             content = part.path.read_bytes()
         except FileNotFoundError as error:
@@ -103,12 +113,7 @@ class Bulk:
             raise _damaged(part, f"it has {len(content):,} bytes instead of {part.bytes:,}")
         if hashlib.sha256(content).hexdigest() != part.sha256:
             raise _damaged(part, "its SHA-256 is not the one that was registered")
-        try:
-            # Not read_table: it starts threads, for files that are read in a millisecond, and a process that ends while
-            # they end is now and then aborted.
-            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(part, str(error).splitlines()[0]) from error
+        return content
 
     def discard(self, name: str) -> None:
         with suppress(OSError):

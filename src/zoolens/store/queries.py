@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, Select, Text, cast, or_, select
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, cast, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
+from zoolens.store.checksums import DamagedRow, check_row
+from zoolens.store.jsontext import JsonText
 from zoolens.store.records import (
     ASIDE,
     DatasetRecord,
@@ -22,12 +27,14 @@ from zoolens.store.records import (
     RunKey,
     StackRecord,
     StageState,
+    stage_words,
 )
 from zoolens.store.schema import DONE, aliases, datasets, locks, models, observations, parts, runs, stacks, stages
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_Values = dict[str, Any]
 _CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
 
 
@@ -42,7 +49,7 @@ def load_runs(
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Run]:
-    query = _run_query().order_by(runs.c.seq.desc()).limit(limit)
+    query = everything(runs).order_by(runs.c.seq.desc()).limit(limit)
     if offset:
         query = query.offset(offset)
     if ids is not None:
@@ -54,52 +61,70 @@ def load_runs(
     if dataset is not None:
         query = query.where(runs.c.dataset.in_(_named("dataset", dataset)))
     if runtime is not None:
-        query = query.where(_like(stacks.c.runtime, runtime))
+        query = query.where(runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime))))
     elif ids is None and prefix is None:  # "last" is the last evaluation; other facts come only when they are named
-        query = query.where(~stacks.c.runtime.contains(ASIDE))
+        aside = select(stacks.c.fingerprint).where(stacks.c.runtime.contains(ASIDE))
+        query = query.where(runs.c.stack.not_in(aside))  # not a join: a run whose stack is lost must not vanish with it
     rows = connection.execute(query).all()
-    states = load_stages(connection, [row.id for row in rows])
-    return [_run(row, states.get(row.id, {})) for row in rows]
+    for row in rows:
+        check_row(runs.name, row)
+    states = _stage_words(connection, [row.id for row in rows])
+    subjects = _Subjects(connection, rows)
+    return [subjects.run(row, states.get(row.id, {})) for row in rows]
 
 
-def _run_query() -> Select[Any]:
-    return (
-        select(
-            runs.c.id,
-            runs.c.model,
-            runs.c.dataset,
-            runs.c.stack,
-            runs.c.attempt,
-            runs.c.resolved,
-            runs.c.created,
-            models.c.ref,
-            models.c.format,
-            models.c.manifest,
-            datasets.c.name,
-            datasets.c.size,
-            datasets.c.details,
-            stacks.c.runtime,
-            stacks.c.identity,
-            locks.c.content,
+def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:
+    """Rows of any table, each found to bear its checksum; JSON is given as text. `lock`: until the transaction ends."""
+    query = everything(table).where(*where)
+    rows = connection.execute(query.with_for_update(key_share=True) if lock else query).all()
+    for row in rows:
+        check_row(table.name, row)
+    return [dict(row._mapping) for row in rows]
+
+
+def everything(table: Table) -> Select[Any]:
+    """All columns of a table, JSON as text."""
+    return select(*(_as_text(column) for column in table.c))
+
+
+def _as_text(column: Column[Any]) -> Any:
+    """JSON as it is stored: checksums are made of the text, and most of it is never looked at."""
+    return cast(column, Text).label(column.name) if isinstance(column.type, JSON) else column
+
+
+class _Subjects:
+    """The models, datasets, stacks and locks of some runs. Many runs share them, so that each is read once."""
+
+    def __init__(self, connection: Connection, rows: Sequence[Row[Any]]) -> None:
+        self._models = _by_fingerprint(connection, models, {row.model for row in rows})
+        self._datasets = _by_fingerprint(connection, datasets, {row.dataset for row in rows})
+        self._stacks = _by_fingerprint(connection, stacks, {row.stack for row in rows})
+        self._locks = _by_fingerprint(connection, locks, {row.lock for row in rows})
+
+    def run(self, row: Row[Any], stages: Mapping[str, str]) -> Run:
+        model, dataset = self._models[row.model], self._datasets[row.dataset]
+        stack, lock = self._stacks[row.stack], self._locks[row.lock]
+        return Run(
+            id=row.id,
+            key=RunKey(row.model, row.dataset, row.stack, row.attempt),
+            created=row.created,
+            model=ModelRecord(row.model, model.ref, model.format, JsonText(model.manifest)),
+            dataset=DatasetRecord(row.dataset, dataset.name, dataset.size, JsonText(dataset.details)),
+            stack=StackRecord(row.stack, stack.runtime, JsonText(stack.identity), JsonText(lock.content)),
+            resolved=JsonText(row.resolved),
+            stages=stages,
         )
-        .join(models, models.c.fingerprint == runs.c.model)
-        .join(datasets, datasets.c.fingerprint == runs.c.dataset)
-        .join(stacks, stacks.c.fingerprint == runs.c.stack)
-        .join(locks, locks.c.fingerprint == runs.c.lock)
-    )
 
 
-def _run(row: Row[Any], states: dict[str, StageState]) -> Run:
-    return Run(
-        id=row.id,
-        key=RunKey(row.model, row.dataset, row.stack, row.attempt),
-        created=row.created,
-        model=ModelRecord(row.model, row.ref, row.format, row.manifest),
-        dataset=DatasetRecord(row.dataset, row.name, row.size, row.details),
-        stack=StackRecord(row.stack, row.runtime, row.identity, row.content),
-        resolved=row.resolved,
-        stages={stage: str(state) for stage, state in states.items()},
-    )
+def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
+    found = {}
+    for chunk in _chunks(wanted):
+        for row in connection.execute(everything(table).where(table.c.fingerprint.in_(chunk))):
+            check_row(table.name, row)
+            found[row.fingerprint] = row
+    if len(found) < len(wanted):
+        raise DamagedRow(f"{len(wanted) - len(found)} of {len(wanted)} {table.name} that runs refer to are missing")
+    return found
 
 
 def _named(kind: str, pattern: str) -> Select[tuple[str]]:
@@ -124,12 +149,26 @@ def has_alias(connection: Connection, kind: str, name: str, fingerprint: str) ->
 
 def load_stages(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, StageState]]:
     found: dict[str, dict[str, StageState]] = {}
-    for chunk in _chunks(run_ids):
-        query = select(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
-        for row in connection.execute(query):
-            state = StageState(row.state == DONE, row.error, row.details, row.updated)
-            found.setdefault(row.run_id, {})[row.stage] = state
+    for row in _stage_rows(connection, run_ids):
+        state = StageState(row.state == DONE, row.error, JsonText(row.details), row.updated)
+        found.setdefault(row.run_id, {})[row.stage] = state
     return found
+
+
+def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, str]]:
+    """The same in words, which take a tenth of the memory."""
+    found: dict[str, dict[str, str]] = {}
+    for row in _stage_rows(connection, run_ids):
+        found.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
+    return found
+
+
+def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Row[Any]]:
+    for chunk in _chunks(run_ids):
+        query = everything(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
+        for row in connection.execute(query):
+            check_row(stages.name, row)
+            yield row
 
 
 def observation_row(run_id: str, stage: str, observation: Observation, now: datetime) -> dict[str, Any]:
@@ -157,6 +196,7 @@ def load_observations(
     scope: str | None = None,
 ) -> dict[str, list[Observation]]:
     found: dict[str, list[Observation]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for row in _observation_rows(connection, run_ids, metrics=metrics, scope=scope):
         observation = Observation(
             metric=row.metric,
@@ -167,10 +207,23 @@ def load_observations(
             high=row.high,
             n=row.n,
             provenance=Provenance(row.provenance),
-            details=row.details,
+            details=json.loads(row.details),
         )
         found.setdefault(row.run_id, []).append(observation)
+        counts[row.run_id, row.stage] += 1
+    if run_ids is not None and metrics is None and scope is None:
+        _check_counts(connection, run_ids, counts)
     return found
+
+
+def _check_counts(connection: Connection, run_ids: Collection[str], counts: Mapping[tuple[str, str], int]) -> None:
+    """Damage may also make rows vanish: each stage knows how many facts it has."""
+    for row in _stage_rows(connection, run_ids):
+        if row.facts != counts.get((row.run_id, row.stage), 0):
+            raise DamagedRow(
+                f"stage {row.stage} of run {row.run_id} has {counts.get((row.run_id, row.stage), 0)} observations "
+                f"instead of {row.facts}"
+            )
 
 
 def _observation_rows(
@@ -179,19 +232,18 @@ def _observation_rows(
     *,
     metrics: Collection[str] | None = None,
     scope: str | None = None,
-    details: ColumnElement[Any] = observations.c.details,
 ) -> Iterator[Row[Any]]:
-    others = (column for column in observations.c if column.name not in ("seq", "details"))
-    query: Select[Any] = select(*others, details).order_by(observations.c.seq)
+    """Each found to bear its checksum; details as text."""
+    query = everything(observations).order_by(observations.c.seq)
     if metrics is not None:
         query = query.where(observations.c.metric.in_(metrics))
     if scope is not None:
         query = query.where(observations.c.scope == scope)
-    if run_ids is None:
-        yield from connection.execute(query)
-        return
-    for chunk in _chunks(run_ids):
-        yield from connection.execute(query.where(observations.c.run_id.in_(chunk)))
+    chunks: Iterable[list[str] | None] = [None] if run_ids is None else _chunks(run_ids)
+    for chunk in chunks:
+        for row in connection.execute(query if chunk is None else query.where(observations.c.run_id.in_(chunk))):
+            check_row(observations.name, row)
+            yield row
 
 
 def observation_table(connection: Connection, run_ids: Collection[str] | None) -> pa.Table:
@@ -201,8 +253,7 @@ def observation_table(connection: Connection, run_ids: Collection[str] | None) -
     about = {"model": text, "dataset": text, "runtime": text, "runtime_version": text, "precision": text}
     facts = {"stage": text, "metric": text, "scope": text, "value": number, "low": number, "high": number}
     facts |= {"unit": text, "n": pa.int64(), "provenance": text, "created": pa.timestamp("us", tz="UTC")}
-    json_text = cast(observations.c.details, Text).label("details")  # as it is stored, not parsed and written again
-    rows = list(_observation_rows(connection, run_ids, details=json_text))
+    rows = list(_observation_rows(connection, run_ids))
     subjects = _subjects(connection)
     columns = {"run": pa.array([row.run_id for row in rows], text)}
     columns |= {name: pa.array([subjects[row.run_id][name] for row in rows], kind) for name, kind in about.items()}
@@ -242,19 +293,19 @@ def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str 
 
 
 def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], Path]) -> list[Part]:
-    query = select(parts).where(parts.c.run_id == run_id, parts.c.kind == kind).order_by(parts.c.part)
+    rows = load_rows(connection, parts, parts.c.run_id == run_id, parts.c.kind == kind)
     return [
         Part(
-            run_id=row.run_id,
-            kind=row.kind,
-            part=row.part,
-            rows=row.rows,
-            bytes=row.bytes,
-            sha256=row.sha256,
-            path=locate(row.name),
-            created=row.created,
+            run_id=row["run_id"],
+            kind=row["kind"],
+            part=row["part"],
+            rows=row["rows"],
+            bytes=row["bytes"],
+            sha256=row["sha256"],
+            path=locate(row["name"]),
+            created=row["created"],
         )
-        for row in connection.execute(query)
+        for row in sorted(rows, key=lambda row: row["part"])
     ]
 
 

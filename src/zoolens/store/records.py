@@ -14,7 +14,7 @@ from typing import Any, Final
 # Runs of facts that nobody measured by running a model have a colon in their runtime's name ("graph:keras"): they are
 # listed only where they are asked for.
 ASIDE: Final = ":"
-EVALUATED: Final = "evaluated"  # in run.resolved, and of the newest run in the table `about`
+EVALUATED: Final = "evaluated"  # in run.resolved
 CLAIM_RUNTIME: Final = f"claim{ASIDE}published"  # what others say
 
 
@@ -154,7 +154,11 @@ class StageState:
     updated: datetime
 
     def __str__(self) -> str:
-        return "done" if self.done else f"failed: {self.error}"
+        return stage_words(self.done, self.error)
+
+
+def stage_words(done: bool, error: str | None) -> str:
+    return "done" if done else f"failed: {error}"
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,13 @@ def is_transient(error: Exception) -> bool:
     return isinstance(error, OperationalError) and not any(text in str(original) for text in _LASTING)
 
 
+def is_unwritable(error: BaseException | None) -> bool:
+    """Whether SQLite failed for want of room or of the right to write, so that reading alone may still work."""
+    original = getattr(error, "orig", None)
+    code = getattr(original, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
 def with_patience(action: Callable[[], T], store: str, seconds: float) -> T:
     """The result of `action`, tried again while the trouble may pass; then a StoreError that says what happened."""
     deadline = time.monotonic() + seconds
@@ -100,17 +107,24 @@ def reason(error: Exception) -> str:
     return lines[0].rstrip(".")[:300] if lines else type(original).__name__
 
 
+def damaged(store: str, what: str) -> StoreError:
+    return StoreError(
+        f"The store {store} is damaged: {what.rstrip('.')}.",
+        hint="`zoolens store check` lists all damage; restore it from a backup, or move it away to begin a new one. "
+        "It was not altered.",
+    )
+
+
 def _explained(error: Exception, store: str) -> StoreError:
     original = getattr(error, "orig", None)
     if isinstance(original, sqlite3.Error):
+        if "decode to UTF-8" in str(original):
+            return damaged(store, reason(error))
         code = getattr(original, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_NOTADB:
             return StoreError(f"{store} is not a zoolens store.", hint="Name another file; this one was not altered.")
         if code == sqlite3.SQLITE_CORRUPT:
-            return StoreError(
-                f"The store {store} is damaged: {reason(error)}.",
-                hint="Restore it from a backup, or move it away to begin a new one; it was not altered.",
-            )
+            return damaged(store, reason(error))
         if code == sqlite3.SQLITE_FULL:
             return StoreError(f"There is no room left for the store {store}.", hint="Free some disk space.")
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):

@@ -29,7 +29,10 @@ from sqlalchemy.engine import Dialect
 
 from zoolens.store.values import storable_text
 
-REVISIONS: Final = ("0001",)  # of `migrations/versions`, oldest first; here so that opening need not import Alembic
+REVISIONS: Final = (
+    "0001",
+    "0002",
+)  # of `migrations/versions`, oldest first; here so that opening need not import Alembic
 HEAD: Final = REVISIONS[-1]
 VERSION_TABLE: Final = "zoolens_version"
 
@@ -68,6 +71,11 @@ def _sequence() -> Column[int]:
     return Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
 
 
+def _checksum() -> Column[int]:
+    """See `checksums.py`. A row without one is as damaged as a row with a wrong one."""
+    return Column("checksum", BigInteger)
+
+
 def _required(name: str, kind: Any, *args: Any, **options: Any) -> Column[Any]:
     return Column(name, kind, *args, nullable=False, **options)
 
@@ -87,6 +95,7 @@ models = Table(
     _required("format", SafeText),
     _required("manifest", JSON),
     _required("created", UtcTime),
+    _checksum(),
 )
 
 datasets = Table(
@@ -97,6 +106,7 @@ datasets = Table(
     _required("size", BigInteger),
     _required("details", JSON),
     _required("created", UtcTime),
+    _checksum(),
 )
 
 stacks = Table(
@@ -106,6 +116,7 @@ stacks = Table(
     _required("runtime", SafeText),
     _required("identity", JSON),
     _required("created", UtcTime),
+    _checksum(),
 )
 
 locks = Table(
@@ -114,6 +125,7 @@ locks = Table(
     Column("fingerprint", SafeText, primary_key=True),
     _required("content", JSON),
     _required("created", UtcTime),
+    _checksum(),
 )
 
 aliases = Table(
@@ -122,6 +134,7 @@ aliases = Table(
     Column("kind", SafeText, primary_key=True),  # "model" or "dataset"
     Column("name", SafeText, primary_key=True),
     Column("fingerprint", SafeText, primary_key=True),
+    _checksum(),
 )
 
 runs = Table(
@@ -136,6 +149,7 @@ runs = Table(
     _required("lock", SafeText, ForeignKey("locks.fingerprint")),
     _required("resolved", JSON),
     _required("created", UtcTime),
+    _checksum(),
     UniqueConstraint("model", "dataset", "stack", "attempt", name="one_run_per_key"),
     Index("runs_by_dataset", "dataset"),
     Index("runs_by_stack", "stack"),
@@ -150,6 +164,8 @@ stages = Table(
     Column("error", SafeText),
     _required("details", JSON),
     _required("updated", UtcTime),
+    Column("facts", BigInteger),  # how many observations the stage has
+    _checksum(),
     CheckConstraint(f"state IN ('{DONE}', '{FAILED}')", name="known_state"),
 )
 
@@ -169,9 +185,13 @@ observations = Table(
     _required("provenance", SafeText),
     _required("details", JSON),
     _required("created", UtcTime),
+    _checksum(),
     UniqueConstraint("run_id", "metric", "scope", name="one_observation_per_scope"),
     Index("observations_by_metric", "metric", "scope"),
 )
+
+# Which run got something new, in the order in which it happened: what is derived from the store reads on from there.
+changes = Table("changes", metadata, _sequence(), _required("run_id", SafeText))
 
 parts = Table(
     "parts",
@@ -184,4 +204,5 @@ parts = Table(
     _required("rows", BigInteger),
     _required("bytes", BigInteger),
     _required("created", UtcTime),
+    _checksum(),
 )

@@ -10,6 +10,7 @@ Obligations, which `zoolens.testing.store_contract` checks on both databases:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
-from zoolens.store import queries, schema
+from zoolens.store import checksums, queries, schema
 from zoolens.store.bulk import Bulk, Written
 from zoolens.store.opening import make_ready
 from zoolens.store.records import (
@@ -37,8 +38,8 @@ from zoolens.store.records import (
     StageState,
     fingerprint,
 )
-from zoolens.store.retry import patience, with_patience
-from zoolens.store.target import BEGIN, Target, make_engine, resolve
+from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
+from zoolens.store.target import BEGIN, Target, make_engine, read_only_engine, resolve
 from zoolens.store.values import storable
 
 if TYPE_CHECKING:
@@ -77,15 +78,23 @@ class Store:
         self.name = target.name
         self._patience = patience()
         self._engine = make_engine(target, self._patience)
-        self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
         try:
-            store_id = with_patience(
-                lambda: make_ready(self._engine, self.name), self.name, min(self._patience, OPENING_PATIENCE)
-            )
+            store_id = self._make_ready()
+        except StoreError as error:
+            self._engine.dispose()
+            if target.path is None or not is_unwritable(error.__cause__):
+                raise
+            self._engine = read_only_engine(target.path)  # on a full disk one may still look at what there is
+            store_id = self._make_ready()
         except BaseException:
             self._engine.dispose()
             raise
+        self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
         self._bulk = Bulk(target.bulk_root(store_id))
+
+    def _make_ready(self) -> str:
+        patience = min(self._patience, OPENING_PATIENCE)
+        return with_patience(lambda: make_ready(self._engine, self.name), self.name, patience)
 
     @property
     def engine(self) -> Engine:
@@ -127,16 +136,17 @@ class Store:
             self._add(
                 connection, schema.runs, [{**row, "lock": lock, "resolved": dict(resolved or {}), "created": now}]
             )
+            self._note_change(connection, key.id)
             return queries.load_runs(connection, ids=[key.id])[0]
 
-        existing = self._read(lambda connection: queries.load_runs(connection, ids=[key.id]))
+        existing = self.read(lambda connection: queries.load_runs(connection, ids=[key.id]))
         if existing and self._knows_names(model, dataset):
             return existing[0]
         return self._write(create)
 
     def _knows_names(self, model: ModelRecord, dataset: DatasetRecord) -> bool:
         names = [("model", model.ref, model.fingerprint), ("dataset", dataset.name, dataset.fingerprint)]
-        return self._read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
+        return self.read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
 
     def _add_subjects(
         self, connection: Connection, model: ModelRecord, dataset: DatasetRecord, stack: StackRecord, now: datetime
@@ -161,7 +171,7 @@ class Store:
         """The first attempt number, given three fingerprints, that no run has yet."""
         run = schema.runs.c
         query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
-        last = self._read(lambda connection: connection.execute(query).scalar())
+        last = self.read(lambda connection: connection.execute(query).scalar())
         return 0 if last is None else int(last) + 1
 
     def set_resolved(self, run_id: str, resolved: Mapping[str, Any]) -> None:
@@ -169,23 +179,17 @@ class Store:
 
         def merge(connection: Connection) -> None:
             known = _lock_run(connection, run_id)
+            changed = {**known, "resolved": {**json.loads(known["resolved"]), **resolved}}
+            changed[checksums.COLUMN] = checksums.checksum("runs", changed)
             chosen = update(schema.runs).where(schema.runs.c.id == run_id)
-            connection.execute(chosen.values(resolved={**known, **resolved}))
+            connection.execute(chosen.values({name: changed[name] for name in ("resolved", checksums.COLUMN)}))
+            self._note_change(connection, run_id)
 
         self._write(merge)
 
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """As `set_resolved`, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
-        now = _now().isoformat()
-
-        def mark(connection: Connection) -> None:
-            known = _lock_run(connection, run_id)
-            chosen = update(schema.runs).where(schema.runs.c.id == run_id)
-            connection.execute(chosen.values(resolved={**known, **resolved, EVALUATED: now}))
-            self._add(connection, schema.about, [{"key": EVALUATED, "value": now}])
-            connection.execute(update(schema.about).where(schema.about.c.key == EVALUATED).values(value=now))
-
-        self._write(mark)
+        self.set_resolved(run_id, {**resolved, EVALUATED: _now().isoformat()})
 
     def runs(
         self,
@@ -198,16 +202,16 @@ class Store:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
         a model may be named with or without its @version. Facts that nobody ran (claims, structures) come only when
         their runtime, such as "claim:*", is given."""
-        return self._read(
+        return self.read(
             lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
         )
 
     def run(self, name: str) -> Run:
         """The run of this id, of an id that begins so, or "last", "last~1" and so on."""
         if last := _LAST.fullmatch(name):
-            found = self._read(lambda connection: queries.load_runs(connection, limit=1, offset=int(last[1] or 0)))
+            found = self.read(lambda connection: queries.load_runs(connection, limit=1, offset=int(last[1] or 0)))
         elif _PREFIX.fullmatch(name):
-            found = self._read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
+            found = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
         else:
             found = []
         if not found:
@@ -233,12 +237,12 @@ class Store:
 
     def _some_ids(self) -> list[str]:
         query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
-        return [str(row.id) for row in self._read(lambda connection: connection.execute(query).all())]
+        return [str(row.id) for row in self.read(lambda connection: connection.execute(query).all())]
 
     def _hint_for_missing(self, relative: bool) -> str | None:
         joined = schema.runs.join(schema.stacks, schema.stacks.c.fingerprint == schema.runs.c.stack)
         query = select(func.count()).select_from(joined).where(~schema.stacks.c.runtime.contains(ASIDE))
-        count = self._read(lambda connection: connection.execute(query).scalar())
+        count = self.read(lambda connection: connection.execute(query).scalar())
         if count == 0:
             return f"The store {self.name} has no runs yet."
         return f"The store {self.name} has {count} runs." if relative else None
@@ -284,19 +288,32 @@ class Store:
         details: dict[str, Any],
         now: datetime,
     ) -> None:
-        values = {"state": state, "error": error, "details": details, "updated": now}
+        """A stage that is done stays done, but may have got further facts."""
         table = schema.stages
-        self._add(connection, table, [{"run_id": run_id, "stage": stage, **values}])
-        same = (table.c.run_id == run_id, table.c.stage == stage, table.c.state != schema.DONE)
-        connection.execute(update(table).where(*same).values(**values))
+        same = (table.c.run_id == run_id, table.c.stage == stage)
+        counted = select(func.count()).where(
+            schema.observations.c.run_id == run_id, schema.observations.c.stage == stage
+        )
+        facts = connection.execute(counted).scalar_one()
+        values = {"state": state, "error": error, "details": details, "updated": now}
+        known = queries.load_rows(connection, table, *same)
+        if known and known[0]["state"] == schema.DONE:
+            values = {name: known[0][name] for name in values} | {"details": json.loads(known[0]["details"])}
+        row = {"run_id": run_id, "stage": stage, **values, "facts": facts}
+        if known:
+            row[checksums.COLUMN] = checksums.checksum(table.name, row)
+            connection.execute(update(table).where(*same).values(**row))
+        else:
+            self._add(connection, table, [row])
+        self._note_change(connection, run_id)
 
     def stages(self, run_id: str) -> dict[str, StageState]:
         """The stages that were done or failed; one that is absent was not finished."""
-        return self._read(lambda connection: queries.load_stages(connection, [run_id]).get(run_id, {}))
+        return self.read(lambda connection: queries.load_stages(connection, [run_id]).get(run_id, {}))
 
     def observations(self, run_id: str, *, metric: str | None = None, scope: str | None = None) -> list[Observation]:
         """What is known about a run, in the order in which it was stored."""
-        found = self._read(
+        found = self.read(
             lambda connection: queries.load_observations(
                 connection, [run_id], metrics=None if metric is None else [metric], scope=scope
             )
@@ -309,11 +326,11 @@ class Store:
         self, run_ids: Collection[str] | None = None, *, metrics: Collection[str] | None = None
     ) -> dict[str, list[Observation]]:
         """The same for several runs, or all of them, at once. Runs without any are absent."""
-        return self._read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
+        return self.read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
 
     def observation_table(self, run_ids: Collection[str] | None = None) -> pa.Table:
         """One row an observation, with what it is about; `details` is JSON text."""
-        return self._read(lambda connection: queries.observation_table(connection, run_ids))
+        return self.read(lambda connection: queries.observation_table(connection, run_ids))
 
     def frame(self, run_ids: Collection[str] | None = None) -> Any:
         """`observation_table` as a pandas DataFrame."""
@@ -328,7 +345,7 @@ class Store:
     def add_part(self, run_id: str, kind: str, part: int, table: pa.Table) -> bool:
         """Store one part of a run's bulk facts. A part that is there already stays as it is, and False is returned:
         who cuts parts by time must then look at `parts` again, since the stored one may have other rows."""
-        if self._read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
+        if self.read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
             return False
         self._require_run(run_id)
         written = self._bulk.write(run_id, kind, part, table)
@@ -344,16 +361,21 @@ class Store:
         # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
         if not self._bulk.path(written.name).exists():
             raise StoreError(f"The file {written.name} was swept before it was registered.", hint="Run again.")
+        self._note_change(connection, run_id)
         return queries.part_name(connection, run_id, kind, part)
 
     def parts(self, run_id: str, kind: str) -> list[Part]:
         """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
-        return self._read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
+        return self.read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
 
     def kinds(self, run_id: str) -> list[str]:
         """Of which bulk facts a run has parts."""
         query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()
-        return sorted(str(row.kind) for row in self._read(lambda connection: connection.execute(query).all()))
+        return sorted(str(row.kind) for row in self.read(lambda connection: connection.execute(query).all()))
+
+    def verify_part(self, part: Part) -> None:
+        """Raises a StoreError where the file of a part is missing or is not the one that was registered."""
+        self._bulk.content(part)
 
     def iter_tables(self, run_id: str, kind: str) -> Iterator[pa.Table]:
         """The parts one after the other, each verified; a damaged one is a StoreError that names it."""
@@ -383,7 +405,8 @@ class Store:
 
     # --- reaching the database
 
-    def _read(self, action: Callable[[Connection], T]) -> T:
+    def read(self, action: Callable[[Connection], T]) -> T:
+        """For queries of your own: tried again while the database is busy, and what is damaged is a sentence."""
         return self._with(self._engine, action)
 
     def _write(self, action: Callable[[Connection], T]) -> T:
@@ -394,23 +417,33 @@ class Store:
             with engine.begin() as connection:
                 return action(connection)
 
-        return with_patience(once, self.name, self._patience)
+        try:
+            return with_patience(once, self.name, self._patience)
+        except ZoolensError:
+            raise
+        except (checksums.DamagedRow, ValueError, TypeError, LookupError) as error:
+            # Rows of a sound store are read without an error: a date that is none, say, was not written by us.
+            raise damaged(self.name, str(error)) from error
 
     def _add(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
         """Insert rows; those whose key exists are ignored."""
         if rows:
-            connection.execute(self._insert(table).on_conflict_do_nothing(), rows)
+            signed = [{**row, checksums.COLUMN: checksums.checksum(table.name, row)} for row in rows]
+            connection.execute(self._insert(table).on_conflict_do_nothing(), signed)
+
+    def _note_change(self, connection: Connection, run_id: str) -> None:
+        connection.execute(insert(schema.changes), {"run_id": run_id})
 
     def _insert(self, table: Any) -> Any:
         if self._engine.dialect.name == "sqlite":
-            from sqlalchemy.dialects.sqlite import insert
+            from sqlalchemy.dialects import sqlite as dialect
         else:
-            from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
-        return insert(table)
+            from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
+        return dialect.insert(table)
 
     def _require_run(self, run_id: str) -> None:
         query = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
-        if self._read(lambda connection: connection.execute(query).first()) is None:
+        if self.read(lambda connection: connection.execute(query).first()) is None:
             raise UnknownName("run", run_id, self._some_ids())
 
 
@@ -419,9 +452,8 @@ def _now() -> datetime:
 
 
 def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
-    """Hold the run against other writers until the transaction ends, and return its `resolved`."""
-    query = select(schema.runs.c.resolved).where(schema.runs.c.id == run_id).with_for_update(key_share=True)
-    row = connection.execute(query).first()
-    if row is None:
+    """Hold the run against other writers until the transaction ends, and return its row, JSON as text."""
+    rows = queries.load_rows(connection, schema.runs, schema.runs.c.id == run_id, lock=True)
+    if not rows:
         raise UnknownName("run", run_id)
-    return dict(row.resolved)
+    return rows[0]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import QueuePool
 
 from zoolens.errors import MissingDependency, StoreError
 from zoolens.paths import data_dir
@@ -92,6 +96,9 @@ def make_engine(target: Target, patience: float) -> Engine:
 def _sqlite(target: Target, path: Path, patience: float) -> Engine:
     if path.is_dir():
         raise StoreError(f"The store {path} is a folder.", hint=f"Name a file, such as {path / 'store.sqlite'}.")
+    if is_read_only(path):
+        _refuse_other_file(path)
+        return read_only_engine(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,6 +116,59 @@ def _sqlite(target: Target, path: Path, patience: float) -> Engine:
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether a store is there that cannot be written: SQLite needs to write in its folder as well."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def read_only_engine(path: Path) -> Engine:
+    """An engine that writes nothing, for a store on a medium that cannot be written or is full.
+
+    Even to read, SQLite wants to create a file beside a database with a write-ahead log, unless it is told that the
+    database never changes. What such a log holds would then be overlooked, so that both are copied first.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    if log.exists() and log.stat().st_size:
+        folder = _copied(path, log)
+        uri = f"{Path(folder.name, path.name).as_uri()}?mode=rw"
+    else:
+        uri = f"{path.as_uri()}?immutable=1"
+    engine = create_engine(
+        "sqlite://", creator=lambda: sqlite3.connect(uri, uri=True, check_same_thread=False), json_serializer=to_json,
+        poolclass=QueuePool, max_overflow=32,
+    )  # fmt: skip
+    if folder is not None:
+        weakref.finalize(engine, folder.cleanup)
+    event.listen(engine, "connect", _refuse_writing)
+    event.listen(engine, "begin", _begin_read_only)
+    return engine
+
+
+def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="zoolens-store-")
+        for file in (path, log):
+            shutil.copyfile(file, Path(folder.name, file.name))
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be written, and what was last written to it cannot be read elsewhere: "
+            f"{error.strerror or error}.",
+            hint="Make room for a copy in the folder for temporary files, or set TMPDIR to another.",
+        ) from error
+    return folder
+
+
+def _refuse_writing(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _begin_read_only(connection: Connection) -> None:
+    """Not BEGIN IMMEDIATE, which would fail before the statement does that says what cannot be written."""
+    connection.exec_driver_sql("BEGIN")
 
 
 def _refuse_other_file(path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from zoolens.errors import MissingDependency, StoreError
+from zoolens.store.checksums import checksum
 from zoolens.store.opening import MIGRATIONS
 from zoolens.store.records import Observation
 from zoolens.store.schema import REVISIONS
@@ -228,13 +230,20 @@ def test_a_store_may_be_moved_with_its_bulk_directory(tmp_path):
         assert store.table(run.id, "predictions") == some_rows(0)
 
 
+def _checksum_of_part(run_id):
+    row = {"run_id": run_id, "kind": "predictions", "part": 0, "name": "../secret/x.0.0123456789abcdef.parquet"}
+    created = datetime(2020, 1, 1, tzinfo=UTC)
+    return checksum("parts", {**row, "sha256": "", "rows": 1, "bytes": 1, "created": created})
+
+
 def test_a_store_cannot_point_outside_its_bulk_directory(path, tmp_path):
     with open_store(path) as store:
         run = begin(store)
         with sqlite3.connect(path) as other:
             other.execute(
-                "INSERT INTO parts VALUES (?, 'predictions', 0, '../secret/x.0.0123456789abcdef.parquet', '', 1, 1, ?)",
-                (run.id, "2020-01-01 00:00:00.000000"),
+                "INSERT INTO parts VALUES "
+                "(?, 'predictions', 0, '../secret/x.0.0123456789abcdef.parquet', '', 1, 1, ?, ?)",
+                (run.id, "2020-01-01 00:00:00.000000", _checksum_of_part(run.id)),
             )
         other.close()
         with pytest.raises(StoreError, match="no file of its bulk directory"):
