@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 STACKS, DATASETS = 5, 4  # machines on which, and data on which, every model was measured
+TABLES = ("stages", "observations", "parts")  # facts of a run
 SIGNED = 2_000  # runs with predictions
 QUERIES = {
     "budget": "CORR lenet-wide WITHIN 50% ON size <= 90% AND latency <= 200% LIMIT 5",
@@ -54,11 +55,7 @@ def multiply(path: Path, wanted: int) -> None:
     database.row_factory = sqlite3.Row
     database.executescript("PRAGMA synchronous = OFF; PRAGMA cache_size = -200000;")
     seeds = [dict(row) for row in database.execute("SELECT * FROM runs ORDER BY seq")]
-    facts = {
-        table: {run["id"]: [dict(row) for row in database.execute(f"SELECT * FROM {table} WHERE run_id = ?", [run["id"]])]
-                for run in seeds}
-        for table in ("stages", "observations", "parts")
-    }  # fmt: skip
+    facts = {table: {run["id"]: _of_run(database, table, run["id"]) for run in seeds} for table in TABLES}
     bulk = path.with_name(f"{path.stem}.bulk")
     draw = random.Random(0)
     with database:
@@ -74,6 +71,10 @@ def multiply(path: Path, wanted: int) -> None:
             if number < SIGNED * DATASETS and run["dataset"] == seeds[0]["dataset"]:
                 _insert(database, "parts", [_copied(bulk, row, run["id"]) for row in facts["parts"][seed]])
     database.close()
+
+
+def _of_run(database: sqlite3.Connection, table: str, run_id: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in database.execute(f"SELECT * FROM {table} WHERE run_id = ?", [run_id])]
 
 
 def _synthetic(
@@ -184,9 +185,8 @@ def main() -> None:
             measured_seed(store)
             began = time.perf_counter()
             multiply(store, arguments.runs)
-            print(
-                f"{arguments.runs:,} runs written in {time.perf_counter() - began:.0f} s, {store.stat().st_size / 1e6:,.0f} MB"
-            )
+            seconds, size = time.perf_counter() - began, store.stat().st_size / 1e6
+            print(f"{arguments.runs:,} runs written in {seconds:.0f} s, {size:,.0f} MB")
         os.environ.setdefault("ZOOLENS_HOME", str(Path(folder) / "home"))
         report(store)
 
