@@ -30,6 +30,7 @@ _PUBLIC = {
     "build_index": "zoolens.index.building",
     "query": "zoolens.queries.asking",
     "prepare": "zoolens.queries.asking",
+    "trusting": "zoolens.runtimes.sandbox",
     "Store": "zoolens.store.store",
     "open_store": "zoolens.store.store",
     "models": "zoolens.zoos.catalog",

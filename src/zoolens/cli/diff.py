@@ -11,6 +11,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.tables import make_console, plain
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ModelError, ZoolensError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.pass_context
+@trust_option
 def command(
     ctx: click.Context,
     a: str,

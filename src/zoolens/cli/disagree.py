@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.trust import trust_option
 
 if TYPE_CHECKING:
     from zoolens.equivalence.disagreements import Disagreements
@@ -27,6 +28,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@trust_option
 def command(
     model: str,
     neighbours: int,

@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
 )
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
+@trust_option
 def command(model: str, data: str, **chosen: Any) -> None:
     """Find out whether MODEL's manifest declares the right preprocessing, from its accuracy on labelled data.
 

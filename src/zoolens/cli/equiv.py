@@ -11,6 +11,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import stack_label
+from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed, ZoolensError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the matrix as CSV.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@trust_option
 def command(
     models: tuple[str, ...],
     data: str | None,

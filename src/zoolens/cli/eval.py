@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     "--store", default=None, help="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@trust_option
 def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     """Measure MODEL… on data: accuracy with intervals, latency, throughput, size, memory, cold start.
 

@@ -10,6 +10,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class NameContradicted(ZoolensError):
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@trust_option
 def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:
     """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def command() -> None:
 @_task
 @click.option("--structures/--no-structures", default=True, help="Read the structure of models that have none yet.")
 @_store
+@trust_option
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
     from zoolens.cli.bars import Bars
@@ -54,6 +56,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
 @click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
 @_store
+@trust_option
 def add(
     models: tuple[str, ...],
     data: str | None,
@@ -100,6 +103,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @_task
 @_store
 @_json
+@trust_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
     from zoolens.index.building import build_index
@@ -116,6 +120,7 @@ def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
 @click.argument("models", nargs=-1, metavar="[MODEL…]")
 @click.option("--runtime", "-r", default="onnxruntime", show_default=True, help="A runtime that runs ONNX.")
 @_store
+@trust_option
 def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     """Estimate the latency of MODEL… (patterns; default: all structures in the store) from their operators.
 
@@ -142,6 +147,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
 @_data
 @_task
 @_store
+@trust_option
 def rebuild(data: str | None, task: str, store: str | None) -> None:
     """Delete the index file and make it anew from the store."""
     from zoolens.cli.bars import Bars
@@ -157,6 +163,7 @@ def rebuild(data: str | None, task: str, store: str | None) -> None:
 @_data
 @_task
 @_store
+@trust_option
 def verify(data: str | None, task: str, store: str | None) -> None:
     """Hold every signature of the index against the store; exit 1 where one differs."""
     from zoolens.index.maintaining import verify as hold_against

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
 from zoolens.manifests.locations import presence, resolve_asset, resolve_file
@@ -25,6 +26,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; - for standard output.")
 @click.option("--force", is_flag=True, help="Overwrite.")
+@trust_option
 def init(file: Path, output: Path | None, force: bool) -> None:
     """Draft a manifest for a model FILE: shapes and types from the file, the rest guessed and marked so."""
     from zoolens.runtimes.draft import draft_manifest
@@ -46,6 +48,7 @@ def init(file: Path, output: Path | None, force: bool) -> None:
 
 @command.command("validate")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="PATH...")
+@trust_option
 def validate(paths: tuple[Path, ...]) -> None:
     """Check manifests (files, or folders of them): every problem with its line; exit code 1 if there is any."""
     failed = False

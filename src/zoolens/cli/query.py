@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class NothingFits(ZoolensError):
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the models as CSV.")
+@trust_option
 def command(text: str | None, **options: Any) -> None:
     """Find the models most interchangeable with another within a budget.
 

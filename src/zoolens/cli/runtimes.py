@@ -10,9 +10,10 @@ from zoolens.cli.jsonout import echo_json
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(as_json: bool) -> None:
-    """List the runtimes: version, formats, and what each declares it cannot do."""
+    """List the runtimes: version, formats, what each declares it cannot do; and the sandbox that models run in."""
     from zoolens import plugins
     from zoolens.runtimes.base import Runtime
+    from zoolens.runtimes.sandbox import PLAIN, describe, shortcomings
 
     found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
     if as_json:
@@ -25,6 +26,7 @@ def command(as_json: bool) -> None:
                 "modes": one.modes,
                 "cannot": dict(one.cannot),
                 "extra": one.extra,
+                "sandbox": describe() if one.plain is None else PLAIN,
             }
             for one in found
         ]
@@ -40,4 +42,8 @@ def command(as_json: bool) -> None:
         missing = f"[dim]not installed: zoolens\\[{one.extra}][/]" if one.extra else "[dim]only with --env[/]"
         cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
         table.add_row(one.name, one.version() or missing, ", ".join(one.formats), cannot)
-    Console(width=None if Console().is_terminal else 140).print(table)
+    console = Console(width=None if Console().is_terminal else 140)
+    console.print(table)
+    console.print(f"\nModels run in a worker with this sandbox: {describe()}", highlight=False)
+    for missing in shortcomings():
+        console.print(f"  {missing}", style="yellow", highlight=False)

@@ -11,6 +11,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, make_console, plain, print_table
+from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
+@trust_option
 def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     """List the segments that networks A and B have in common: parts with one value going in and one coming out.
 

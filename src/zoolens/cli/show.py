@@ -8,6 +8,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.text import count, figure
+from zoolens.cli.trust import trust_option
 from zoolens.errors import AssetError
 from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import (
@@ -29,6 +30,7 @@ from zoolens.zoos.base import Entry
 @click.command("show")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@trust_option
 def command(model: str, as_json: bool) -> None:
     """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""
     entry = find_model(model)

@@ -19,6 +19,7 @@ from zoolens.measure.latency import LatencySettings
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.environments import confirm_environment, parse_env
+from zoolens.runtimes.sandbox import trusting
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry, Weights
@@ -50,9 +51,14 @@ class Reproduction:
 
 
 def reproduce(
-    run: str, *, store: Store | str | Path | None = None, allow_code: bool = False, progress: Progress | None = None
+    run: str,
+    *,
+    store: Store | str | Path | None = None,
+    allow_code: bool = False,
+    trust: bool = False,
+    progress: Progress | None = None,
 ) -> Reproduction:
-    with borrowed_store(store) as opened:
+    with trusting(trust), borrowed_store(store) as opened:
         original = opened.measured_run(run)
         again = _repeat(opened, original, allow_code, progress or Silent())
         report = compare_runs(opened, original, again)

@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
+from zoolens import plugins
 from zoolens.errors import EnvironmentBuildError, ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.workerprocess import Circumstance, WorkerProcess
 from zoolens.runtimes.environments import EnvSpec, ensure_environment
+from zoolens.runtimes.sandbox import trusted
 
 TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
 WORTH_A_WORKER: Final = 5.0  # seconds of work left; what it takes to start Python and import a framework
@@ -96,11 +98,12 @@ def export_many(
 ) -> Iterator[Exported[K]]:
     """Graphs as they are ready, in any order. `say` is told about environments that are being made.
 
-    A job that fails, crashes its process or takes too long is an error of its own and stops no other. When the caller
-    stops listening, or is interrupted, every worker ends at once.
+    Workers are sandboxed unless the user trusts the models. A job that fails, crashes its process or takes too long is
+    an error of its own and stops no other. When the caller stops listening, or is interrupted, every worker ends at
+    once.
     """
     plan = _Plan(jobs)
-    crew = _Crew(plan, say, timeout)
+    crew = _Crew(plan, say, timeout, trust=trusted())
     total = plan.left
     try:
         crew.start(min(workers or cores(), total))
@@ -125,6 +128,7 @@ class _Plan(Generic[K]):
         waiting: dict[Group, list[Job[K]]] = defaultdict(list)
         for job in jobs:
             waiting[job.module, job.environment].append(job)
+        self.files = {group: tuple(_files(some)) for group, some in waiting.items()}
         self._waiting = {group: deque(sorted(some, key=_by_weight)) for group, some in waiting.items()}
         self._busy: Counter[Group] = Counter()
         self._lock = threading.Lock()
@@ -163,6 +167,15 @@ class _Plan(Generic[K]):
         return sum(job.weight for job in self._waiting[group])
 
 
+def _files(jobs: Iterable[Job[Any]]) -> Iterator[str]:
+    """Everything that these jobs may read; one worker serves them all. The subject of a library is a name and no path,
+    whatever it looks like."""
+    of_files = {point.value for point in plugins.registered(plugins.GRAPH_FILES).values()}
+    for job in jobs:
+        if job.importer in of_files:
+            yield from (job.request.subject, *job.request.files.values())
+
+
 def _by_weight(job: Job[Any]) -> float:
     return -job.weight
 
@@ -170,8 +183,11 @@ def _by_weight(job: Job[Any]) -> float:
 class _Crew(Generic[K]):
     """Threads, each with one worker process at a time."""
 
-    def __init__(self, plan: _Plan[K], say: Callable[[str], None] | None, timeout: float) -> None:
+    def __init__(
+        self, plan: _Plan[K], say: Callable[[str], None] | None, timeout: float, *, trust: bool = False
+    ) -> None:
         self._plan = plan
+        self._trust = trust
         self._say = say
         self._timeout = timeout
         self._done: queue.SimpleQueue[Exported[K] | BaseException] = queue.SimpleQueue()
@@ -214,7 +230,7 @@ class _Crew(Generic[K]):
         except EnvironmentBuildError as error:
             self._give_up(group, error)
             return
-        worker = WorkerProcess(module, environment)
+        worker = WorkerProcess(module, environment, readable=None if self._trust else self._plan.files[group])
         self._workers.append(worker)
         try:
             # Looked at after the worker became known, so that either `stop` finds it or we find `_stopped`.

@@ -16,7 +16,9 @@ from zoolens.graph.exporting import Job, _Plan, export, export_many
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
 from zoolens.graph.worker import answer
+from zoolens.runtimes import landlock
 from zoolens.runtimes.environments import environment_of
+from zoolens.runtimes.sandbox import trusting
 
 
 def load(request):
@@ -41,12 +43,14 @@ def load(request):
             os.write(2, b"some noise\nout of cheese\n")
             os._exit(7)
         case "sleeps":
-            Path(request.arguments["note"]).write_text(str(os.getpid()))
+            Path(tempfile.gettempdir(), request.arguments["note"]).write_text(str(os.getpid()))
             time.sleep(60)
-        case "is tired" if (Path(request.arguments["note"]).parent / str(os.getpid())).exists():
+        case "is tired" if Path(tempfile.gettempdir(), "tired").exists():
             os._exit(1)
         case "tires":
-            (Path(request.arguments["note"]).parent / str(os.getpid())).touch()
+            Path(tempfile.gettempdir(), "tired").touch()
+        case "writes":
+            Path(request.arguments["note"]).write_text("outside")
     graph = GraphBuilder(request.subject)
     height, width = request.size or (8, 8)
     image = graph.add("input", (), (1, 3, height, width), axes="NCHW")
@@ -101,19 +105,30 @@ def test_temporary_files_of_frameworks_go_with_their_worker(tmp_path, monkeypatc
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_a_worker_that_others_have_worn_out_is_not_the_fault_of_the_model(tmp_path):
-    note = {"note": str(tmp_path / "note")}
-    jobs = [job("tires", arguments=note, weight=2), job("is tired", arguments=note)]
+def test_a_worker_that_others_have_worn_out_is_not_the_fault_of_the_model():
+    jobs = [job("tires", weight=2), job("is tired")]
     assert [done.error for done in export_many(jobs, workers=1)] == [None, None]
 
 
 def test_a_model_that_takes_too_long_is_stopped(tmp_path):
     note = tmp_path / "note"
     slow, quick = job("sleeps", arguments={"note": str(note)}, weight=2), job("fine")
-    [first, second] = export_many([quick, slow], workers=1, timeout=2)
+    with trusting():  # which lets it say its number
+        [first, second] = export_many([quick, slow], workers=1, timeout=2)
     assert first.error == "Reading the structure of sleeps took more than 2 s."
     assert second.graph is not None
     assert gone(int(note.read_text()))
+
+
+@pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock, which confines files")
+def test_an_importer_writes_only_with_trust(tmp_path):
+    note = tmp_path / "note"
+    writes = job("writes", arguments={"note": str(note)})
+    assert "PermissionError" in export(writes).error
+    assert not note.exists()
+    with trusting():
+        assert export(writes).error is None
+    assert note.exists()
 
 
 @pytest.mark.parametrize("point", ["zoolens.graph.absent:X", f"{__name__}:ABSENT", f"{__name__}:NOT_ONE"])
@@ -148,20 +163,21 @@ def test_whoever_stops_listening_leaves_no_process_behind():
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_us(tmp_path, monkeypatch, number):
-    note, litter = tmp_path / "note", tmp_path / "temporary"
+    litter = tmp_path / "temporary"
     litter.mkdir()
     monkeypatch.setenv("TMPDIR", str(litter))
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
         f"from {__name__} import job, export\n"
-        f"export(job('sleeps', arguments={{'note': {str(note)!r}}}))"
+        f"export(job('sleeps', arguments={{'note': 'note'}}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
-    wait_until(lambda: note.exists() and note.read_text())
+    wait_until(lambda: any(note.read_text() for note in litter.rglob("note")))
+    (worker,) = [int(note.read_text()) for note in litter.rglob("note")]
     parent.send_signal(number)
     parent.wait(20)
-    wait_until(lambda: gone(int(note.read_text())))
-    assert list(litter.iterdir()) == []
+    wait_until(lambda: gone(worker))
+    wait_until(lambda: list(litter.iterdir()) == [])
 
 
 def wait_until(condition):

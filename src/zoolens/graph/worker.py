@@ -32,15 +32,14 @@ Message = dict[str, Any]
 
 
 def main(settings: Mapping[str, Any], _began_ns: int = 0) -> None:
-    """Serve until standard input ends. `answers`: the descriptor to write to; `litter`: a folder to remove if nobody is
-    left who would."""
-    answers, litter = int(settings["answers"]), str(settings.get("litter", ""))
+    """Serve until standard input ends. `answers`: the descriptor to write to."""
+    answers = int(settings["answers"])
     reading = os.dup(sys.stdin.fileno())
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)  # a framework that asks a question gets no answer, and does not eat a request
     os.close(empty)
     os.set_inheritable(answers, False)
-    threading.Thread(target=end_with_parent, args=(reading, os.getppid(), litter), daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(reading, os.getppid()), daemon=True).start()
     channel = Channel(reading, answers)
     try:
         while True:

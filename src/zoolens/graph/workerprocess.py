@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final
 
 from zoolens.errors import WorkerError
 from zoolens.runtimes.environments import Environment
 from zoolens.runtimes.launching import launch
+from zoolens.runtimes.policy import worker_policy
+from zoolens.runtimes.scratch import make_scratch, remove_scratch
 from zoolens.runtimes.wire import Channel
 
 _GRACE: Final = 5.0  # seconds for a dead worker to be collected
@@ -45,16 +47,20 @@ class WorkerProcess:
     """One worker for one importer module in one environment, started when first asked and again after its death.
 
     It belongs to one thread; `interrupt` alone may be called from another. Since it is always killed, frameworks never
-    tidy up: what they leave in their temporary folder goes with it.
+    tidy up: what they leave in their temporary folder goes with it. `readable`: it is sandboxed, and may read these
+    files beside what every worker reads; None: it is not, because it works on what the user wrote.
     """
 
-    def __init__(self, module: str, environment: Environment | None = None) -> None:
+    def __init__(
+        self, module: str, environment: Environment | None = None, *, readable: Sequence[str] | None = None
+    ) -> None:
         self._module = module
         self._environment = environment
+        self._readable = readable
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._printed: IO[bytes] | None = None
-        self._folder: str | None = None  # for its temporary files
+        self._folder: Path | None = None  # for its temporary files
         self._answered = 0  # since it was started
         self._lock = threading.Lock()
         self._interrupted = False
@@ -101,7 +107,7 @@ class WorkerProcess:
         channel.close()
         printed.close()
         code = process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_scratch(folder)
         return code
 
     def _ask(self, message: Mapping[str, Any], timeout: float) -> dict[str, Any]:
@@ -110,7 +116,7 @@ class WorkerProcess:
         return channel.receive(timeout)
 
     def _start(self) -> Channel:
-        folder = tempfile.mkdtemp(prefix="zoolens-")
+        folder = make_scratch()
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         requests, request_end = os.pipe()
         answer_end, answers = os.pipe()
@@ -120,7 +126,7 @@ class WorkerProcess:
         except BaseException:
             channel.close()
             printed.close()
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_scratch(folder)
             raise
         finally:
             os.close(requests)
@@ -128,11 +134,25 @@ class WorkerProcess:
         self._channel, self._printed, self._folder = channel, printed, folder
         return channel
 
-    def _launch(self, requests: int, answers: int, printed: IO[bytes], folder: str) -> None:
+    def _launch(self, requests: int, answers: int, printed: IO[bytes], folder: Path) -> None:
         with self._lock:  # an interrupt comes before, and nothing is started, or after, and finds it
             if self._interrupted:
                 raise Circumstance("The export was stopped.")
-            self._process = _spawn(self._module, self._environment, requests, answers, printed, folder)
+            policy = None
+            if self._readable is not None:
+                policy = worker_policy(folder, self._module, self._environment, self._readable)
+            self._process = launch(
+                "zoolens.graph.worker",
+                {"answers": answers},
+                self._environment,
+                self._module,
+                variables={**_CALM, "TMPDIR": str(folder)},
+                policy=policy,
+                stdin=requests,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                pass_fds=(answers,),
+            )
 
     def _death(self, subject: str, error: Exception) -> WorkerError:
         if self._process is None:
@@ -151,22 +171,6 @@ class WorkerProcess:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _spawn(
-    module: str, environment: Environment | None, requests: int, answers: int, printed: IO[bytes], folder: str
-) -> subprocess.Popen[bytes]:
-    return launch(
-        "zoolens.graph.worker",
-        {"answers": answers, "litter": folder},
-        environment,
-        module,
-        variables={**_CALM, "TMPDIR": folder},
-        stdin=requests,
-        stdout=printed,
-        stderr=subprocess.STDOUT,
-        pass_fds=(answers,),
-    )
 
 
 def _last_words(printed: IO[bytes] | None) -> str:

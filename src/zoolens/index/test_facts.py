@@ -13,8 +13,8 @@ from zoolens.index.facts import rows_from
 from zoolens.index.resources import with_resources
 from zoolens.index.rows import Figure, Row
 from zoolens.manifests.locations import fingerprint_of_dump
-from zoolens.measure.interference import Waiting
 from zoolens.measure.latency import LatencySamples, latency_observations
+from zoolens.runtimes.interference import Waiting
 from zoolens.store.records import (
     CLAIM_RUNTIME,
     DatasetRecord,

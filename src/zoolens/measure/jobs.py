@@ -19,7 +19,7 @@ from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import check, parse_requirements_text
 from zoolens.runtimes.environments import Environment, ensure_environment, parse_env
-from zoolens.runtimes.isolated import IsolatedSession, open_isolated
+from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
 from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import ModelRecord, StackRecord
 from zoolens.zoos.base import Entry, Weights
@@ -71,13 +71,22 @@ class Job:
         )
 
     def open(self) -> Session:
-        if self.isolate:
-            return self.open_isolated()
-        return self.runtime.open(self.files(), self.options)
+        """In a sandboxed worker, unless the user trusts the model; see `open_model`."""
+        return open_model(
+            self.runtime,
+            self.files(),
+            self.options,
+            isolate=self.isolate,
+            environment=self.environment,
+            code=self._code(),
+        )
 
     def open_isolated(self) -> IsolatedSession:
-        code = self.manifest.code.model_dump(exclude_none=True) if self.manifest.code else None
-        return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=code)
+        """In a worker of its own in any case."""
+        return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=self._code())
+
+    def _code(self) -> dict[str, str] | None:
+        return self.manifest.code.model_dump(exclude_none=True) if self.manifest.code else None
 
 
 @dataclass(frozen=True)

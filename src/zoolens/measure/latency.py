@@ -8,14 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.measure.interference import Reading, ThreadWatch, Waiting, clean_samples, waiting_between
 from zoolens.measure.intervals import CONFIDENCE, quantile
+from zoolens.runtimes.interference import Waiting, clean_samples
+from zoolens.runtimes.repeating import Repeater, Repeating
 from zoolens.store.records import Observation, unavailable
 
 CHUNK = 25  # at least so many samples between two looks at whether to stop
@@ -31,13 +32,6 @@ class LatencySettings:
     max_seconds: float = 5.0
     warmup_calls: int = 5
     warmup_seconds: float = 0.2
-
-
-class Elsewhere(NamedTuple):
-    """A call as the process that ran it saw it; `waiting`: run-queue delay in ns and context switches, if known."""
-
-    seconds: float
-    waiting: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -94,22 +88,20 @@ def measure_latency(
     call: Callable[[], object],
     settings: LatencySettings | None = None,
     *,
-    elsewhere: Callable[[], Elsewhere] | None = None,
+    repeat: Callable[[int, float], Repeating] | None = None,
 ) -> LatencySamples:
-    """Time `call`. For a model in another process `elsewhere` tells how that process saw the last call, so that
-    transport and wake-ups are not counted."""
+    """Time `call`. A model in another process is repeated there: `repeat` makes what does it, after a warm-up of so
+    many calls and seconds, so that transport and wake-ups are not counted."""
     settings = settings or LatencySettings()
-    _warm_up(call, settings)
-    watch = ThreadWatch()
-    if elsewhere is None:
-        watch.find_busy(call)
-    samples = LatencySamples.none(watched=bool(watch.read()) if elsewhere is None else elsewhere().waiting is not None)
+    make = repeat or partial(Repeater, call)
+    repeated = make(settings.warmup_calls, settings.warmup_seconds)
+    samples = LatencySamples.none(watched=repeated.watched)
     deadline = time.perf_counter() + settings.max_seconds
     try:
         while True:
             # Chunks grow, so that judging what is there so far stays a small share of the work.
             wanted = min(max(CHUNK, len(samples) // 4), settings.max_samples - len(samples))
-            samples = samples.with_more(*_sample(call, elsewhere, watch, wanted, deadline))
+            samples = samples.with_more(*repeated.sample(wanted, deadline - time.perf_counter()))
             if len(samples) >= settings.min_samples and _known(samples, settings):
                 return replace(samples, stopped_by="precision")
             if time.perf_counter() > deadline:
@@ -117,53 +109,7 @@ def measure_latency(
             if len(samples) >= settings.max_samples:
                 return samples
     finally:
-        watch.close()
-
-
-def _sample(
-    call: Callable[[], object],
-    elsewhere: Callable[[], Elsewhere] | None,
-    watch: ThreadWatch,
-    wanted: int,
-    deadline: float,
-) -> tuple[NDArray[np.int64], Waiting]:
-    if elsewhere is not None:
-        return _sample_elsewhere(call, elsewhere, wanted, deadline)
-    clock, read = time.perf_counter_ns, watch.read
-    last = int(deadline * 1e9)
-    elapsed: list[int] = []
-    readings: list[Reading] = [read()]
-    for _ in range(wanted):
-        started = clock()
-        call()
-        ended = clock()
-        readings.append(read())
-        elapsed.append(ended - started)
-        if ended > last:
-            break
-    return np.array(elapsed, np.int64), waiting_between(readings)
-
-
-def _sample_elsewhere(
-    call: Callable[[], object], elsewhere: Callable[[], Elsewhere], wanted: int, deadline: float
-) -> tuple[NDArray[np.int64], Waiting]:
-    seen: list[Elsewhere] = []
-    for _ in range(wanted):
-        call()
-        seen.append(elsewhere())
-        if time.perf_counter() > deadline:
-            break
-    waiting = np.array([one.waiting or (0, 0) for one in seen], np.int64)
-    elapsed = np.array([one.seconds * 1e9 for one in seen]).astype(np.int64)
-    return elapsed, Waiting(waiting[:, 0], waiting[:, 1])
-
-
-def _warm_up(call: Callable[[], object], settings: LatencySettings) -> None:
-    until = time.perf_counter() + settings.warmup_seconds
-    for done in range(10_000):
-        call()
-        if done + 1 >= settings.warmup_calls and time.perf_counter() > until:
-            return
+        repeated.close()
 
 
 def _known(samples: LatencySamples, settings: LatencySettings) -> bool:

@@ -23,6 +23,10 @@ from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import StackRecord, fingerprint
 
 PROTOCOL = 1  # raised when our own way of measuring changes what the numbers mean
+# 2: latency is sampled in a loop inside the worker, and means what it means in our own process. Before, each call
+# followed on a wake-up of the worker. Models that need no process of their own were timed without one, so that their
+# figures, which now come from a sandboxed worker, stay comparable and keep their keys.
+WORKER_PROTOCOL = 2
 OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every input
 
 
@@ -36,7 +40,7 @@ def resolve_stack(
     ours = installed_packages()
     theirs = environment.freeze if environment else ours
     identity: dict[str, Any] = {
-        "protocol": PROTOCOL,
+        "protocol": WORKER_PROTOCOL if isolated else PROTOCOL,
         "runtime": runtime.name,
         "version": _version(runtime, environment),
         # Inputs are decoded and resized in our own process, whatever the model runs in.

@@ -7,8 +7,9 @@ is a model of one layer; its run hangs on a stack "operator:RUNTIME", which the 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,8 @@ from zoolens.graph.writing import write_onnx
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.lock import resolve_stack
 from zoolens.measure.progress import Progress, Silent
-from zoolens.runtimes.base import ModelFiles, Options, Runtime
+from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
+from zoolens.runtimes.isolated import IsolatedSession, opener
 from zoolens.store.records import ASIDE, DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.store.store import Store
 
@@ -55,9 +57,10 @@ def latency_table(
     watcher = progress or Silent()
     watcher.begin(f"operators in {runtime}", "latency", len(missing))
     try:
-        for one in missing:
-            known[one.key] = _measured(store, library, stack, one)
-            watcher.advance(1)
+        with tempfile.TemporaryDirectory(prefix="zoolens-operators-") as name, opener(library, Path(name)) as opened:
+            for one in missing:
+                known[one.key] = _measured(store, stack, one, partial(_sampled, opened, one, Path(name)))
+                watcher.advance(1)
     finally:
         watcher.end()
     call = known[NOTHING.key]
@@ -93,14 +96,16 @@ def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
     }
 
 
-def _measured(store: Store, runtime: Runtime, stack: StackRecord, operator: Operator) -> float | str:
+def _measured(
+    store: Store, stack: StackRecord, operator: Operator, sample: Callable[[], LatencySamples]
+) -> float | str:
     """Seconds, or why it cannot be said; both are kept."""
     content = {"key": operator.key, "operator": operator.describe()}
     model = ModelRecord(fingerprint(["operator", operator.key]), f"{PREFIX}{operator.key[:12]}", "onnx", content)
     run_id = RunKey(model.fingerprint, DATASET.fingerprint, stack.fingerprint).id
     store.begin_run(model, DATASET, stack)
     try:
-        observations = list(latency_observations(_sampled(runtime, operator), 1))
+        observations = list(latency_observations(sample(), 1))
     except ZoolensError as error:
         store.fail_stage(run_id, STAGE, str(error))
         return str(error)
@@ -108,13 +113,13 @@ def _measured(store: Store, runtime: Runtime, stack: StackRecord, operator: Oper
     return next(float(one.value or 0.0) for one in observations if one.metric == "latency_p50")
 
 
-def _sampled(runtime: Runtime, operator: Operator) -> LatencySamples:
+def _sampled(opened: Callable[[ModelFiles], Session], operator: Operator, folder: Path) -> LatencySamples:
     generator = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory(prefix="zoolens-operator-") as folder:
-        path = write_onnx(operator.as_graph(), Path(folder) / "operator.onnx")
-        with runtime.open(ModelFiles("onnx", {"model": path})) as session:
-            feeds = {
-                spec.name: generator.standard_normal([extent or 1 for extent in spec.shape]).astype(spec.dtype)
-                for spec in session.inputs
-            }
-            return measure_latency(lambda: session.predict(feeds), SETTINGS)
+    path = write_onnx(operator.as_graph(), folder / "operator.onnx")
+    with opened(ModelFiles("onnx", {"model": path})) as session:
+        feeds = {
+            spec.name: generator.standard_normal([extent or 1 for extent in spec.shape]).astype(spec.dtype)
+            for spec in session.inputs
+        }
+        repeat = partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None
+        return measure_latency(lambda: session.predict(feeds), SETTINGS, repeat=repeat)

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -24,7 +25,7 @@ from zoolens.measure.classorder import stored_translation, translated_prediction
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.intervals import no_better_than_guessing
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import Elsewhere, LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
@@ -218,17 +219,13 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     samples = measure_latency(
         lambda: session.predict(feeds),
         context.latency,
-        elsewhere=_as_the_worker_saw_it(session) if isinstance(session, IsolatedSession) else None,
+        repeat=partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None,
     )
     if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
         samples = LatencySamples.from_table(store.table(run.id, kind))
     energy = energy_observations(lambda: session.predict(feeds), batch)
     context.progress.end()
     return [*latency_observations(samples, batch), *energy]
-
-
-def _as_the_worker_saw_it(session: IsolatedSession) -> Callable[[], Elsewhere]:
-    return lambda: Elsewhere(session.last_predict_seconds or 0.0, session.last_waiting)
 
 
 # --- cold start and memory

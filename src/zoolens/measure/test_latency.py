@@ -3,8 +3,8 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 
-from zoolens.measure.interference import ThreadWatch, Waiting, clean_samples, waiting_between
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.runtimes.interference import ThreadWatch, Waiting, clean_samples, waiting_between
 
 
 def spin(seconds):

@@ -114,6 +114,7 @@ class Session(ABC):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     phases: dict[str, float]  # seconds spent in "load" and "compile", filled in by Runtime.open
+    sandbox: str = "none (in this process)"  # what confines the process that the model runs in
 
     @abstractmethod
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
@@ -152,7 +153,10 @@ class Runtime(ABC):
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     modes: ClassVar[tuple[str, ...]] = ()
     cannot: ClassVar[Mapping[str, str]] = {}  # ability -> why not
-    fragile: ClassVar[str | None] = None  # why a model can take the process down: evaluations then run it in its own
+    fragile: ClassVar[str | None] = None  # why a model can take the process down: it has its own even when trusted
+    plain: ClassVar[str | None] = None  # why its files are harmless data: they are then read in our own process
+    compilers: ClassVar[tuple[str, ...]] = ()  # modes in which it starts other programs; the sandbox then lets it
+    compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
 
     @abstractmethod
     def load_library(self) -> Any:

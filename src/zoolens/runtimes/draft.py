@@ -33,6 +33,7 @@ from zoolens.manifests.schema import (
 )
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
+from zoolens.runtimes.isolated import open_model
 from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry
 from zoolens.zoos.undescribed import legal_name
@@ -125,7 +126,7 @@ def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec,
     reasons: list[str] = []
     for runtime in _runtimes_for(model.format):
         try:
-            with runtime.open(model) as session:
+            with open_model(runtime, model) as session:
                 return session.inputs, session.outputs, runtime.name
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")

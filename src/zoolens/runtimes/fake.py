@@ -55,6 +55,7 @@ class Fake(Runtime):
     name = "fake"
     summary = "A JSON file that answers: no framework, for tests and tutorials"
     formats = ("fake",)
+    plain = "its files are JSON, which Python's own reader checks"
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a model with a fixed batch takes that one only; leave `batch` out for any",
         "set_threads": "it computes in the calling thread",

@@ -1,7 +1,9 @@
-"""A runtime in a process of its own: for libraries that clash with ours, for cold starts, and for foreign code.
+"""A runtime in a process of its own: for strangers' files, for libraries that clash with ours, and for cold starts.
 
-`open_isolated` gives a `Session` like any other. The worker lives in its own process group, is told to close,
-and is killed with everything it started when it does not answer, when the session goes, or when we do.
+`open_model` opens a model where it belongs: in a sandboxed worker, unless the user trusts it or no framework parses it.
+`open_isolated` always opens it in a worker, and gives a `Session` like any other. The worker lives in its own process
+group, is told to close, and is killed with everything it started when it does not answer, when the session goes, or
+when we do; then its scratch folder is removed.
 Works where there are POSIX pipes and process groups (Linux, macOS).
 """
 
@@ -15,15 +17,24 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens import errors, plugins
 from zoolens.errors import ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
+from zoolens.runtimes.interference import Waiting
 from zoolens.runtimes.launching import launch
+from zoolens.runtimes.policy import worker_policy
+from zoolens.runtimes.repeating import Repeating
+from zoolens.runtimes.sandbox import PLAIN, TRUSTED, Policy, trusted
+from zoolens.runtimes.scratch import kept_scratch, make_scratch, remove_scratch
 from zoolens.runtimes.wire import Arena, Channel
 from zoolens.runtimes.worker import tensor_specs
 
@@ -35,6 +46,46 @@ _TAIL_LINES = 40
 _GRACE = 5.0  # seconds for a worker to close in good order
 
 
+def open_model(
+    runtime: Runtime,
+    model: ModelFiles,
+    options: Options | None = None,
+    *,
+    isolate: bool = False,
+    environment: Environment | None = None,
+    code: Mapping[str, str] | None = None,
+) -> Session:
+    """Open a model in a sandboxed worker. In our own process only what is trusted, or plain data to its runtime, and
+    neither needs a process of its own (`isolate`) nor another environment, nor brings code."""
+    harmless = trusted() or runtime.plain is not None
+    if not harmless or isolate or environment is not None or code:
+        return open_isolated(runtime, model, options, environment=environment, code=code)
+    session = runtime.open(model, options)
+    session.sandbox = PLAIN if runtime.plain is not None else TRUSTED
+    return session
+
+
+@contextmanager
+def opener(runtime: Runtime, folder: Path) -> Iterator[Callable[[ModelFiles], Session]]:
+    """A function that opens models of `folder`, one after another, all in one worker: for files that we wrote
+    ourselves, where a worker for each would cost more than it protects. Each ends the session before it."""
+    if trusted() or runtime.plain is not None:
+        yield runtime.open
+        return
+    workers: list[WorkerProcess] = []
+
+    def opened(model: ModelFiles) -> Session:
+        if not workers or not workers[-1].running:
+            workers.append(WorkerProcess(runtime, None, DEFAULT_TIMEOUT, [folder], Options()))
+        return IsolatedSession(workers[-1], model, Options(), {}, ends_worker=False)
+
+    try:
+        yield opened
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
 def open_isolated(
     runtime: Runtime | str,
     model: ModelFiles,
@@ -44,16 +95,18 @@ def open_isolated(
     code: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> IsolatedSession:
-    """Open a model in a worker process, in `environment` or else in the environment we run in.
+    """Open a model in a worker process, in `environment` or else in the environment we run in; sandboxed, unless the
+    user trusts the model.
 
     `code` holds what the manifest brings and the user has allowed: "preprocess", "postprocess", "architecture".
     `timeout` is in seconds, for opening and for each later request.
     """
     if isinstance(runtime, str):
         runtime = _registered(runtime)
-    worker = WorkerProcess(runtime, environment, timeout)
+    options = options or Options()
+    worker = WorkerProcess(runtime, environment, timeout, model.files.values(), options)
     try:
-        return IsolatedSession(worker, model, options or Options(), dict(code or {}))
+        return IsolatedSession(worker, model, options, dict(code or {}))
     except BaseException:
         worker.stop()
         raise
@@ -62,13 +115,19 @@ def open_isolated(
 class IsolatedSession(Session):
     """A session whose model lives in a worker. `phases` has "start", "import", "load" and "compile"."""
 
-    # The last predict as the worker saw it, without transport. `last_waiting`: nanoseconds its threads waited for a
-    # core meanwhile, and how often they were put on one; None where the kernel does not tell.
-    last_predict_seconds: float | None = None
-    last_waiting: tuple[int, int] | None = None
+    last_predict_seconds: float | None = None  # of the last predict as the worker saw it, without transport
 
-    def __init__(self, worker: WorkerProcess, model: ModelFiles, options: Options, code: dict[str, str]) -> None:
+    def __init__(
+        self,
+        worker: WorkerProcess,
+        model: ModelFiles,
+        options: Options,
+        code: dict[str, str],
+        *,
+        ends_worker: bool = True,
+    ) -> None:
         self._worker = worker
+        self._ends_worker = ends_worker
         # A request and the reading of its answer belong together: threads that prepare inputs share the worker.
         self._turn = threading.Lock()
         self._peak_memory: int | None = None
@@ -80,22 +139,46 @@ class IsolatedSession(Session):
             "code": code,
         }
         answer = worker.ask("open", f"opening {model.path().name}", **request)
-        self.inputs = tensor_specs(answer["inputs"])
-        self.outputs = tensor_specs(answer["outputs"])
-        self.phases = answer["phases"]
+        with self._sense():
+            self.inputs = tensor_specs(answer["inputs"])
+            self.outputs = tensor_specs(answer["outputs"])
+            self.phases = {str(name): float(seconds) for name, seconds in answer["phases"].items()}
+            self.sandbox = str(answer["sandbox"] or TRUSTED)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         with self._turn:
             answer = self._worker.ask("predict", "running the model", feeds)
-            self.last_predict_seconds = answer["seconds"]
-            self.last_waiting = tuple(answer["waiting"]) if answer["waiting"] else None
+            with self._sense():
+                self.last_predict_seconds = float(answer["seconds"])
             return self._received(answer)
 
+    def repeat(self, feeds: Mapping[str, Tensor], warmup_calls: int, warmup_seconds: float) -> Repeating:
+        """Predictions of the same inputs, repeated and timed in the worker."""
+        request = {"warmup_calls": warmup_calls, "warmup_seconds": warmup_seconds}
+        with self._turn:
+            watched = self._worker.ask("repeat", "running the model", feeds, **request)
+        return _RepeatedElsewhere(self, bool(watched))
+
+    def sample(self, wanted: int, seconds: float) -> tuple[NDArray[np.int64], Waiting]:
+        """Times of the repeated predictions; see `Repeating`."""
+        with self._turn:
+            answer = self._worker.ask("sample", "running the model", wanted=wanted, seconds=seconds)
+            found = self._received(answer)
+        with self._sense():
+            elapsed, delay, switches = (found[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
+            if not elapsed.shape == delay.shape == switches.shape == (len(elapsed),) or not 1 <= len(elapsed) <= wanted:
+                raise ValueError("times of other calls than those asked for")
+        return elapsed, Waiting(delay, switches)
+
     def effective(self) -> Effective:
-        return Effective(**self._worker.ask("effective", "reporting how it runs"))
+        answer = self._worker.ask("effective", "reporting how it runs")
+        with self._sense():
+            return Effective(**answer)
 
     def count_parameters(self) -> int:
-        return int(self._worker.ask("count_parameters", "counting parameters"))
+        answer = self._worker.ask("count_parameters", "counting parameters")
+        with self._sense():
+            return int(answer)
 
     def run_preprocess(self, image: Tensor) -> Tensor:
         """The manifest's own `preprocess(image)`, executed in the worker."""
@@ -122,6 +205,8 @@ class IsolatedSession(Session):
         return self._peak_memory
 
     def close(self) -> None:
+        if not self._ends_worker:
+            return
         if self._worker.running:
             with contextlib.suppress(ZoolensError):
                 self._peak_memory = int(self._worker.ask("close", "closing", within=_GRACE)["peak_memory"])
@@ -129,17 +214,45 @@ class IsolatedSession(Session):
 
     def _received(self, answer: Mapping[str, Any]) -> Tensors:
         # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
-        try:
+        with self._sense():
             return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
-        except (KeyError, ValueError, TypeError) as error:
+
+    @contextmanager
+    def _sense(self) -> Iterator[None]:
+        """A worker that was taken over may answer anything: what is not as it should be ends it."""
+        try:
+            yield
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
             self._worker.stop()
             raise WorkerError(f"The isolated {self._worker.name} process answered nonsense: {error}.") from error
+
+
+class _RepeatedElsewhere:
+    """A prediction that is repeated in a worker."""
+
+    def __init__(self, session: IsolatedSession, watched: bool) -> None:
+        self._session = session
+        self.watched = watched
+
+    def sample(self, wanted: int, seconds: float) -> tuple[NDArray[np.int64], Waiting]:
+        return self._session.sample(wanted, seconds)
+
+    def close(self) -> None:
+        """Nothing to do: the worker forgets it with the session, or with the next one that is repeated."""
 
 
 class WorkerProcess:
     """The child process, its pipes and its shared memory. `ask` is the only way to speak to it."""
 
-    def __init__(self, runtime: Runtime, environment: Environment | None, timeout: float) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        environment: Environment | None,
+        timeout: float,
+        files: Iterable[Path],
+        options: Options,
+    ) -> None:
+        """`files`: all that a model in it may consist of; `options`: what they are opened with."""
         self.name = runtime.name
         self.entry_point = _entry_point(runtime)
         self._timeout = timeout
@@ -148,11 +261,19 @@ class WorkerProcess:
         answer, answer_end = os.pipe()
         self._channel = Channel(answer, request)
         passed = (request_end, answer_end, self.inputs.descriptor, self.outputs.descriptor)
+        scratch: Path | None = None
         try:
-            self._process = _spawn(runtime, environment, passed)
-        except OSError as error:
+            if not trusted():
+                scratch = make_scratch()
+            policy = _policy(scratch, runtime, environment, files, options)
+            self._process = _spawn(runtime, environment, passed, policy)
+        except (OSError, ZoolensError) as error:
             for arena_or_channel in (self._channel, self.inputs, self.outputs):
                 arena_or_channel.close()
+            if scratch is not None:
+                remove_scratch(scratch)
+            if isinstance(error, ZoolensError):
+                raise
             raise WorkerError(f"The isolated {self.name} process cannot be started: {error}.") from error
         finally:
             os.close(request_end)
@@ -162,7 +283,7 @@ class WorkerProcess:
         self._listener.start()
         # Runs once: when asked, when this object goes, or when the interpreter exits.
         self._finalizer = weakref.finalize(
-            self, _end, self._process, os.getpid(), self._channel, self.inputs, self.outputs
+            self, _end, self._process, os.getpid(), scratch, self._channel, self.inputs, self.outputs
         )
 
     @property
@@ -205,9 +326,9 @@ class WorkerProcess:
         except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
             self.stop()
             raise
-        if "error" in answer:
+        if "error" in answer and isinstance(answer["error"], Mapping):
             raise _rebuilt(answer["error"])
-        return answer["ok"]
+        return answer.get("ok")
 
     def stop(self) -> None:
         """Kill the worker and all it started, and release the shared memory. Calling it twice is fine."""
@@ -228,13 +349,37 @@ class WorkerProcess:
         return WorkerError(f"The isolated {self.name} process {how} while {doing}.", hint=hint)
 
 
-def _spawn(runtime: Runtime, environment: Environment | None, passed: tuple[int, ...]) -> subprocess.Popen[bytes]:
+def _policy(
+    scratch: Path | None, runtime: Runtime, environment: Environment | None, files: Iterable[Path], options: Options
+) -> Policy | None:
+    if scratch is None:
+        return None
+    files = list(files)
+    # Workers of one model share what its compiler made; those of another cannot be led astray by it.
+    compiles = options.mode in runtime.compilers
+    kept = kept_scratch(f"{runtime.name} {sorted(map(str, files))}") if compiles and runtime.compiler_cache else None
+    return worker_policy(
+        scratch,
+        type(runtime).__module__,
+        environment,
+        files,
+        kept=kept,
+        programs=compiles,
+        accelerated=options.device != "cpu",
+    )
+
+
+def _spawn(
+    runtime: Runtime, environment: Environment | None, passed: tuple[int, ...], policy: Policy | None
+) -> subprocess.Popen[bytes]:
     settings = {"descriptors": passed, "parent": os.getpid(), "spawned_ns": time.monotonic_ns()}
     return launch(
         "zoolens.runtimes.worker",
         settings,
         environment,
         type(runtime).__module__,
+        variables={runtime.compiler_cache: policy.kept} if policy and policy.kept and runtime.compiler_cache else None,
+        policy=policy,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -242,7 +387,7 @@ def _spawn(runtime: Runtime, environment: Environment | None, passed: tuple[int,
     )
 
 
-def _end(process: subprocess.Popen[bytes], owner: int, channel: Channel, *arenas: Arena) -> None:
+def _end(process: subprocess.Popen[bytes], owner: int, scratch: Path | None, channel: Channel, *arenas: Arena) -> None:
     if os.getpid() != owner:  # a forked child of ours must not end a worker that is not its own
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -251,6 +396,8 @@ def _end(process: subprocess.Popen[bytes], owner: int, channel: Channel, *arenas
     channel.close()
     for arena in arenas:
         arena.close()
+    if scratch is not None:
+        remove_scratch(scratch)
 
 
 def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:
@@ -291,11 +438,12 @@ def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, 
 
 
 def _rebuilt(description: Mapping[str, Any]) -> ZoolensError:
-    kind = getattr(errors, description["type"], None)
+    kind = getattr(errors, str(description.get("type")), None)
     if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
         kind = ModelError  # a plug-in's own subclass
     error: ZoolensError = kind.__new__(kind)  # subclasses have constructors of their own; the words are made already
-    ZoolensError.__init__(error, description["message"], hint=description["hint"])
+    hint = description.get("hint")
+    ZoolensError.__init__(error, str(description.get("message")), hint=str(hint) if hint else None)
     return error
 
 

@@ -1,21 +1,23 @@
 """Start a worker in another process: our own interpreter, or that of an environment which has no zoolens.
 
 Such an environment is lent the files of zoolens (and of the plug-in in question) one by one, which does not open their
-neighbours in our site-packages to it.
+neighbours in our site-packages to it. With a policy, the worker is sandboxed before it imports anything else, and is
+given only the environment variables that frameworks need.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import zoolens
+from zoolens.runtimes.policy import lent_modules, worker_variables
+from zoolens.runtimes.sandbox import Policy
 
 if TYPE_CHECKING:
     from zoolens.runtimes.environments import Environment
@@ -33,6 +35,8 @@ class Lent:
 if settings["path"] is not None:
     sys.path[:] = settings["path"]
 sys.meta_path.insert(0, Lent())
+if settings["sandbox"] is not None:
+    settings["confined"] = importlib.import_module("zoolens.runtimes.sandbox").confine(settings["sandbox"])
 importlib.import_module(settings["worker"]).main(settings, began)
 """
 
@@ -44,33 +48,28 @@ def launch(
     plugin: str,
     *,
     variables: Mapping[str, str] | None = None,
+    policy: Policy | None = None,
     **streams: Any,
 ) -> subprocess.Popen[bytes]:
     """Run `main(settings, began)` of the module `worker`; `plugin` is the module whose package it needs beside ours.
 
-    `streams` go to Popen: stdin, stdout, stderr, pass_fds.
+    `streams` go to Popen: stdin, stdout, stderr, pass_fds. With a `policy`, settings["confined"] says what is in force.
     """
-    told = {**settings, "worker": worker, "lent": {}, "path": None}
-    around = {**os.environ, **(variables or {})}
+    told = {**settings, "worker": worker, "lent": {}, "path": None, "sandbox": asdict(policy) if policy else None}
+    around = {**(worker_variables(Path(policy.scratch), os.environ) if policy else os.environ), **(variables or {})}
     if environment is None:
         python, flags = sys.executable, ["-P", "-u"]
         told["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
     else:
         python, flags = str(environment.python), ["-I", "-u"]
-        told["lent"] = _lent(plugin)
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             around.pop(name, None)
+    if environment is not None or policy is not None:
+        told["lent"] = lent_modules(plugin)
     return subprocess.Popen(
         [python, *flags, "-c", _BOOTSTRAP, json.dumps(told)],
         env=around,
+        cwd=policy.scratch if policy else None,
         start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
         **streams,
     )
-
-
-def _lent(plugin: str) -> dict[str, str]:
-    """Files of the top-level packages that the worker needs and its environment does not have."""
-    lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
-    top = plugin.partition(".")[0]
-    origin = importlib.import_module(top).__file__
-    return lent | {top: str(Path(origin).absolute())} if origin else lent

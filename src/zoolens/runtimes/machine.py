@@ -34,7 +34,7 @@ def describe_machine() -> Machine:
         cpu=info.get("model name") or _cpu_name(),
         flags=flags,
         cores=_cores(),
-        memory_bytes=_memory(),
+        memory_bytes=memory_bytes(),
         os=_os_name(),
         kernel=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
@@ -74,7 +74,8 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _memory() -> int:
+def memory_bytes() -> int:
+    """What this process may use: the machine's, or less where a control group says so."""
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([physical, *_memory_limits(_read("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
 

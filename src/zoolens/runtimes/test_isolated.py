@@ -17,6 +17,7 @@ from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError, Unknow
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.environments import Environment, EnvSpec
 from zoolens.runtimes.isolated import open_isolated
+from zoolens.runtimes.sandbox import trusting
 
 
 class Odd(Runtime):
@@ -306,7 +307,8 @@ def test_a_worker_that_hangs_is_stopped(tmp_path):
 
 def test_a_worker_killed_in_mid_prediction_leaves_nothing_behind(tmp_path):
     held, descriptors = shared_memory_held(), len(list(Path("/proc/self/fd").iterdir()))
-    opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options())
+    with trusting():  # it may start a program
+        opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options())
     assert shared_memory_held() > held
     pid = opened._worker.pid
 
@@ -328,7 +330,8 @@ def test_a_worker_killed_in_mid_prediction_leaves_nothing_behind(tmp_path):
 
 
 def test_close_ends_the_worker_and_what_it_started(tmp_path):
-    opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options(), timeout=30)
+    with trusting():
+        opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options(), timeout=30)
     pid = opened._worker.pid
     family = []
 
@@ -361,8 +364,11 @@ from pathlib import Path
 import numpy as np
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.isolated import open_isolated
+from zoolens.runtimes.sandbox import trusting
 from zoolens.runtimes.test_isolated import Odd
-session = open_isolated(Odd(), ModelFiles("fake", {"model": Path(sys.argv[1])}, {"at_predict": "sleep"}), Options())
+files = ModelFiles("fake", {"model": Path(sys.argv[1])}, {"at_predict": "sleep"})
+with trusting():
+    session = open_isolated(Odd(), files, Options())
 print(session._worker.pid, flush=True)
 session.predict({"x": np.ones((1, 3), np.float32)})
 """

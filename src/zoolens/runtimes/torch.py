@@ -35,6 +35,8 @@ class Torch(Runtime):
     distributions = ("torch", "torchvision", "timm")
     extra = "torch"
     modes = ("eager", "compiled")
+    compilers = ("compiled",)
+    compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
     def load_library(self) -> Any:
         import torch

@@ -7,11 +7,11 @@ both processes hold open: it has no name that could be left behind, whichever of
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
 import select
-import shutil
 import signal
 import tempfile
 import time
@@ -27,6 +27,7 @@ _ALIGNMENT = 64  # a cache line, and what the vector units of today want
 _SMALLEST = 1 << 16
 _NUMERIC = "biufc"
 _PARENT_CHECK_MS = 2000
+_LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
 Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
 
@@ -44,7 +45,10 @@ class Arena:
     @classmethod
     def create(cls) -> Arena:
         if hasattr(os, "memfd_create"):
-            return cls(os.memfd_create("zoolens-tensors"))
+            descriptor = os.memfd_create("zoolens-tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            # A worker that was taken over could cut it short while we read, which would end our process.
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            return cls(descriptor)
         with tempfile.TemporaryFile() as file:
             return cls(os.dup(file.fileno()))
 
@@ -115,6 +119,8 @@ class Channel:
             if not piece:
                 raise EOFError
             self._buffer += piece
+            if len(self._buffer) > _LONGEST_MESSAGE:
+                raise ValueError("a message must end")
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
         message = json.loads(line)
@@ -136,16 +142,14 @@ class Channel:
             raise TimeoutError
 
 
-def end_with_parent(reading: int, parent: int, litter: str = "") -> None:
+def end_with_parent(reading: int, parent: int) -> None:
     """In a thread of a worker: sleep until the parent hangs up or dies, even in the middle of long work; then end our
-    group, with whatever the framework has started. `litter`: a folder to remove if nobody is left who would."""
+    group, with whatever the framework has started."""
     poll = select.poll()
     poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
     # A process forked from the parent may hold the other end open: look at our parent now and then as well.
     while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
         pass
-    if litter:
-        shutil.rmtree(litter, ignore_errors=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,8 +1,8 @@
 """The process behind an isolated runtime; `isolated` starts it and speaks to it.
 
 It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module,
-`wire`, `base` and the runtime's own module. Requests come and answers go over inherited pipe ends, never over
-standard output, where frameworks print. It ends when the parent does.
+`wire`, `base`, `repeating`, `sandbox` and the runtime's own module. Requests come and answers go over inherited pipe
+ends, never over standard output, where frameworks print. It ends when the parent does.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 
 from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
+from zoolens.runtimes.repeating import Repeater
 from zoolens.runtimes.wire import Arena, Channel, end_with_parent
 
 Message = dict[str, Any]
@@ -34,13 +35,15 @@ Message = dict[str, Any]
 class Worker:
     """Answers requests one by one. Every method named `do_…` is one request."""
 
-    def __init__(self, inputs: Arena, outputs: Arena, start: float, began_ns: int) -> None:
+    def __init__(self, inputs: Arena, outputs: Arena, start: float, began_ns: int, sandbox: str | None) -> None:
         self._inputs = inputs
         self._outputs = outputs
         self._start = start
         self._began_ns = began_ns
+        self._sandbox = sandbox
         self._runtime: Runtime | None = None
         self._session: Session | None = None
+        self._repeated: Repeater | None = None
         self._snippets: dict[str, Snippet] = {}
 
     def answer(self, request: Message) -> Message:
@@ -60,25 +63,39 @@ class Worker:
         runtime.check(model, options)
         runtime.library()
         imported = (time.monotonic_ns() - self._began_ns) / 1e9  # includes numpy, which any framework needs
+        self._forget_repeated()
+        if self._session is not None:
+            self._session.close()
         session = runtime.open(model, options)
         self._runtime, self._session = runtime, session
         return {
             "inputs": [asdict(spec) for spec in session.inputs],
             "outputs": [asdict(spec) for spec in session.outputs],
+            "sandbox": self._sandbox,
             "phases": {"start": self._start, "import": imported, **session.phases},
         }
 
     def do_predict(self, request: Message) -> Message:
         session = self._opened()
         feeds = self._inputs.read(request["tensors"])
-        before = run_queue()
         started = time.perf_counter()
         answers = session.predict(feeds)
         seconds = time.perf_counter() - started
-        after = run_queue()
-        # Read here and not from outside: the wake-up by the request is no part of the prediction.
-        waiting = [after[0] - before[0], after[1] - before[1]] if before and after else None
-        return {"seconds": seconds, "waiting": waiting, "tensors": self._outputs.write(answers)}
+        return {"seconds": seconds, "tensors": self._outputs.write(answers)}
+
+    def do_repeat(self, request: Message) -> bool:
+        session = self._opened()
+        feeds = {name: view.copy() for name, view in self._inputs.read(request["tensors"]).items()}
+        self._forget_repeated()
+        self._repeated = Repeater(lambda: session.predict(feeds), request["warmup_calls"], request["warmup_seconds"])
+        return self._repeated.watched
+
+    def do_sample(self, request: Message) -> Message:
+        if self._repeated is None:
+            raise WorkerError("The isolated process was asked for times before a prediction was repeated.")
+        elapsed, waiting = self._repeated.sample(request["wanted"], request["seconds"])
+        found = {"elapsed": elapsed, "delay": waiting.delay_ns, "switches": waiting.switches}
+        return {"tensors": self._outputs.write(found)}
 
     def do_effective(self, _: Message) -> Message:
         return asdict(self._opened().effective())
@@ -109,6 +126,11 @@ class Worker:
             self._session.close()
         return {"peak_memory": peak_memory_bytes()}
 
+    def _forget_repeated(self) -> None:
+        if self._repeated is not None:
+            self._repeated.close()
+        self._repeated = None
+
     def _opened(self) -> Session:
         if self._session is None:
             raise WorkerError("The isolated process was asked to run a model before one was opened.")
@@ -121,19 +143,6 @@ class Worker:
                 hint="Code in a manifest runs only with --allow-code.",
             )
         return self._snippets[name]
-
-
-def run_queue() -> tuple[int, int] | None:
-    """Nanoseconds all threads have waited for a core so far, and how often one was put on one; Linux only."""
-    delay = switches = 0
-    try:
-        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - in the loop of a measurement
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
-                fields = Path(f"/proc/self/task/{thread}/schedstat").read_bytes().split()
-                delay, switches = delay + int(fields[1]), switches + int(fields[2])
-    except (OSError, IndexError, ValueError):
-        return None
-    return delay, switches
 
 
 class Snippet:
@@ -190,7 +199,9 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
         os.set_inheritable(descriptor, False)  # a process the framework starts must not keep our pipes open
     threading.Thread(target=end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
     channel = Channel(reading, writing)
-    worker = Worker(Arena(inputs), Arena(outputs), (began_ns - settings["spawned_ns"]) / 1e9, began_ns)
+    worker = Worker(
+        Arena(inputs), Arena(outputs), (began_ns - settings["spawned_ns"]) / 1e9, began_ns, settings.get("confined")
+    )
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             request = channel.receive()

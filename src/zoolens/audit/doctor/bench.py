@@ -126,8 +126,7 @@ class Bench:
         run = outcome.run
         state = self._store.stages(run.id).get("predictions") if run else None
         if run is None or state is None or not state.done:
-            if self.job.isolate:
-                self.close()  # its process may have died
+            self.close()  # its process may have died
             return failed(run.id if run else None, _ids(dataset), " ".join(outcome.errors) or "It gave no answers.")
         return from_predictions(run.id, stored_predictions(self._store, run, dataset))
 
@@ -155,6 +154,7 @@ class _Lent(Session):
     def __init__(self, owner: Session) -> None:
         self._owner = owner
         self.inputs, self.outputs, self.phases = owner.inputs, owner.outputs, owner.phases
+        self.sandbox = owner.sandbox
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         return self._owner.predict(feeds)

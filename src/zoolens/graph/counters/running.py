@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,14 @@ from zoolens.graph.counters.base import KINDS, Counter
 from zoolens.graph.counters.subjects import Subject
 from zoolens.graph.counters.terms import MACS
 from zoolens.graph.sources import Source
+from zoolens.runtimes.launching import launch
+from zoolens.runtimes.policy import worker_policy
+from zoolens.runtimes.sandbox import trusted
+from zoolens.runtimes.scratch import make_scratch, remove_scratch
 
 TIMEOUT: Final = 600.0  # seconds for all counters of one model
+RESULTS: Final = "results"
+_NONSENSE: Final = "its process answered nonsense"
 _QUIET: Final = {
     "OMP_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -78,31 +83,56 @@ def _counted(source: Source, counters: Sequence[Counter]) -> Iterator[Count]:
 
 def _run(source: Source, counters: Sequence[Counter]) -> tuple[list[dict[str, Any]], str]:
     """The answers, as far as they came, and what became of the process."""
-    with tempfile.TemporaryDirectory(prefix="zoolens-count-") as name:
-        folder = Path(name)
-        (folder / "job.json").write_text(json.dumps(_job(source, counters)), encoding="utf-8")
-        (folder / "results").touch()
-        trouble = _process(folder)
-        lines = (folder / "results").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines], trouble
-
-
-def _process(folder: Path) -> str:
-    command = [sys.executable, "-P", "-m", "zoolens.graph.counters.worker", "job.json", "results"]
+    folder = make_scratch()
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **_QUIET},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"took more than {TIMEOUT:g} s"
-    words = done.stderr.decode(errors="replace").strip().splitlines()
-    return f"its process ended with code {done.returncode}{f': {words[-1][:200]}' if words else ''}"
+        trouble = _process(folder, source, counters)
+        return _answers(folder / RESULTS), trouble
+    finally:
+        remove_scratch(folder)
+
+
+def _answers(file: Path) -> list[dict[str, Any]]:
+    """Lines that a process wrote which had read a stranger's file: one that is no answer is an error of its counter."""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+    return [_checked(line) for line in lines]
+
+
+def _checked(line: str) -> dict[str, Any]:
+    try:
+        told = json.loads(line)
+        value, terms, error = told.get("value"), dict(told.get("terms", {})), told.get("error")
+    except (ValueError, TypeError, AttributeError):
+        return {"error": _NONSENSE}
+    if not all(isinstance(one, int | float) for one in (0 if value is None else value, *terms.values())):
+        return {"error": _NONSENSE}
+    return {"value": value, "terms": terms, "error": None if error is None else str(error)}
+
+
+def _process(folder: Path, source: Source, counters: Sequence[Counter]) -> str:
+    """Run them in a worker, which is sandboxed unless the user trusts the model; what became of it."""
+    request = source.request
+    files = (request.subject, *request.files.values()) if source.plugin in plugins.names(plugins.GRAPH_FILES) else ()
+    process = launch(
+        "zoolens.graph.counters.worker",
+        {"job": _job(source, counters), "results": str(folder / RESULTS)},
+        None,
+        source.point.partition(":")[0],
+        variables={**_QUIET, "TMPDIR": str(folder)},
+        policy=None if trusted() else worker_policy(folder, source.point.partition(":")[0], None, files),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        _, printed = process.communicate(timeout=TIMEOUT)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return f"took more than {TIMEOUT:g} s"
+        raise
+    words = printed.decode(errors="replace").strip().splitlines()
+    return f"its process ended with code {process.returncode}{f': {words[-1][:200]}' if words else ''}"
 
 
 def _job(source: Source, counters: Sequence[Counter]) -> dict[str, Any]:

@@ -1,15 +1,14 @@
-"""The process that runs counters: `python -m zoolens.graph.counters.worker JOB RESULTS`, two files.
+"""The process that runs counters; `running` starts it.
 
-JOB is JSON: the model (importer and request) and the counters to run, as "module:attribute". RESULTS gets a line of
-JSON as each is done: {"value": number, "terms": {…}} or {"error": sentence}. The terms are predicted from the raw
-graph, which has every operator that a counter may charge for.
+Its settings have the job: the model (importer and request) and the counters to run, as "module:attribute"; and the
+file for the results, which gets a line of JSON as each is done: {"value": number, "terms": {…}} or {"error": sentence}.
+The terms are predicted from the raw graph, which has every operator that a counter may charge for.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
 
 
-def main(job: Path, results: Path) -> None:
-    told = json.loads(job.read_text(encoding="utf-8"))
+def main(settings: Mapping[str, Any], _began_ns: int = 0) -> None:
+    told, results = settings["job"], Path(settings["results"])
     subject = Subject(told["plugin"], _request(told["request"]))
     graph = _named(told["importer"], Importer).load(subject.request)
     for point in told["counters"]:
@@ -51,7 +50,3 @@ def _named(point: str, kind: type[Any]) -> Any:
 def _request(told: Mapping[str, Any]) -> Request:
     size = told["size"]
     return Request(told["subject"], (size[0], size[1]) if size else None, told["arguments"], told["files"])
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,586 @@
+"""Attacks from inside a worker: each thing that a hole in a framework could be used for is refused by the kernel.
+
+The attacker is a runtime whose `load` runs Python from the model file: the worst that a format check can let through.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ModelError, WorkerError
+from zoolens.runtimes import landlock, sandbox, scratch, seccomp
+from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, TensorSpec
+from zoolens.runtimes.isolated import open_isolated, open_model, opener
+from zoolens.runtimes.policy import python_paths, worker_variables
+from zoolens.runtimes.sandbox import trusting
+
+needs_landlock = pytest.mark.skipif(
+    not landlock.version(), reason="THIS KERNEL HAS NO LANDLOCK: that a model cannot reach files is NOT TESTED here"
+)
+needs_seccomp = pytest.mark.skipif(
+    not seccomp.available(), reason="THIS KERNEL HAS NO SECCOMP FILTERS: that a model cannot connect is NOT TESTED here"
+)
+
+
+class Hole(Runtime):
+    """Runs whatever Python the model file holds; what it sets as `told` is the answer's provider."""
+
+    name = "hole"
+    summary = "a test's own"
+    formats = ("hole",)
+    modes = ("compiled",)
+    compilers = ("compiled",)
+
+    def load_library(self):
+        return np
+
+    def load(self, model, options):
+        found = {}
+        exec(model.path().read_text(), found)
+        return str(found.get("told", ""))
+
+    def compile(self, loaded, model, options):
+        return HoleSession(loaded)
+
+
+class HoleSession(Session):
+    inputs = (TensorSpec("x", (None,), "float32"),)
+    outputs = (TensorSpec("y", (None,), "float32"),)
+
+    def __init__(self, told):
+        self._told = told
+
+    def predict(self, feeds):
+        return {"y": feeds["x"]}
+
+    def effective(self):
+        return Effective(self._told)
+
+
+@pytest.fixture
+def attack(tmp_path):
+    """Run a piece of Python where a model is opened; gives back what it set as `told`."""
+
+    def run(source, *, trust=False, mode="default", **names):
+        path = tmp_path / "model.hole"
+        given = "\n".join(f"{name} = {value!r}" for name, value in names.items())
+        path.write_text(f"{given}\n{textwrap.dedent(source)}")
+        with trusting(trust), open_isolated(Hole(), ModelFiles("hole", {"model": path}), Options(mode=mode)) as session:
+            return session.effective().provider
+
+    return run
+
+
+REFUSED = (errno.EPERM, errno.EACCES)
+
+
+@pytest.fixture
+def refused(attack):
+    """Try several pieces of Python, each for itself, in one worker: those that nothing refused, and what they met."""
+
+    def run(sources, **names):
+        tried = """
+            import os
+            told, here = {}, os.getcwd()
+            for source in sources:
+                os.chdir(here)
+                try:
+                    exec(source, dict(names))
+                    told[source] = "done"
+                except Exception as error:
+                    told[source] = getattr(getattr(error, "reason", error), "errno", None) or repr(error)
+            import json
+            told = json.dumps(told)
+        """
+        met = json.loads(attack(tried, sources=list(sources), names=names))
+        return {source: what for source, what in met.items() if what not in REFUSED}
+
+    return run
+
+
+@pytest.fixture
+def secret(tmp_path, monkeypatch):
+    """A file such as a home has, which the user may read."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    path = home / ".ssh" / "id_ed25519"
+    path.write_text("the key")
+    return str(path)
+
+
+# --- files
+
+
+CHANGES = [
+    "open(path + '.new', 'w')",
+    "open(path, 'a')",
+    "import os; os.truncate(path, 0)",
+    "import os; os.unlink(path)",
+    "import os; os.rename(path, path + '.moved')",
+    "import os; os.rename(path, 'mine')",
+    "import os; os.link(path, path + '.linked')",
+    "import os; os.symlink('/etc/passwd', path + '.linked')",
+    "import os; os.mkdir(path + '.folder')",
+    "import os; os.rmdir(os.path.dirname(path))",
+    "import os; os.mkfifo(path + '.fifo')",
+    "import socket; socket.socketpair()[0].bind(path + '.sock')",
+]
+
+
+@needs_landlock
+def test_nothing_outside_the_scratch_folder_is_changed(refused, secret):
+    before = sorted(map(str, Path(secret).parent.parent.rglob("*")))
+    assert refused(CHANGES, path=secret) == {}
+    assert sorted(map(str, Path(secret).parent.parent.rglob("*"))) == before
+    assert Path(secret).read_text() == "the key"
+
+
+ATTRIBUTES = [
+    "import os; os.chmod(path, 0o777)",
+    "import os; os.fchmod(os.open('own', os.O_CREAT | os.O_WRONLY), 0o777)",
+    "import os; os.chown(path, os.getuid(), -1)",
+    "import os; os.utime(path, (0, 0))",
+    "import os; os.setxattr(path, 'user.note', b'1')",
+]
+
+
+@needs_seccomp
+def test_modes_owners_and_times_of_files_stay(refused, secret):
+    before = Path(secret).stat()
+    assert refused(ATTRIBUTES, path=secret) == {}
+    after = Path(secret).stat()
+    assert (after.st_mode, after.st_uid, after.st_mtime) == (before.st_mode, before.st_uid, before.st_mtime)
+
+
+READS = [
+    "told = open(path).read()",
+    "import os; told = os.listdir(os.path.dirname(path))",
+    "import os; os.symlink(path, 'link'); told = open('link').read()",
+    "told = open('/proc/self/root' + path).read()",
+    "import os; os.chdir(os.path.dirname(path)); told = open('id_ed25519').read()",
+    "import os; told = open(f'/proc/{os.getppid()}/environ').read()",
+    "import os; told = open(f'/proc/{os.getppid()}/cmdline').read()",
+    "import os; told = os.listdir('/tmp')",
+    "import os; told = os.listdir('/dev/shm')",
+    "told = open('/etc/shadow').read()",
+]
+
+
+@needs_landlock
+def test_files_of_the_user_are_not_read(refused, secret):
+    assert refused(READS, path=secret) == {}
+
+
+@needs_landlock
+def test_the_same_with_trust_is_possible(attack, secret):
+    """That the attacks fail for the sandbox and not for a mistake in them."""
+    assert attack("told = open(path).read()", path=secret, trust=True) == "the key"
+    attack("open(path + '.new', 'w')", path=secret, trust=True)
+    assert Path(f"{secret}.new").exists()
+
+
+def test_the_scratch_folder_is_there_to_write_and_gone_afterwards(attack):
+    source = """
+        import os, tempfile
+        from pathlib import Path
+        folder = Path(tempfile.mkdtemp())
+        (folder / "file").write_text("1")
+        assert Path.home() == Path.cwd() == Path(tempfile.gettempdir())
+        assert Path(os.environ["XDG_CACHE_HOME"]) == Path.home()
+        told = Path.cwd()
+    """
+    used = Path(attack(source))
+    assert used.name
+    assert not used.exists()
+
+
+def test_the_model_and_python_itself_are_read(attack):
+    assert attack("import json, xml.dom.minidom, sqlite3; told = json.dumps([1])") == "[1]"
+
+
+# --- the network
+
+
+@pytest.fixture
+def server():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+CONNECTIONS = [
+    "import socket; socket.create_connection(('127.0.0.1', port), 2)",
+    "import socket; socket.create_server(('127.0.0.1', 0))",
+    "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'1', ('127.0.0.1', port))",
+    "import socket; socket.socket(socket.AF_INET6)",
+    "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "import socket; socket.socket(socket.AF_UNIX).connect(path)",
+    "import urllib.request; urllib.request.urlopen(f'http://127.0.0.1:{port}', timeout=2)",
+]
+
+
+@needs_seccomp
+def test_nothing_is_sent(refused, server, tmp_path):
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(tmp_path / "agent"))
+        agent.listen()
+        assert refused(CONNECTIONS, port=server.getsockname()[1], path=str(tmp_path / "agent")) == {}
+    server.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        server.accept()
+
+
+@needs_seccomp
+def test_with_trust_it_connects(attack, server):
+    source = "import socket; told = socket.create_connection(('127.0.0.1', port), 5).getpeername()[1]"
+    assert attack(source, port=server.getsockname()[1], trust=True) == str(server.getsockname()[1])
+
+
+@pytest.mark.skipif(landlock.version() < 4, reason="THIS KERNEL'S LANDLOCK HAS NO RULES FOR TCP: not tested")
+def test_landlock_alone_refuses_tcp(server):
+    """The second lock of the same door: where seccomp is not to be had, TCP is refused all the same."""
+    code = f"""
+import socket
+from zoolens.runtimes import landlock, seccomp
+seccomp.forbid_new_privileges()
+landlock.restrict([("/", landlock.READ)])
+try:
+    socket.create_connection(("127.0.0.1", {server.getsockname()[1]}), 2)
+except PermissionError as error:
+    print(error.errno)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(errno.EACCES)]
+
+
+# --- processes
+
+
+PROCESSES = [
+    "import os; os.fork()",
+    "import os; os.execv('/bin/sh', ['sh', '-c', 'true'])",
+    "import os; os.posix_spawn('/bin/sh', ['sh'], {})",
+    "import subprocess; subprocess.run(['/bin/sh', '-c', 'true'])",
+    "import os; os.kill(victim, 9)",
+    "import os; os.kill(-1, 0)",
+    "import os; os.kill(os.getppid(), 0)",
+    "import os; os.pidfd_open(victim)",
+    "import resource; resource.prlimit(victim, resource.RLIMIT_CPU, (1, 1))",
+    "import os; os.unshare(0x10000000)" if hasattr(os, "unshare") else "import os; os.fork()",
+]
+
+
+@needs_seccomp
+def test_no_other_process_is_started_or_reached(refused):
+    with subprocess.Popen(["sleep", "60"]) as victim:
+        try:
+            assert refused(PROCESSES, victim=victim.pid) == {}
+            assert victim.poll() is None
+        finally:
+            victim.kill()
+
+
+CALLS = {"ptrace": [16, 0], "process_vm_readv": [0, 0, 0, 0, 0, 0], "bpf": [0, 0, 0], "io_uring_setup": [1, 0],
+         "keyctl": [0, 0], "userfaultfd": [0], "perf_event_open": [0, 0, -1, -1, 0], "mount": [0, 0, 0, 0, 0],
+         "shmget": [0, 4096, 0o1600], "mq_open": [0, 0], "open_by_handle_at": [-1, 0, 0], "setns": [-1, 0]}  # fmt: skip
+
+
+@needs_seccomp
+def test_system_calls_that_no_model_needs_are_refused(attack):
+    column = seccomp._ARCHITECTURES[platform.machine()][0]
+    source = """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        told = {name: (libc.syscall(number, *given), ctypes.get_errno()) for name, (number, given) in calls.items()}
+    """
+    calls = {name: (seccomp._CALLS[name][column], given) for name, given in CALLS.items()}
+    assert attack(source, calls=calls) == str(dict.fromkeys(CALLS, (-1, errno.EPERM)))
+
+
+@needs_seccomp
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="only this processor has a second set of numbers")
+def test_the_second_set_of_numbers_is_refused_too(attack):
+    source = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); told = libc.syscall(0x40000000 + 41, 2, 1, 0)"
+    assert attack(source) == "-1"
+
+
+def test_threads_are_allowed(attack):
+    source = """
+        import threading
+        told = []
+        threads = [threading.Thread(target=told.append, args=(n,)) for n in range(3)]
+        for one in threads: one.start()
+        for one in threads: one.join()
+        told = sum(told)
+    """
+    assert attack(source) == "3"
+
+
+@needs_seccomp
+@needs_landlock
+def test_a_compiler_may_be_started_and_is_confined_too(attack, secret, server):
+    shell = "import subprocess; told = subprocess.run(['/bin/sh', '-c', {0!r}], capture_output=True, text=True).stdout"
+    assert attack(shell.format("echo started"), mode="compiled").strip() == "started"
+    assert attack(shell.format(f"cat {secret} || echo refused"), mode="compiled").strip() == "refused"
+    assert attack(shell.format(f"echo x > {secret}.new || echo refused"), mode="compiled").strip() == "refused"
+    assert not Path(f"{secret}.new").exists()
+    port = server.getsockname()[1]
+    source = "import socket; socket.create_connection(('127.0.0.1', port), 2)"
+    with pytest.raises(ModelError, match="not permitted"):
+        attack(source, port=port, mode="compiled")
+
+
+# --- what a worker is given
+
+
+def test_no_secret_is_among_the_variables(attack, monkeypatch):
+    secrets = ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "ZOOLENS_STORE", "TF_API_KEY", "SSH_AUTH_SOCK"]
+    for name in secrets:
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    given = json.loads(attack("import os, json; told = json.dumps(dict(os.environ))"))
+    assert not set(secrets) & set(given)
+    assert "hunter2" not in given.values()
+    assert given["OMP_NUM_THREADS"] == "1"
+
+
+def test_caches_of_the_user_are_not_used(tmp_path):
+    around = {"TORCHINDUCTOR_CACHE_DIR": "/a", "KERAS_HOME": "/b", "TF_CPP_MIN_LOG_LEVEL": "3", "HOME": "/c"}
+    assert worker_variables(tmp_path, around)["HOME"] == str(tmp_path)
+    assert set(worker_variables(tmp_path, around)) & set(around) == {"TF_CPP_MIN_LOG_LEVEL", "HOME"}
+
+
+def test_the_home_folder_is_no_library(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    packages = tmp_path / "home" / ".local" / "packages"
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(tmp_path / "home"), str(packages)])
+    found = set(python_paths("zoolens.runtimes.fake", None))
+    assert str(packages) in found
+    assert not found & {"", str(tmp_path), str(tmp_path / "home")}
+
+
+def test_descriptors_of_ours_are_not_passed_on(attack, secret):
+    with Path(secret).open() as opened:
+        os.set_inheritable(opened.fileno(), True)
+        source = """
+            import os
+            told = []
+            for one in range(3, 100):
+                try:
+                    told.append(os.readlink(f"/proc/self/fd/{one}"))
+                except OSError:
+                    pass
+        """
+        assert secret not in attack(source)
+
+
+def test_limits_hold(attack):
+    source = "import resource as r; told = [r.getrlimit(one)[1] for one in (r.RLIMIT_CORE, r.RLIMIT_FSIZE)]"
+    core, size = json.loads(attack(source))
+    assert core == 0
+    assert 0 < size <= sandbox.FILE_BYTES
+    assert "MemoryError" in attack("""
+        import resource
+        soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        try:
+            bytearray(soft + (1 << 30))
+        except MemoryError as error:
+            told = repr(error)
+    """)
+    assert resource.getrlimit(resource.RLIMIT_CORE) is not None  # ours are as they were: nothing leaks to us
+
+
+# --- what is said about it
+
+
+def test_what_is_in_force_is_told(tmp_path):
+    path = tmp_path / "model.hole"
+    path.write_text("")
+    files = ModelFiles("hole", {"model": path})
+    with open_model(Hole(), files) as session:
+        assert session.sandbox == sandbox.describe()
+    with trusting(), open_model(Hole(), files) as session:
+        assert session.sandbox == "none (trusted)"
+    words = sandbox.describe()
+    assert ("landlock" in words) == bool(landlock.version())
+    assert ("seccomp" in words) == seccomp.available()
+
+
+@pytest.mark.parametrize(
+    ("held", "filtered", "words", "missing"),
+    [
+        (7, True, "landlock-7+seccomp+rlimits", 0),
+        (0, True, "seccomp+rlimits (kernel without Landlock)", 1),
+        (3, False, "landlock-3+rlimits (kernel without seccomp)", 2),
+        (0, False, "rlimits (kernel without Landlock and seccomp)", 2),
+    ],
+)
+def test_words_for_other_kernels(monkeypatch, held, filtered, words, missing):
+    monkeypatch.setattr(landlock, "version", lambda: held)
+    monkeypatch.setattr(seccomp, "available", lambda: filtered)
+    assert sandbox.describe() == words
+    assert len(sandbox.shortcomings()) == missing
+
+
+def test_a_sandbox_that_cannot_be_set_up_opens_nothing(tmp_path):
+    code = """
+import sys
+from zoolens.runtimes import landlock, sandbox
+def refuse(grants):
+    raise PermissionError(1, "Operation not permitted")
+landlock.version, landlock.restrict = lambda: 7, refuse
+sandbox.confine({"scratch": "/", "readable": []})
+print("it went on")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "The sandbox could not be set up" in done.stderr
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("programs", [False, True])
+def test_the_filter_is_a_well_formed_program(machine, programs):
+    """Every jump lands inside, and the end is a return: the kernel checks it, but only for the processor it runs on."""
+    code = seccomp.program(programs=programs, process=1, machine=machine)
+    for place, (kind, yes, no, _) in enumerate(code):
+        if kind in (0x15, 0x35, 0x45):
+            assert place + 1 + max(yes, no) < len(code)
+    assert code[-1] == (0x06, 0, 0, 0x7FFF0000)
+    assert len(code) < 4096
+
+
+def test_one_worker_for_many_files_of_ours(tmp_path):
+    with opener(Hole(), tmp_path) as opened:
+        seen = []
+        for number in range(3):
+            path = tmp_path / "model.hole"
+            path.write_text(f"import os; told = (os.getpid(), {number})")
+            with opened(ModelFiles("hole", {"model": path})) as session:
+                seen.append(session.effective().provider.strip("()").split(", "))
+    assert len({process for process, _ in seen}) == 1
+    assert [number for _, number in seen] == ["0", "1", "2"]
+    assert not Path(f"/proc/{seen[0][0]}").exists()
+
+
+# --- a worker that was taken over
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["[]", "{}", '{"ok": 5}', '{"error": 5}', '{"error": {}}', '{"ok": {"inputs": [{"shape": 3}]}}', '{"ok":', "\\xff"],
+)
+def test_answers_that_make_no_sense_are_refused(attack, answer):
+    source = """
+        import gc, os
+        from zoolens.runtimes.wire import Channel
+        channel = next(one for one in gc.get_objects() if isinstance(one, Channel))
+        os.write(channel.writing, answer.encode() + b"\\n")
+    """
+    with pytest.raises((WorkerError, ModelError)):
+        attack(source, answer=answer)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="only Linux seals memory")
+def test_shared_memory_is_not_cut_short(attack):
+    source = """
+        import gc, os
+        from zoolens.runtimes.wire import Arena
+        arenas = [one for one in gc.get_objects() if isinstance(one, Arena)]
+        told = []
+        for one in arenas:
+            os.ftruncate(one.descriptor, 1 << 16)
+            try:
+                os.ftruncate(one.descriptor, 0)
+            except PermissionError:
+                told.append("sealed")
+    """
+    assert attack(source) == "['sealed', 'sealed']"
+
+
+# --- when we are killed
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.isolated import open_isolated
+from zoolens.runtimes.test_sandbox import Hole
+session = open_isolated(Hole(), ModelFiles("hole", {"model": Path(sys.argv[1])}))
+print(session._worker.pid, session.effective().provider, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_parent_leaves_neither_process_nor_folder(tmp_path, monkeypatch, how):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    path = tmp_path / "model.hole"
+    path.write_text("import os; open('left', 'w').write('1'); told = os.getcwd()")
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        worker, folder = parent.stdout.readline().split()
+        assert Path(folder, "left").exists()
+        assert Path(folder).is_relative_to(temporary.resolve())
+        parent.send_signal(how)
+        parent.wait(20)
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    wait_until(lambda: list(temporary.iterdir()) == [])
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_scratch_folders_are_for_one_user(tmp_path):
+    folder = scratch.make_scratch()
+    assert folder.stat().st_mode & 0o077 == 0
+    scratch.remove_scratch(folder)
+    assert not folder.exists()
+
+
+def test_the_kernels_structures_have_their_sizes():
+    assert ctypes.sizeof(landlock._Ruleset) == 24
+    assert landlock._PathBeneath.folder.offset == 8
+    assert struct.calcsize("=HBBI") == 8
+
+
+class Cached(Hole):
+    name = "cached"
+    compiler_cache = "HOLE_CACHE_DIR"
+
+
+@needs_landlock
+def test_what_a_compiler_made_is_kept_for_the_same_model_only(tmp_path):
+    source = "import os, pathlib; told = pathlib.Path(os.environ['HOLE_CACHE_DIR'], 'made'); known = told.exists()"
+    paths = [tmp_path / "a.hole", tmp_path / "b.hole"]
+    for path in paths:
+        path.write_text(f"{source}; told.touch(); told = f'{{known}} {{told}}'")
+    seen = []
+    for path in (paths[0], paths[0], paths[1]):
+        with open_isolated(Cached(), ModelFiles("hole", {"model": path}), Options(mode="compiled")) as session:
+            seen.append(session.effective().provider.split())
+    assert [known for known, _ in seen] == ["False", "True", "False"]
+    assert seen[0][1] != seen[2][1]
