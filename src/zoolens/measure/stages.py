@@ -82,15 +82,16 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     size = subject.fixed_batch or ACCURACY_BATCH
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
-    for batch in batches(
+    inputs = batches(
         context.dataset,
         subject.prepare,
         size,
         start=start,
         workers=context.decode_threads,
         prepare_many=subject.prepare_many,
-    ):
-        waiting.append((batch, _predict_padded(subject, batch.array, subject.fixed_batch)))
+    )
+    for batch, answers in _answered(subject, inputs):
+        waiting.append((batch, answers))
         context.progress.advance(len(batch.labels))
         due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
         if due or len(waiting) * size >= JUDGED_TOGETHER:
@@ -125,13 +126,25 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         context.store.set_resolved(context.run.id, context.facts)
 
 
-def _predict_padded(subject: Subject, array: Any, fixed: int | None) -> tuple[Any, ...]:
+def _answered(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
+    """Batches and their answers. While a worker runs one batch, the next is prepared and the last one is judged."""
+    ahead: tuple[Inputs, Callable[[], tuple[Any, ...]]] | None = None
+    for batch in inputs:
+        before = (ahead[0], ahead[1]()) if ahead else None
+        ahead = batch, _begin_padded(subject, batch.array, subject.fixed_batch)
+        if before:
+            yield before
+    if ahead:
+        yield ahead[0], ahead[1]()
+
+
+def _begin_padded(subject: Subject, array: Any, fixed: int | None) -> Callable[[], tuple[Any, ...]]:
     """The last batch of a model with a fixed batch size is filled up with its last input."""
     missing = (fixed or len(array)) - len(array)
     if missing <= 0:
-        return subject.predict(array)
-    filled = np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
-    return tuple(answer[: len(array)] for answer in subject.predict(filled))
+        return subject.begin_predict(array)
+    filled = subject.begin_predict(np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]))
+    return lambda: tuple(answer[: len(array)] for answer in filled())
 
 
 # --- metrics

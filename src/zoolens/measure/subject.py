@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -50,7 +50,18 @@ class Subject:
 
     def predict(self, batch: Array) -> tuple[Array, ...]:
         """Raw answers of one batch, one array for each output."""
-        answered = self.session.predict({self.input.name: batch})
+        return self.begin_predict(batch)()
+
+    def begin_predict(self, batch: Array) -> Callable[[], tuple[Array, ...]]:
+        """Hand a batch to the model; what is given back waits for the answers. In our own process it waits here."""
+        feeds = {self.input.name: batch}
+        if isinstance(self.session, IsolatedSession):
+            finish = self.session.begin_predict(feeds)
+            return lambda: self._checked(finish(), batch)
+        answers = self._checked(self.session.predict(feeds), batch)
+        return lambda: answers
+
+    def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:
         answers = tuple(answered[output.tensor.name] for output in self.outputs)
         for answer in answers:
             if len(answer) != len(batch):

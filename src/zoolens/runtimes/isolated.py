@@ -129,7 +129,8 @@ class IsolatedSession(Session):
         self._worker = worker
         self._ends_worker = ends_worker
         # A request and the reading of its answer belong together: threads that prepare inputs share the worker.
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._begun: _Begun | None = None  # a prediction whose answer has not been read yet
         self._peak_memory: int | None = None
         self._packages: dict[str, str] | None = None
         request: dict[str, Any] = {
@@ -146,23 +147,35 @@ class IsolatedSession(Session):
             self.sandbox = str(answer["sandbox"] or TRUSTED)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        return self.begin_predict(feeds)()
+
+    def begin_predict(self, feeds: Mapping[str, Tensor]) -> Callable[[], Tensors]:
+        """Hand over a batch and go on: what is given back waits for the answer. The next batch can be prepared, and the
+        last answer judged, while the worker is busy. One at a time: whatever is asked next waits first."""
         with self._turn:
-            answer = self._worker.ask("predict", "running the model", feeds)
-            with self._sense():
-                self.last_predict_seconds = float(answer["seconds"])
-            return self._received(answer)
+            self._collect()
+            self._worker.send("predict", "running the model", feeds)
+            begun = self._begun = _Begun()
+
+        def finish() -> Tensors:
+            with self._turn:
+                if self._begun is begun:
+                    self._collect()
+            return begun.outcome()
+
+        return finish
 
     def repeat(self, feeds: Mapping[str, Tensor], warmup_calls: int, warmup_seconds: float) -> Repeating:
         """Predictions of the same inputs, repeated and timed in the worker."""
         request = {"warmup_calls": warmup_calls, "warmup_seconds": warmup_seconds}
         with self._turn:
-            watched = self._worker.ask("repeat", "running the model", feeds, **request)
+            watched = self._ask("repeat", "running the model", feeds, **request)
         return _RepeatedElsewhere(self, bool(watched))
 
     def sample(self, wanted: int, seconds: float) -> tuple[NDArray[np.int64], Waiting]:
         """Times of the repeated predictions; see `Repeating`."""
         with self._turn:
-            answer = self._worker.ask("sample", "running the model", wanted=wanted, seconds=seconds)
+            answer = self._ask("sample", "running the model", wanted=wanted, seconds=seconds)
             found = self._received(answer)
         with self._sense():
             elapsed, delay, switches = (found[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
@@ -171,46 +184,64 @@ class IsolatedSession(Session):
         return elapsed, Waiting(delay, switches)
 
     def effective(self) -> Effective:
-        answer = self._worker.ask("effective", "reporting how it runs")
+        answer = self._ask("effective", "reporting how it runs")
         with self._sense():
             return Effective(**answer)
 
     def count_parameters(self) -> int:
-        answer = self._worker.ask("count_parameters", "counting parameters")
+        answer = self._ask("count_parameters", "counting parameters")
         with self._sense():
             return int(answer)
 
     def run_preprocess(self, image: Tensor) -> Tensor:
         """The manifest's own `preprocess(image)`, executed in the worker."""
         with self._turn:
-            return self._received(self._worker.ask("preprocess", "preprocessing", {"image": image}))["result"]
+            return self._received(self._ask("preprocess", "preprocessing", {"image": image}))["result"]
 
     def run_postprocess(self, outputs: Mapping[str, Tensor]) -> Tensor:
         """The manifest's own `postprocess(outputs)`, executed in the worker; `outputs` as `predict` gives them."""
         with self._turn:
-            return self._received(self._worker.ask("postprocess", "postprocessing", outputs))["result"]
+            return self._received(self._ask("postprocess", "postprocessing", outputs))["result"]
 
     @property
     def packages(self) -> dict[str, str]:
         """Versions of all distributions the worker sees, by normalised name (ai-edge-litert, tf-keras)."""
         if self._packages is None:
-            self._packages = self._worker.ask("packages", "listing its packages")
+            self._packages = self._ask("packages", "listing its packages")
         return self._packages
 
     @property
     def peak_memory_bytes(self) -> int:
         """The worker's largest resident size so far; after `close`, its last one."""
         if self._peak_memory is None:
-            return int(self._worker.ask("memory", "reporting its memory"))
+            return int(self._ask("memory", "reporting its memory"))
         return self._peak_memory
 
     def close(self) -> None:
         if not self._ends_worker:
             return
-        if self._worker.running:
+        if self._worker.running and self._begun is None:  # nobody waits any more for what was begun
             with contextlib.suppress(ZoolensError):
-                self._peak_memory = int(self._worker.ask("close", "closing", within=_GRACE)["peak_memory"])
+                self._peak_memory = int(self._ask("close", "closing", within=_GRACE)["peak_memory"])
         self._worker.stop()
+
+    def _ask(self, do: str, doing: str, tensors: Mapping[str, Tensor] | None = None, **content: Any) -> Any:
+        with self._turn:
+            self._collect()
+            return self._worker.ask(do, doing, tensors, **content)
+
+    def _collect(self) -> None:
+        """Read the answer to a prediction that was begun, and keep it for whoever began it."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        try:
+            answer = self._worker.receive("running the model")
+            with self._sense():
+                self.last_predict_seconds = float(answer["seconds"])
+            begun.answers = self._received(answer)
+        except ZoolensError as error:
+            begun.error = error
 
     def _received(self, answer: Mapping[str, Any]) -> Tensors:
         # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
@@ -225,6 +256,20 @@ class IsolatedSession(Session):
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
             self._worker.stop()
             raise WorkerError(f"The isolated {self._worker.name} process answered nonsense: {error}.") from error
+
+
+class _Begun:
+    """A prediction that the worker was given: its answers, or what went wrong, once they were read."""
+
+    answers: Tensors | None = None
+    error: ZoolensError | None = None
+
+    def outcome(self) -> Tensors:
+        if self.error is not None:
+            raise self.error
+        if self.answers is None:
+            raise WorkerError("The isolated process ended before it answered.", hint="Open the model again.")
+        return self.answers
 
 
 class _RepeatedElsewhere:
@@ -304,14 +349,30 @@ class WorkerProcess:
         **content: Any,
     ) -> Any:
         """Send one request and wait for its answer; an error in the worker is raised here as the same error."""
+        self.send(do, doing, tensors, **content)
+        return self.receive(doing, within)
+
+    def send(self, do: str, doing: str, tensors: Mapping[str, Tensor] | None = None, **content: Any) -> None:
+        """Send one request. Its answer must be received before the next one is sent."""
         if not self.running:
             raise WorkerError(f"The isolated {self.name} process has ended.", hint="Open the model again.")
-        timeout = within or self._timeout
         if tensors is not None:
             content["tensors"] = self.inputs.write(tensors)
-        try:
+        with self._explained(doing, self._timeout):
             self._channel.send({"do": do, **content})
+
+    def receive(self, doing: str, within: float | None = None) -> Any:
+        timeout = within or self._timeout
+        with self._explained(doing, timeout):
             answer = self._channel.receive(timeout)
+        if isinstance(answer.get("error"), Mapping):
+            raise _rebuilt(answer["error"])
+        return answer.get("ok")
+
+    @contextmanager
+    def _explained(self, doing: str, timeout: float) -> Iterator[None]:
+        try:
+            yield
         except TimeoutError as error:
             self.stop()
             raise WorkerError(
@@ -326,9 +387,6 @@ class WorkerProcess:
         except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
             self.stop()
             raise
-        if "error" in answer and isinstance(answer["error"], Mapping):
-            raise _rebuilt(answer["error"])
-        return answer.get("ok")
 
     def stop(self) -> None:
         """Kill the worker and all it started, and release the shared memory. Calling it twice is fine."""

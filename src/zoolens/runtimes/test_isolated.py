@@ -393,3 +393,48 @@ def test_ctrl_c_does_not_reach_the_worker(tmp_path):
         pid = opened._worker.pid
         assert os.getpgid(pid) == pid != os.getpgid(0)
         assert opened.predict({"x": np.ones((1, 3), np.float32)})["y"][0] == pid
+
+
+# --- predictions that are begun
+
+
+def test_a_prediction_is_begun_and_finished_later(session):
+    ones = np.ones((2, 3), np.float32)
+    finish = session.begin_predict({"x": ones})
+    assert np.array_equal(finish()["y"], ones * 2)
+    assert np.array_equal(finish()["y"], ones * 2)  # its answer stays
+
+
+def test_what_is_asked_meanwhile_does_not_take_its_answer(session):
+    first = session.begin_predict({"x": np.full((1, 3), 1, np.float32)})
+    assert session.effective().provider == "odd-cpu"
+    second = session.begin_predict({"x": np.full((1, 3), 2, np.float32)})
+    third = session.predict({"x": np.full((1, 3), 3, np.float32)})
+    assert [one["y"][0, 0] for one in (first(), second(), third)] == [2, 4, 6]
+
+
+def test_an_error_belongs_to_whoever_began(tmp_path):
+    with open_isolated(Odd(), model(tmp_path, at_predict="raise"), Options()) as opened:
+        finish = opened.begin_predict({"x": np.ones((1, 3), np.float32)})
+        assert opened.effective().provider == "odd-cpu"
+        with pytest.raises(WorkerError, match="programming mistake"):
+            finish()
+
+
+def test_closing_does_not_wait_for_what_was_begun(tmp_path):
+    with trusting():
+        opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options())
+    finish = opened.begin_predict({"x": np.ones((1, 3), np.float32)})
+    started = time.monotonic()
+    opened.close()
+    assert time.monotonic() - started < 20
+    with pytest.raises(WorkerError):
+        finish()
+
+
+def test_times_are_sampled_inside_the_worker(session):
+    repeated = session.repeat({"x": np.ones((1, 3), np.float32)}, 1, 0.0)
+    elapsed, waiting = repeated.sample(3, 10.0)
+    assert len(elapsed) == len(waiting.delay_ns) == 3
+    assert all(10_000_000 <= one < 10_000_000_000 for one in elapsed)  # it sleeps for 10 ms
+    assert len(repeated.sample(100, 0.0)[0]) == 1
