@@ -90,7 +90,7 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
         workers=context.decode_threads,
         prepare_many=subject.prepare_many,
     )
-    for batch, answers in _answered(subject, inputs):
+    for batch, answers in answered_batches(subject, inputs):
         waiting.append((batch, answers))
         context.progress.advance(len(batch.labels))
         due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
@@ -126,7 +126,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         context.store.set_resolved(context.run.id, context.facts)
 
 
-def _answered(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
+def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
     """Batches and their answers. While a worker runs one batch, the next is prepared and the last one is judged."""
     ahead: tuple[Inputs, Callable[[], tuple[Any, ...]]] | None = None
     for batch in inputs:
