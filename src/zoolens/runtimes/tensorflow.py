@@ -27,7 +27,8 @@ from zoolens.runtimes.base import (
     model_bytes,
     quiet_stderr,
 )
-from zoolens.runtimes.tensorflowgraph import check_graph, check_keras, check_keras_h5, check_saved_model
+from zoolens.runtimes.kerasfile import check_h5_name, check_keras, check_keras_h5
+from zoolens.runtimes.tensorflowgraph import check_graph, check_saved_model
 from zoolens.runtimes.tensorflowsizes import check_sizes
 
 _HEAVY: Final = {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2", "_FusedConv2D", "Einsum"}
@@ -211,6 +212,7 @@ def _load_keras_weights(tf: Any, model: ModelFiles) -> Loaded:
             f"TensorFlow cannot build the network {wanted.get('library')}:{name} that these weights belong to.",
             hint="architecture.library is keras, and name a function of keras.applications such as ResNet50.",
         )
+    check_h5_name(model.path())
     network = build(weights=None, **wanted.get("arguments", {}))
     network.load_weights(str(model.path()))
     return _from_keras(tf, network)

@@ -1,50 +1,35 @@
-"""TensorFlow and Keras files judged before they run: a graph may read and write files, a Keras file may carry code."""
+"""TensorFlow graphs judged before TensorFlow runs them: a graph is a program, and may read and write files.
+
+Every operator of every graph and function has to be one of `tensorflowoperators.ALLOWED`. The one exception is the
+saver that every SavedModel carries: its operators write and read checkpoints, so they may stand only where nothing that
+zoolens runs can reach them, or restore the variables from the place that TensorFlow passes in.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-import zipfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from zoolens.errors import ModelError
+from zoolens.runtimes.tensorflowoperators import ALLOWED
 
-# Operators that reach outside the tensors: files, Python, other hosts. None of them occurs in a saver.
-_REACHING_OUT: Final = re.compile(
-    r"ReadFile|WriteFile|MatchingFiles|.*PyFunc.*|.*Reader(V2)?|PrintV2|Debug\w+|Create\w*Summary\w*Writer|Write\w*Summary"
-    r"|(Save|Load|Snapshot|Cache|TFRecord|TextLine|FixedLengthRecord|Sql|LMDB|DataService|CSV)\w*Dataset\w*"
-    r"|Save|SaveSlices|Restore|RestoreSlice|RemoteCall|Rpc\w*|DeleteFile|LookupTableExport\w*|Import\w*Event|FlushSummary\w*"
+_WRITERS: Final = frozenset({"SaveV2", "MergeV2Checkpoints", "SaveSlices", "Save"})
+_SAVER: Final = _WRITERS | {"RestoreV2", "ShardedFilename", "ShardedFilespec"}
+_REGISTERED_CLASSES: Final = frozenset({"", "tf.StaticHashTable", "tf.TrackableConstant"})
+_HINT: Final = (
+    "Only operators that compute on tensors are run. Export the network alone (without files, tables read from files, "
+    "datasets or Python), or convert it to ONNX where you trust it."
 )
-# Operators of the saver that every SavedModel carries: fine there, not in what answers a request.
-_SAVER: Final = {"SaveV2", "MergeV2Checkpoints", "RestoreV2"}
-
-_LAMBDAS: Final = {"Lambda", "__lambda__"}
-_HARMLESS_TF_CALLS: Final = re.compile(
-    r"(__operators__|math|nn|linalg)\.[\w.]+|image\.(resize|crop_and_resize|flip_left_right)"
-    r"|(concat|reshape|cast|transpose|expand_dims|squeeze|split|clip_by_value|identity|stack|unstack|pad|tile|shape)"
-    r"|(reduce_(mean|sum|max|min)|compat\.v1\.(shape|transpose|pad|concat|gather|nn\.[\w.]+)|slice|strided_slice|gather)"
-)
-_FUNCTION_MODULES: Final = re.compile(r"keras(\.src)?\.(activations|initializers|regularizers|ops|losses|metrics)\b.*")
 
 
-def check_graph(graph: Any, name: str, outputs: Iterable[str] | None = None) -> None:
-    """Refuse a GraphDef with operators that reach outside; `outputs`: nodes that answer, None for all of them."""
-    functions = {function.signature.name: function for function in graph.library.function}
-    everywhere = [graph.node, *(function.node_def for function in functions.values())]
-    for node in (node for nodes in everywhere for node in nodes):
-        if _REACHING_OUT.fullmatch(node.op):
-            raise _refused(
-                name, f"the operator {node.op}", "A model has no business with files, Python or other hosts."
-            )
-    answering = [node.name for node in graph.node] if outputs is None else outputs
-    for op in _reached(graph.node, answering, functions):
-        if op in _SAVER:
-            raise _refused(name, f"the operator {op} in what answers a request", "A model has no business with files.")
+def check_graph(graph: Any, name: str) -> None:
+    """Refuse a frozen GraphDef unless every operator in it is known to do nothing but compute."""
+    _check_operators(graph, name, exceptions=frozenset())
 
 
 def check_saved_model(path: Path) -> None:
+    """Refuse a SavedModel whose graphs could do more than compute and restore the variables beside them."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     file = path / "saved_model.pb"
@@ -54,102 +39,181 @@ def check_saved_model(path: Path) -> None:
     saved.ParseFromString(file.read_bytes())
     if not saved.meta_graphs:
         raise ModelError(f"{path.name}/saved_model.pb holds no graph.", hint="Fetch it again: it is not complete.")
+    _check_links(path)
     for meta in saved.meta_graphs:
-        answers = [info.name for sig in meta.signature_def.values() for info in sig.outputs.values()]
-        check_graph(meta.graph_def, path.name, [answer.split(":")[0] for answer in answers])
+        _check_operators(meta.graph_def, path.name, exceptions=_SAVER)
+        _check_assets(meta, path.name)
+        _check_objects(meta, path.name)
+        _check_saver(meta, path.name)
 
 
-def _reached(nodes: Any, outputs: Iterable[str], functions: dict[str, Any]) -> Iterator[str]:
-    """Operators that the outputs depend on, through inputs and called functions."""
-    by_name = {node.name: node for node in nodes}
-    waiting, seen = list(outputs), set()
-    called: list[str] = []
+def _check_links(path: Path) -> None:
+    """The checkpoint is read by name, so a link among its files would read another one."""
+    folder = path.resolve()
+    for file in sorted(path.rglob("*")):
+        if not file.resolve().is_relative_to(folder):
+            raise ModelError(
+                f"{path.name}/{file.relative_to(path)} is a link that leads out of the SavedModel.",
+                hint="Put the file itself there.",
+            )
+
+
+def _check_operators(graph: Any, name: str, exceptions: Collection[str]) -> None:
+    functions = {function.signature.name for function in graph.library.function}
+    if len(functions) != len(graph.library.function):
+        raise _refused(name, "two functions of one name", _HINT)
+    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    for node in (node for body in bodies for node in body):
+        if node.op not in ALLOWED and node.op not in functions and node.op not in exceptions:
+            raise _refused(name, f"the operator {node.op[:80]}", _HINT)
+        for called in _functions_in(node.attr):
+            if called not in functions:
+                raise _refused(name, f"a call of {called[:80]!r}, a function that is not in the file", _HINT)
+
+
+def _check_assets(meta: Any, name: str) -> None:
+    for asset in meta.asset_file_def:
+        parts = PurePosixPath(asset.filename).parts
+        if asset.filename.startswith(("/", "\\")) or ".." in parts or ":" in asset.filename:
+            raise _refused(name, f"the asset {asset.filename[:80]!r} outside its folder", _HINT)
+
+
+def _check_objects(meta: Any, name: str) -> None:
+    for node in meta.object_graph_def.nodes:
+        if node.registered_name not in _REGISTERED_CLASSES or node.registered_saver:
+            found = node.registered_name or node.registered_saver
+            raise _refused(name, f"an object of the registered class {str(found)[:80]!r}", _HINT)
+
+
+def _check_saver(meta: Any, name: str) -> None:
+    """Savers may be in the file, but nothing that loading or answering runs may lead to one."""
+    graph = meta.graph_def
+    functions = {function.signature.name: function for function in graph.library.function}
+    savers = _saving_functions(functions)
+    _check_unmentioned(meta, functions, savers, name)
+    nodes = {node.name: node for node in graph.node}
+    answering = _closure(nodes, _run_nodes(meta))
+    _refuse_savers((nodes[node] for node in answering), savers, _SAVER, name)
+    if meta.HasField("object_graph_def"):
+        return  # TensorFlow 2 restores the variables by itself and never runs the saver.
+    restoring = _closure(nodes, [meta.saver_def.restore_op_name])
+    _refuse_savers((nodes[node] for node in restoring), savers, _SAVER - {"RestoreV2"}, name)
+    for node in (nodes[node] for node in restoring):
+        if node.op == "RestoreV2" and _origin(nodes, node.input[0]) != _plain(meta.saver_def.filename_tensor_name):
+            raise _refused(name, "the operator RestoreV2 on a file of its own choice", _HINT)
+
+
+def _saving_functions(functions: Mapping[str, Any]) -> set[str]:
+    """Functions that save or restore, themselves or through others."""
+    savers = {name for name, function in functions.items() if any(n.op in _SAVER for n in function.node_def)}
+    while True:
+        callers = {
+            name
+            for name, function in functions.items()
+            if name not in savers and any(_mentions(node, savers) for node in function.node_def)
+        }
+        if not callers:
+            return savers
+        savers |= callers
+
+
+def _check_unmentioned(meta: Any, functions: Mapping[str, Any], savers: set[str], name: str) -> None:
+    """No object, no collection and no attribute of a function names a saver; only nodes of the main graph call it."""
+    objects = meta.object_graph_def.SerializeToString()
+    collected = b"".join(
+        collection.SerializeToString() for key, collection in meta.collection_def.items() if key != "savers"
+    )
+    nodes = {node.name: node for node in meta.graph_def.node}
+    downstream = _downstream(nodes, {n for n, node in nodes.items() if node.op in _SAVER or _mentions(node, savers)})
+    for saver in savers:
+        if saver.encode() in objects or functions[saver].attr.get("api_implements") is not None:
+            raise _refused(name, f"the function {saver[:80]!r}, which saves or restores files", _HINT)
+    for function in functions.values():
+        if any(value.s and value.s.decode("latin-1") in savers for value in function.attr.values()):
+            raise _refused(name, "a function that stands for one which saves or restores files", _HINT)
+    if any(node.encode() in collected for node in downstream):
+        raise _refused(name, "a collection that names an operator which saves or restores files", _HINT)
+
+
+def _run_nodes(meta: Any) -> Iterator[str]:
+    """Nodes of the main graph that loading or answering runs: what signatures and initialisers name."""
+    for signature in meta.signature_def.values():
+        for info in (*signature.inputs.values(), *signature.outputs.values()):
+            yield info.name
+            yield from (component.name for component in info.composite_tensor.components)
+            yield from (info.coo_sparse.values_tensor_name, info.coo_sparse.indices_tensor_name)
+            yield info.coo_sparse.dense_shape_tensor_name
+    for key in ("saved_model_main_op", "legacy_init_op", "saved_model_init_op", "table_initializer"):
+        if key in meta.collection_def:
+            yield from meta.collection_def[key].node_list.value
+    yield from (asset.tensor_info.name for asset in meta.asset_file_def)
+
+
+def _refuse_savers(nodes: Iterable[Any], savers: set[str], operators: Collection[str], name: str) -> None:
+    for node in nodes:
+        if node.op in operators:
+            raise _refused(name, f"the operator {node.op} in what answers a request", _HINT)
+        if _mentions(node, savers):
+            raise _refused(name, f"a call of a function that saves or restores files, in {node.name[:80]!r}", _HINT)
+
+
+def _closure(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
+    """The nodes that these depend on, themselves among them."""
+    waiting, seen = [_plain(name) for name in names], set()
     while waiting:
-        name = waiting.pop().lstrip("^").split(":")[0]
-        if name in seen or name not in by_name:
+        name = waiting.pop()
+        if name in seen or name not in nodes:
             continue
         seen.add(name)
-        node = by_name[name]
-        waiting.extend(node.input)
-        called.extend(_called(node))
-        yield node.op
-    done: set[str] = set()
-    while called:
-        name = called.pop()
-        if name in done or name not in functions:
-            continue
-        done.add(name)
-        for node in functions[name].node_def:
-            called.extend(_called(node))
-            yield node.op
+        waiting.extend(_plain(source) for source in nodes[name].input)
+    return seen
 
 
-def _called(node: Any) -> Iterator[str]:
-    for attribute in node.attr.values():
-        if attribute.func.name:
-            yield attribute.func.name
-        yield from (function.name for function in attribute.list.func)
-    yield node.op  # a function may be called by using its name as an operator
-
-
-# --- Keras
-
-
-def check_keras(path: Path) -> None:
-    """Refuse a .keras file with a Lambda layer or with functions from outside Keras; Keras' own guard comes second."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            config = json.loads(archive.read("config.json"))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise ModelError(f"{path.name} is not a complete .keras file: {error}.", hint="Fetch it again.") from error
-    _check_keras_config(path.name, config)
-    for part in _objects(config):
-        module = part.get("module")
-        if part.get("class_name") == "function" and not _FUNCTION_MODULES.fullmatch(str(module)):
-            raise _refused(path.name, f"the function {str(part.get('config'))[:40]!r} of {module}", _LAMBDA_HINT)
-        if isinstance(module, str) and not module.startswith("keras.") and module not in ("keras", "builtins"):
-            raise _refused(path.name, f"a class of {module}", "Only layers of Keras itself are built.")
-
-
-def check_keras_h5(path: Path) -> None:
-    """Refuse a Keras-2 .h5 file with Lambda layers: they are marshalled Python."""
-    import h5py
-
-    try:
-        with h5py.File(path, "r") as file:
-            text = file.attrs.get("model_config")
-    except OSError as error:
-        raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
-    if text is None:
-        raise ModelError(
-            f"{path.name} holds weights but no model.", hint="Save the whole model, or describe its architecture."
-        )
-    _check_keras_config(path.name, json.loads(text))
-
-
-_LAMBDA_HINT: Final = "Ask the maker for a file without code, or convert it to ONNX where you trust it."
-
-
-def _check_keras_config(name: str, config: Any) -> None:
-    for part in _objects(config):
-        kind = part.get("class_name")
-        if kind in _LAMBDAS:
-            raise _refused(name, "a Lambda layer, which is Python code", _LAMBDA_HINT)
-        if kind in ("TFOpLambda", "SlicingOpLambda"):
-            function = str((part.get("config") or {}).get("function"))
-            if not _HARMLESS_TF_CALLS.fullmatch(function):
-                raise _refused(name, f"a call of tf.{function}", _LAMBDA_HINT)
-
-
-def _objects(document: Any) -> Iterator[dict[str, Any]]:
-    waiting = [document]
+def _downstream(nodes: Mapping[str, Any], names: set[str]) -> set[str]:
+    """The nodes that depend on these, themselves among them."""
+    consumers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        for source in node.input:
+            consumers.setdefault(_plain(source), []).append(node.name)
+    waiting, seen = list(names), set()
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            yield found
-            waiting.extend(found.values())
-        elif isinstance(found, list):
-            waiting.extend(found)
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(consumers.get(name, ()))
+    return seen
+
+
+def _origin(nodes: Mapping[str, Any], name: str) -> str:
+    """The node that a tensor comes from, seen through operators that pass it on; the saver's own name stops there."""
+    name = _plain(name)
+    for _ in range(len(nodes)):
+        node = nodes.get(name)
+        if node is None or node.op != "Identity" or not node.input:
+            break
+        name = _plain(node.input[0])
+    return name
+
+
+def _mentions(node: Any, functions: set[str]) -> bool:
+    if node.op in functions or any(name in functions for name in _functions_in(node.attr)):
+        return True
+    return any(value.s and value.s.decode("latin-1") in functions for value in node.attr.values())
+
+
+def _functions_in(attributes: Any) -> Iterator[str]:
+    """Names of functions in attributes, at any depth: a function may be given functions."""
+    waiting = list(attributes.values())
+    while waiting:
+        value = waiting.pop()
+        for function in (value.func, *value.list.func):
+            if function.name:
+                yield function.name
+            waiting.extend(function.attr.values())
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("^").split(":")[0]
 
 
 def _refused(name: str, what: str, hint: str) -> ModelError:

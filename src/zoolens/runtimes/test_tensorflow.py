@@ -54,45 +54,6 @@ class TestFixedBatch(RuntimeContract):
 # --- hostile files
 
 
-def _saved(folder, function):
-    module = tf.Module()
-    module.run = tf.function(function, input_signature=[tf.TensorSpec((None, 4), tf.float32, "x")])
-    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.run})
-    return ModelFiles("tf-savedmodel", {"model": folder})
-
-
-@pytest.mark.parametrize("operator", ["WriteFile", "ReadFile", "EagerPyFunc", "PrintV2"])
-def test_a_saved_model_that_reaches_outside_is_refused(tmp_path, operator):
-    mark = tmp_path / "ran"
-
-    def hostile(x):
-        if operator == "WriteFile":
-            tf.io.write_file(str(mark), "x")
-        elif operator == "ReadFile":
-            x += tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
-        elif operator == "EagerPyFunc":
-            x = tf.ensure_shape(tf.py_function(lambda value: value, [x], tf.float32), (None, 4))
-        else:
-            tf.print("x", output_stream=f"file://{mark}")
-        return {"y": x}
-
-    with pytest.raises(ModelError, match=operator):
-        TensorFlow().open(_saved(tmp_path / "hostile", hostile))
-    assert not mark.exists()
-
-
-def test_a_saver_operator_in_the_answer_is_refused(tmp_path):
-    mark = tmp_path / "ran"
-
-    def hostile(x):
-        tf.raw_ops.SaveV2(prefix=str(mark), tensor_names=["x"], shape_and_slices=[""], tensors=[x])
-        return {"y": x}
-
-    with pytest.raises(ModelError, match="SaveV2 in what answers"):
-        TensorFlow().open(_saved(tmp_path / "hostile", hostile))
-    assert not list(tmp_path.glob("ran*"))
-
-
 def test_a_frozen_graph_that_writes_is_refused(tmp_path):
     graph = tf.Graph()
     with graph.as_default():
@@ -115,7 +76,7 @@ def test_a_lambda_layer_is_refused_in_both_keras_formats(tmp_path):
     old = tf_keras.Sequential([tf_keras.Input((4,)), tf_keras.layers.Lambda(lambda x: x * 2)])
     old.save(str(tmp_path / "hostile.h5"), save_format="h5")
     for format_, name in (("keras", "hostile.keras"), ("keras-h5", "hostile.h5")):
-        with pytest.raises(ModelError, match="Lambda layer"):
+        with pytest.raises(ModelError, match="Lambda"):
             TensorFlow().open(ModelFiles(format_, {"model": tmp_path / name}))
 
 

@@ -1,0 +1,218 @@
+"""Keras files judged before Keras builds them: a configuration names classes and functions, and may carry code.
+
+Every class, activation, recorded function and configuration key has to be one of `kerasclasses`. What the weights
+beside the configuration may do is judged in `tensorflowsizes`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.errors import ModelError
+from zoolens.runtimes import kerasclasses as allowed
+from zoolens.runtimes.base import MAX_TEXT_BYTES
+from zoolens.untrusted import open_archive, open_regular, read_entry
+
+_HINT: Final = "Ask the maker for a file of plain Keras layers, or convert it to ONNX where you trust it."
+_ENTRIES: Final = frozenset({"metadata.json", "config.json", "model.weights.h5"})
+_OBJECT_KEYS: Final = frozenset(
+    {"module", "class_name", "config", "registered_name", "build_config", "compile_config", "name", "inbound_nodes"}
+    | {"shared_object_id", "keras_version", "backend"}
+)
+_RECORDED_CALLS: Final = frozenset({"TFOpLambda", "SlicingOpLambda"})
+_PLAIN_KEY: Final = re.compile(r"[\w/.:\- ]{0,200}", re.ASCII)
+
+# Where Keras looks a class up, by the module that the file names; the empty one is Keras 2, which looks by kind.
+_PREFIX: Final = r"(?:tf_)?keras(?:\.src)?"
+_MODULES: Final[Mapping[str, frozenset[str]]] = {
+    rf"{_PREFIX}\.layers(\.\w+)*|{_PREFIX}\.applications\.convnext": allowed.LAYERS | _RECORDED_CALLS,
+    rf"{_PREFIX}(\.models|\.engine|\.models\.\w+|\.engine\.\w+)?": allowed.MODELS | allowed.POLICIES | {"InputLayer"},
+    rf"{_PREFIX}\.initializers(\.\w+)*|tensorflow\.python\.ops\.init_ops_v2": allowed.INITIALIZERS,
+    rf"{_PREFIX}\.regularizers(\.\w+)*": allowed.REGULARIZERS,
+    rf"{_PREFIX}\.constraints(\.\w+)*": allowed.CONSTRAINTS,
+    rf"{_PREFIX}\.(dtype_policies(\.\w+)*|mixed_precision(\.\w+)*)": allowed.POLICIES,
+    rf"{_PREFIX}\.ops\.(numpy|nn|math|core|image|linalg)": allowed.OPERATIONS,
+}
+_ANY_MODULE: Final = (
+    allowed.LAYERS
+    | allowed.MODELS
+    | allowed.INITIALIZERS
+    | allowed.REGULARIZERS
+    | allowed.CONSTRAINTS
+    | allowed.POLICIES
+    | allowed.VALUES
+    | _RECORDED_CALLS
+)
+
+
+def check_keras(path: Path) -> None:
+    """Refuse a .keras file that holds more than plain layers and their weights."""
+    check_name(path, (".keras",), b"PK\x03\x04")
+    try:
+        with open_archive(path) as archive:
+            strange = next((name for name in archive.namelist() if name not in _ENTRIES), None)
+            if strange is not None:
+                raise _refused(path.name, f"the entry {strange[:80]!r}")
+            config = json.loads(read_entry(archive, "config.json", MAX_TEXT_BYTES))
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, RecursionError) as error:
+        raise ModelError(f"{path.name} is not a complete .keras file: {error}.", hint="Fetch it again.") from error
+    check_configuration(path.name, config)
+
+
+def check_keras_h5(path: Path) -> None:
+    """Refuse a Keras-2 .h5 file that holds more than plain layers and their weights."""
+    import h5py
+
+    check_h5_name(path)
+    try:
+        with h5py.File(path, "r") as file:
+            text = file.attrs.get("model_config")
+        config = None if text is None else json.loads(text)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
+    if config is None:
+        raise ModelError(
+            f"{path.name} holds weights but no model.", hint="Save the whole model, or describe its architecture."
+        )
+    check_configuration(path.name, config)
+
+
+def check_h5_name(path: Path) -> None:
+    check_name(path, (".h5", ".hdf5"), b"\x89HDF\r\n\x1a\n")
+
+
+def check_name(path: Path, suffixes: tuple[str, ...], begins: bytes) -> None:
+    """Keras decides by the name which reader to use, and a file can be a zip archive and HDF5 at once."""
+    if not path.name.endswith(suffixes):
+        raise ModelError(
+            f"{path.name} does not end in {' or '.join(suffixes)}, as Keras needs it to.",
+            hint="Name the file so, or correct the format in the manifest (keras or keras-h5).",
+        )
+    with open_regular(path) as file:
+        if file.read(len(begins)) != begins:
+            raise ModelError(
+                f"{path.name} is not a {suffixes[0]} file: its first bytes are others.", hint="Fetch it again."
+            )
+
+
+# --- configurations
+
+
+def check_configuration(name: str, config: Any) -> None:
+    """Refuse a model's configuration unless everything it names is known to be a plain layer or a part of one."""
+    if not isinstance(config, dict) or config.get("class_name") not in allowed.MODELS:
+        kind = config.get("class_name") if isinstance(config, dict) else type(config).__name__
+        raise _refused(name, f"a model of class {str(kind)[:80]!r}")
+    try:
+        _check_object(name, {key: value for key, value in config.items() if key != "compile_config"})
+    except RecursionError as error:
+        raise _refused(name, "a configuration nested too deeply") from error
+
+
+def _check_object(name: str, part: Mapping[str, Any]) -> None:
+    kind, module, config = part.get("class_name"), part.get("module"), part.get("config")
+    if kind == "__tuple__" and "items" in part:
+        _check_value(name, part["items"])
+        return
+    if strange := sorted(set(part) - _OBJECT_KEYS):
+        raise _refused(name, f"the key {strange[0][:80]!r} of {str(kind)[:80]!r}")
+    if kind == "function":
+        _check_function(name, part)
+        return
+    if not isinstance(kind, str) or not _is_known(kind, module):
+        raise _refused(name, f"the class {str(kind)[:80]!r}{f' of {str(module)[:80]}' if module else ''}")
+    if part.get("registered_name") not in (None, "", kind):
+        raise _refused(name, f"the registered class {str(part['registered_name'])[:80]!r}")
+    if part.get("compile_config"):
+        raise _refused(name, "a compiled model inside another")
+    if kind in _RECORDED_CALLS:
+        _check_recorded_call(name, config)
+    else:
+        _check_value(name, config)
+    _check_plain(name, part.get("build_config"))
+    _check_calls(name, part.get("inbound_nodes"))
+
+
+def _is_known(kind: str, module: Any) -> bool:
+    if module is None:
+        return kind in _ANY_MODULE
+    if kind in allowed.VALUES:
+        return bool(module == "builtins")
+    return isinstance(module, str) and any(
+        re.fullmatch(pattern, module) and kind in classes for pattern, classes in _MODULES.items()
+    )
+
+
+def _check_function(name: str, part: Mapping[str, Any]) -> None:
+    module, function = str(part.get("module")), part.get("config")
+    known = module == "builtins" or re.fullmatch(rf"{_PREFIX}\.activations(\.\w+)*", module)
+    if (
+        not known
+        or function not in allowed.ACTIVATIONS
+        or part.get("registered_name") not in (None, "function", function)
+    ):
+        raise _refused(name, f"the function {str(function)[:80]!r} of {module[:80]}")
+
+
+def _check_recorded_call(name: str, config: Any) -> None:
+    function = config.get("function") if isinstance(config, dict) else None
+    if not isinstance(function, str) or function not in allowed.TENSORFLOW_CALLS:
+        raise _refused(name, f"a call of tf.{str(function)[:80]}")
+    _check_value(name, {key: value for key, value in config.items() if key != "function"})
+
+
+def _check_value(name: str, value: Any, key: str = "") -> None:
+    """A part of a configuration: objects that are known, dicts with known keys, and plain values."""
+    if isinstance(value, dict):
+        if "class_name" in value:
+            _check_object(name, value)
+            return
+        for inner, found in value.items():
+            if inner not in allowed.KEYS:
+                raise _refused(name, f"the configuration key {inner[:80]!r}")
+            if inner in ("input_layers", "output_layers"):
+                _check_plain(name, found)
+            else:
+                _check_value(name, found, inner)
+    elif isinstance(value, list):
+        for found in value:
+            _check_value(name, found, key)
+    elif isinstance(value, str) and key.endswith("activation") and value not in allowed.ACTIVATIONS:
+        raise _refused(name, f"the activation {value[:80]!r}")
+
+
+def _check_calls(name: str, nodes: Any) -> None:
+    """How layers were called: keyword arguments have free names, and values like any configuration."""
+    if isinstance(nodes, dict) and "class_name" in nodes:
+        _check_object(name, nodes)
+    elif isinstance(nodes, dict):
+        for key, found in nodes.items():
+            if not _PLAIN_KEY.fullmatch(key):
+                raise _refused(name, f"an argument named {key[:80]!r}")
+            _check_calls(name, found)
+    elif isinstance(nodes, list):
+        for found in nodes:
+            _check_calls(name, found)
+
+
+def _check_plain(name: str, value: Any) -> None:
+    """Shapes and places: numbers and short names in lists and dicts, no objects but tuples."""
+    if isinstance(value, dict):
+        if value.get("class_name", "__tuple__") != "__tuple__":
+            raise _refused(name, f"the class {str(value['class_name'])[:80]!r} where a shape belongs")
+        for key, found in value.items():
+            if not _PLAIN_KEY.fullmatch(key):
+                raise _refused(name, f"an argument named {key[:80]!r}")
+            _check_plain(name, found)
+    elif isinstance(value, list):
+        for found in value:
+            _check_plain(name, found)
+
+
+def _refused(name: str, what: str) -> ModelError:
+    return ModelError(f"{name} carries {what}, which zoolens does not run.", hint=_HINT)

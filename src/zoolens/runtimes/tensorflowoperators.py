@@ -1,0 +1,209 @@
+"""The TensorFlow operators that a graph may use: everything that computes on tensors and nothing else.
+
+Drawn from the operator registry of TensorFlow 2.21 and reviewed by name. What is absent is refused: operators that
+read or write files (datasets, readers, savers, writers of summaries, tables filled from text files, memory-mapped
+constants), that call Python, that talk to other processes or devices, that debug, sleep or abort, and all that nobody
+has reviewed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Control flow and calls of functions that the file itself holds; each of those is judged too.
+_CONTROL: Final = """
+Assert Case CheckNumerics CheckNumericsV2 Const ControlTrigger DeviceIndex Empty EnsureShape Enter Exit FakeParam
+GuaranteeConst Identity IdentityN If IsTensorFloat32Enabled LoopCond Merge NextIteration NoOp PartitionedCall
+Placeholder PlaceholderV2 PlaceholderWithDefault PreventGradient StatefulPartitionedCall StatelessCase StatelessIf
+StatelessWhile StopGradient Switch While
+"""
+
+# Variables in memory; what trains them is harmless too.
+_VARIABLES: Final = """
+ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign ApplyCenteredRMSProp
+ApplyFtrl ApplyFtrlV2 ApplyGradientDescent ApplyMomentum ApplyPowerSign ApplyProximalAdagrad
+ApplyProximalGradientDescent ApplyRMSProp Assign AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp
+AssignVariableOp DestroyResourceOp DestroyTemporaryVariable DisableCopyOnRead IsVariableInitialized ReadVariableOp
+ResourceApplyAdaMax ResourceApplyAdadelta ResourceApplyAdagrad ResourceApplyAdagradDA ResourceApplyAdagradV2
+ResourceApplyAdam ResourceApplyAdamWithAmsgrad ResourceApplyAddSign ResourceApplyCenteredRMSProp ResourceApplyFtrl
+ResourceApplyFtrlV2 ResourceApplyGradientDescent ResourceApplyKerasMomentum ResourceApplyMomentum
+ResourceApplyPowerSign ResourceApplyProximalAdagrad ResourceApplyProximalGradientDescent ResourceApplyRMSProp
+ResourceGather ResourceGatherNd ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin
+ResourceScatterMul ResourceScatterNdAdd ResourceScatterNdMax ResourceScatterNdMin ResourceScatterNdSub
+ResourceScatterNdUpdate ResourceScatterSub ResourceScatterUpdate ResourceSparseApplyAdadelta
+ResourceSparseApplyAdagrad ResourceSparseApplyAdagradDA ResourceSparseApplyAdagradV2
+ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2
+ResourceSparseApplyKerasMomentum ResourceSparseApplyMomentum ResourceSparseApplyProximalAdagrad
+ResourceSparseApplyProximalGradientDescent ResourceSparseApplyRMSProp ResourceStridedSliceAssign ScatterAdd
+ScatterDiv ScatterMax ScatterMin ScatterMul ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate
+ScatterSub ScatterUpdate SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2
+SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2 SparseApplyMomentum SparseApplyProximalAdagrad
+SparseApplyProximalGradientDescent SparseApplyRMSProp TemporaryVariable VarHandleOp VarIsInitializedOp Variable
+VariableShape VariableV2
+"""
+
+# Lists of tensors and tables in memory; none of these opens a file.
+_LISTS: Final = """
+AnonymousHashTable AnonymousMutableDenseHashTable AnonymousMutableHashTable AnonymousMutableHashTableOfTensors
+EmptyTensorList HashTable HashTableV2 InitializeTable InitializeTableV2 LookupTableExport LookupTableExportV2
+LookupTableFind LookupTableFindV2 LookupTableImport LookupTableImportV2 LookupTableInsert LookupTableInsertV2
+LookupTableRemoveV2 LookupTableSize LookupTableSizeV2 MutableDenseHashTable MutableDenseHashTableV2 MutableHashTable
+MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableHashTableV2 Stack StackClose StackCloseV2 StackPop
+StackPopV2 StackPush StackPushV2 StackV2 TensorArray TensorArrayClose TensorArrayCloseV2 TensorArrayCloseV3
+TensorArrayConcat TensorArrayConcatV2 TensorArrayConcatV3 TensorArrayGather TensorArrayGatherV2 TensorArrayGatherV3
+TensorArrayGrad TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape TensorArrayPack TensorArrayRead
+TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatter TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySize
+TensorArraySizeV2 TensorArraySizeV3 TensorArraySplit TensorArraySplitV2 TensorArraySplitV3 TensorArrayUnpack
+TensorArrayV2 TensorArrayV3 TensorArrayWrite TensorArrayWriteV2 TensorArrayWriteV3 TensorListConcat
+TensorListConcatLists TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather
+TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve
+TensorListResize TensorListScatter TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem
+TensorListSplit TensorListStack
+"""
+
+# Derivatives: exported functions may carry their backward halves.
+_DERIVATIVES: Final = """
+AvgPool3DGrad AvgPoolGrad BatchCholeskyGrad BatchNormWithGlobalNormalizationGrad BiasAddGrad BlockLSTMGrad
+BlockLSTMGradV2 BroadcastGradientArgs CholeskyGrad Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv2DBackpropInput
+Conv2DBackpropInputV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 Conv3DBackpropInput Conv3DBackpropInputV2
+CropAndResizeGradBoxes CropAndResizeGradImage DepthwiseConv2dNativeBackpropFilter DepthwiseConv2dNativeBackpropInput
+Dilation2DBackpropFilter Dilation2DBackpropInput EluGrad FakeQuantWithMinMaxArgsGradient
+FakeQuantWithMinMaxVarsGradient FakeQuantWithMinMaxVarsPerChannelGradient FractionalAvgPoolGrad
+FractionalMaxPoolGrad FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 GRUBlockCellGrad IgammaGradA
+InvGrad LRNGrad LSTMBlockCellGrad LeakyReluGrad MaxPool3DGrad MaxPool3DGradGrad MaxPoolGrad MaxPoolGradGrad
+MaxPoolGradGradV2 MaxPoolGradGradWithArgmax MaxPoolGradV2 MaxPoolGradWithArgmax MirrorPadGrad
+QuantizeAndDequantizeV4Grad RaggedFillEmptyRowsGrad RaggedTensorToVariantGradient RandomGammaGrad ReciprocalGrad
+Relu6Grad ReluGrad ResizeBicubicGrad ResizeBilinearGrad ResizeNearestNeighborGrad RsqrtGrad ScaleAndTranslateGrad
+SeluGrad SigmoidGrad SoftplusGrad SoftsignGrad SparseAddGrad SparseFillEmptyRowsGrad SparseSegmentMeanGrad
+SparseSegmentMeanGradV2 SparseSegmentSqrtNGrad SparseSegmentSqrtNGradV2 SparseSegmentSumGrad SparseSegmentSumGradV2
+SparseSliceGrad SqrtGrad StridedSliceGrad TanhGrad TileGrad
+"""
+
+# Quantised arithmetic.
+_QUANTISED: Final = """
+Dequantize QuantizeAndDequantize QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4
+QuantizeDownAndShrinkRange QuantizeV2 QuantizedAdd QuantizedAvgPool QuantizedBatchNormWithGlobalNormalization
+QuantizedBiasAdd QuantizedConcat QuantizedConcatV2 QuantizedConv2D QuantizedConv2DAndRelu
+QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize QuantizedConv2DPerChannel QuantizedConv2DWithBias
+QuantizedConv2DWithBiasAndRelu QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize
+QuantizedConv2DWithBiasSignedSumAndReluAndRequantize QuantizedConv2DWithBiasSumAndRelu
+QuantizedConv2DWithBiasSumAndReluAndRequantize QuantizedDepthwiseConv2D QuantizedDepthwiseConv2DWithBias
+QuantizedDepthwiseConv2DWithBiasAndRelu QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize QuantizedInstanceNorm
+QuantizedMatMul QuantizedMatMulWithBias QuantizedMatMulWithBiasAndDequantize QuantizedMatMulWithBiasAndRelu
+QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize QuantizedMaxPool QuantizedMul
+QuantizedRelu QuantizedRelu6 QuantizedReluX QuantizedReshape QuantizedResizeBilinear RequantizationRange
+RequantizationRangePerChannel Requantize RequantizePerChannel UniformDequantize UniformQuantize UniformQuantizedAdd
+UniformQuantizedClipByValue UniformQuantizedConvolution UniformQuantizedConvolutionHybrid UniformQuantizedDot
+UniformQuantizedDotHybrid UniformRequantize
+"""
+
+# Strings, and bytes that hold images, sound or examples.
+_STRINGS: Final = """
+AsString AudioSummary AudioSummaryV2 CTCBeamSearchDecoder CTCGreedyDecoder DecodeAndCropJpeg DecodeBase64 DecodeBmp
+DecodeCSV DecodeGif DecodeImage DecodeJpeg DecodePaddedRaw DecodePng DecodeRaw DecodeWav DecodeWebP EditDistance
+EncodeBase64 EncodeJpeg EncodePng ExtractJpegShape Fingerprint HistogramSummary ImageSummary MergeSummary
+ParseExample ParseExampleV2 ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample
+ParseSingleSequenceExample ReduceJoin RegexFullMatch RegexReplace ScalarSummary
+StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin StringLength
+StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket StringToHashBucketFast
+StringToHashBucketStrong StringToNumber StringUpper Substr TensorSummary TensorSummaryV2 UnicodeDecode
+UnicodeDecodeWithOffsets UnicodeEncode UnicodeScript UnicodeTranscode UnsortedSegmentJoin
+"""
+
+# Random numbers.
+_RANDOM: Final = """
+Multinomial NonDeterministicInts ParameterizedTruncatedNormal RandomCrop RandomGamma RandomIndexShuffle
+RandomPoisson RandomPoissonV2 RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt RngReadAndSkip
+RngSkip SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 SobolSample StatefulRandomBinomial
+StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt
+StatefulUniformInt StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial
+StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomGetAlg StatelessRandomGetKeyCounter
+StatelessRandomGetKeyCounterAlg StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson
+StatelessRandomUniform StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
+StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessSampleDistortedBoundingBox StatelessShuffle
+StatelessTruncatedNormal StatelessTruncatedNormalV2 TruncatedNormal
+"""
+
+# Sparse and ragged tensors, and sets.
+_SPARSE: Final = """
+DenseCountSparseOutput DenseToDenseSetOperation DenseToSparseSetOperation
+RaggedBincount RaggedCountSparseOutput RaggedCross RaggedFillEmptyRows RaggedGather RaggedRange
+RaggedTensorFromVariant RaggedTensorToSparse RaggedTensorToTensor RaggedTensorToVariant SetSize SparseAdd
+SparseBincount SparseConcat SparseCountSparseOutput SparseCross SparseCrossHashed SparseCrossV2 SparseDenseCwiseAdd
+SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows SparseMatMul SparseReduceMax SparseReduceMaxSparse
+SparseReduceSum SparseReduceSumSparse SparseReorder SparseReshape SparseSegmentMean SparseSegmentMeanWithNumSegments
+SparseSegmentSqrtN SparseSegmentSqrtNWithNumSegments SparseSegmentSum SparseSegmentSumWithNumSegments SparseSlice
+SparseSoftmax SparseSoftmaxCrossEntropyWithLogits SparseSparseMaximum SparseSparseMinimum SparseSplit
+SparseTensorDenseAdd SparseTensorDenseMatMul SparseToDense SparseToSparseSetOperation
+"""
+
+# Linear algebra.
+_LINEAR_ALGEBRA: Final = """
+BandedTriangularSolve BatchCholesky BatchMatMul BatchMatMulV2 BatchMatMulV3 BatchMatrixBandPart
+BatchMatrixDeterminant BatchMatrixDiag BatchMatrixDiagPart BatchMatrixInverse BatchMatrixSetDiag BatchMatrixSolve
+BatchMatrixSolveLs BatchMatrixTriangularSolve BatchSelfAdjointEig BatchSelfAdjointEigV2 BatchSvd Cholesky Cross Eig
+Einsum LogMatrixDeterminant Lu MatMul MatrixBandPart MatrixDeterminant MatrixDiag MatrixDiagPart MatrixDiagPartV2
+MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixExponential MatrixInverse MatrixLogarithm MatrixSetDiag
+MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs MatrixSquareRoot MatrixTriangularSolve Qr SelfAdjointEig
+SelfAdjointEigV2 Svd TridiagonalMatMul TridiagonalSolve
+"""
+
+# Neural networks, images and signals.
+_NETWORKS: Final = """
+AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation AudioSpectrogram AvgPool AvgPool3D BatchFFT BatchFFT2D
+BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D BatchNormWithGlobalNormalization BatchToSpace BatchToSpaceND BiasAdd
+BiasAddV1 BlockLSTM BlockLSTMV2 CTCLoss CTCLossV2 CombinedNonMaxSuppression Conv Conv2D Conv3D CropAndResize
+CudnnRNN CudnnRNNBackprop CudnnRNNBackpropV2 CudnnRNNBackpropV3 CudnnRNNCanonicalToParams
+CudnnRNNCanonicalToParamsV2 CudnnRNNParamsSize CudnnRNNParamsToCanonical CudnnRNNParamsToCanonicalV2 CudnnRNNV2
+CudnnRNNV3 DataFormatDimMap DataFormatVecPermute DepthToSpace DepthwiseConv2dNative Dilation2D DrawBoundingBoxes
+DrawBoundingBoxesV2 Elu EuclideanNorm ExtractGlimpse ExtractGlimpseV2 ExtractImagePatches ExtractVolumePatches FFT
+FFT2D FFT3D FFTND FractionalAvgPool FractionalMaxPool FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3
+FusedPadConv2D FusedResizeAndPadConv2D GRUBlockCell GenerateBoundingBoxProposals HSVToRGB IFFT IFFT2D IFFT3D IFFTND
+IRFFT IRFFT2D IRFFT3D IRFFTND ImageProjectiveTransformV2 ImageProjectiveTransformV3 InTopK InTopKV2 L2Loss LRN
+LSTMBlockCell LeakyRelu LogSoftmax MaxPool MaxPool3D MaxPoolV2 MaxPoolWithArgmax Mfcc NonMaxSuppression
+NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4 NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps RFFT
+RFFT2D RFFT3D RFFTND RGBToHSV Relu Relu6 ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor
+ScaleAndTranslate Selu Softmax SoftmaxCrossEntropyWithLogits Softplus Softsign SpaceToBatch SpaceToBatchND
+SpaceToDepth TopK TopKUnique TopKV2 TopKWithUnique _FusedBatchNormEx _FusedConv2D _FusedDepthwiseConv2dNative
+_FusedMatMul
+"""
+
+# Element-wise arithmetic, reductions and the shapes of arrays.
+_ARRAYS: Final = """
+Abs AccumulateNV2 Acos Acosh Add AddN AddV2 All Angle Any ApproximateEqual ArgMax ArgMin Asin Asinh Atan Atan2 Atanh
+BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1
+Betainc Bincount Bitcast BitwiseAnd BitwiseOr BitwiseXor BroadcastArgs BroadcastTo Bucketize Cast Ceil ClipByValue
+Complex ComplexAbs Concat ConcatOffset ConcatV2 Conj ConjugateTranspose Cos Cosh Cumprod Cumsum CumulativeLogsumexp
+Dawsn DenseBincount Diag DiagPart Digamma Div DivNoNan DynamicPartition DynamicStitch Equal Erf Erfc Erfinv Exp
+ExpandDims Expint Expm1 FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Fill Floor
+FloorDiv FloorMod FresnelCos FresnelSin Gather GatherNd GatherV2 Greater GreaterEqual HistogramFixedWidth Igamma
+Igammac Imag Inv Invert InvertPermutation IsFinite IsInf IsNan KthOrderStatistic LeftShift Less LessEqual Lgamma
+LinSpace ListDiff Log Log1p LogicalAnd LogicalNot LogicalOr LowerBound MakeUnique Max Maximum Mean Min Minimum
+MirrorPad Mod Mul MulNoNan Ndtri Neg NextAfter NotEqual NthElement OneHot OnesLike Pack Pad PadV2
+ParallelDynamicStitch Polygamma PopulationCount Pow Prod Range Rank Real RealDiv Reciprocal Reshape Reverse
+ReverseSequence ReverseV2 RightShift Rint Roll Round Rsqrt ScatterNd ScatterNdNonAliasingAdd SegmentMax SegmentMaxV2
+SegmentMean SegmentMin SegmentMinV2 SegmentProd SegmentProdV2 SegmentSum SegmentSumV2 Select SelectV2 Shape ShapeN
+Sigmoid Sign Sin Sinh Size Slice Spence Split SplitV Sqrt Square SquaredDifference Squeeze StridedSlice Sub Sum Tan
+Tanh TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub TensorScatterUpdate
+TensorStridedSliceUpdate Tile Transpose TruncateDiv TruncateMod Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2
+Unpack UnravelIndex UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum UpperBound Where
+Xdivy Xlog1py Xlogy ZerosLike Zeta
+"""
+
+ALLOWED: Final = frozenset(
+    " ".join(
+        (
+            _CONTROL,
+            _VARIABLES,
+            _LISTS,
+            _DERIVATIVES,
+            _QUANTISED,
+            _STRINGS,
+            _RANDOM,
+            _SPARSE,
+            _LINEAR_ALGEBRA,
+            _NETWORKS,
+            _ARRAYS,
+        )
+    ).split()
+)
