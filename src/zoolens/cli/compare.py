@@ -18,19 +18,31 @@ if TYPE_CHECKING:
 @click.argument("run_a", metavar="A")
 @click.argument("run_b", metavar="B")
 @click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'top1 drop > 1%'. Repeatable.")
+@click.option(
+    "--runtime", "-r", "runtimes", multiple=True, help="Runtime of the runs of both models; twice: of A, then of B."
+)
 @click.option("--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Disagreements to list.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
-def command(run_a: str, run_b: str, conditions: tuple[str, ...], shown: int, store: str | None, as_json: bool) -> None:
-    """Compare runs A and B on the same inputs: accuracy (exact McNemar), answers, speed, size, environment.
+def command(
+    run_a: str,
+    run_b: str,
+    conditions: tuple[str, ...],
+    runtimes: tuple[str, ...],
+    shown: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Compare A and B on the same inputs: accuracy (exact McNemar), answers, speed, size, environment.
 
-    A run is named by its id, a prefix of it, 'last' or 'last~1'.
+    A and B are models (a path or zoo:name, as they are now): their newest runs on the same data are compared, in the
+    same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
     from zoolens.comparisons.gate import parse_gate
     from zoolens.comparisons.paired import as_data, compare
 
     gates = [parse_gate(text) for text in conditions]
-    report = compare(run_a, run_b, store=store)
+    report = compare(run_a, run_b, runtimes=runtimes, store=store)
     verdicts = [gate.verdict(report) for gate in gates]
     if as_json:
         echo_json(as_data(report))

@@ -44,6 +44,8 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
         now = figure(one.now.value, one.then.unit) if one.now else "gone"
         table.add_row(mark, *map(plain, (one.then.metric, one.then.scope, with_interval(one.then), now)))
     console.print(table)
+    if result.identical is not None:
+        console.print(f"{100 * result.identical:.4g} % of the answers are the same bit by bit.")
     inside = sum(one.inside for one in result.verdicts)
     console.print(f"{inside} of {len(result.verdicts)} figures fall inside their interval.")
     for difference in result.report.environment:

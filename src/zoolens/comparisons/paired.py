@@ -1,7 +1,7 @@
 """Two runs on the same inputs, compared input by input.
 
-report = zoolens.compare("3f2a", "last")
-report.difference, report.p_value, report.disagreements
+report = zoolens.compare("model.yaml", "candidate.yaml")
+report.answers.difference, report.answers.p_value, report.answers.disagreements
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.comparisons.choosing import choose_pair
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import judged_right, stored_translation, translated_predictions
@@ -97,10 +98,18 @@ class Report:
     cause: str | None
 
 
-def compare(a: str, b: str, *, store: Store | str | Path | None = None) -> Report:
-    """Compare two stored runs, named by id, id prefix, "last" or "last~1"."""
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    runtimes: Sequence[str] | str = (),
+    store: Store | str | Path | None = None,
+) -> Report:
+    """Compare two stored runs: of two models (the newest runs on the same data, in the same runtime where there are
+    such), or named by id, id prefix, "last" or "last~1". `runtimes`: one for both, or one for each."""
+    named = (runtimes,) if isinstance(runtimes, str) else tuple(runtimes)
     with borrowed_store(store) as opened:
-        return compare_runs(opened, opened.measured_run(a), opened.measured_run(b))
+        return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
 
 
 def compare_runs(store: Store, a: Run, b: Run) -> Report:
@@ -143,6 +152,20 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
         classes=_class_changes(ours, right_a, right_b),
         disagreements=_disagreements(ours, theirs),
     )
+
+
+def identical_share(store: Store, a: Run, b: Run) -> float | None:
+    """The share of inputs to which both gave the very same bits, in all outputs; None: one of them has no answers."""
+    if not all("predictions" in run.stages and run.stages["predictions"] == "done" for run in (a, b)):
+        return None
+    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    digests = [name for name in ours.column_names if name.endswith("digest")]
+    if ours.num_rows != theirs.num_rows or digests != [n for n in theirs.column_names if n.endswith("digest")]:
+        return 0.0
+    equal = np.ones(ours.num_rows, bool)
+    for name in digests:
+        equal &= ours[name].to_numpy() == theirs[name].to_numpy()
+    return float(equal.mean())
 
 
 def _classifies(run: Run) -> bool:

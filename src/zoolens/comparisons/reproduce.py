@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens import plugins
-from zoolens.comparisons.paired import Report, compare_runs
+from zoolens.comparisons.paired import Report, compare_runs, identical_share
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Manifest
@@ -25,6 +25,7 @@ from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry, Weights
 
 DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
+OF_FILES = ("file_size", "parameters", "energy")  # neither a timing nor made of answers
 SLACK = {"s": 0.05, "inputs/s": 0.05, "B": 0.02}  # intervals of one sitting are narrower than the machine's moods
 
 
@@ -43,6 +44,7 @@ class Reproduction:
     again: Run
     verdicts: tuple[Verdict, ...]
     report: Report
+    identical: float | None = None  # share of inputs whose raw outputs are bit-equal; None: there are no answers
 
     @property
     def holds(self) -> bool:
@@ -63,16 +65,21 @@ def reproduce(
         again = _repeat(opened, original, allow_code, progress or Silent())
         report = compare_runs(opened, original, again)
         then, now = opened.observations(original.id), opened.observations(again.id)
-    return Reproduction(original, again, tuple(verdicts(then, now)), report)
+        equal = identical_share(opened, original, again)
+    return Reproduction(original, again, tuple(verdicts(then, now, same_answers=equal == 1)), report, equal)
 
 
-def verdicts(then: Sequence[Observation], now: Sequence[Observation]) -> Iterator[Verdict]:
-    """One for every figure the original has; a figure that is gone is not reproduced."""
+def verdicts(
+    then: Sequence[Observation], now: Sequence[Observation], *, same_answers: bool = False
+) -> Iterator[Verdict]:
+    """One for every figure the original has; a figure that is gone is not reproduced. With the same answers bit by bit
+    every figure that is made of answers holds, whatever its interval says."""
     found = {(one.metric, one.scope): one for one in now}
     for one in then:
         if one.value is not None:
             again = found.get((one.metric, one.scope))
-            yield Verdict(one, again, again is not None and inside(one, again))
+            held = same_answers and not one.metric.startswith((*DRIFTING, *OF_FILES))
+            yield Verdict(one, again, again is not None and (held or inside(one, again)))
 
 
 def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -> Run:
@@ -111,8 +118,8 @@ def _same_plan(store: Store, original: Run) -> EvaluationPlan:
 
 
 def inside(original: Observation, again: Observation) -> bool:
-    """Is the new value inside the old interval (with the unit's slack), or equal where there is none?"""
-    if original.value is None or again.value is None:
+    """Is the new value the old one, or inside its interval (with the unit's slack)?"""
+    if original.value == again.value or original.value is None or again.value is None:
         return original.value == again.value
     slack = SLACK.get(original.unit, 0.0) * abs(original.value)
     if original.low is None or original.high is None:

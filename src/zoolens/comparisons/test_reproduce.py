@@ -1,44 +1,46 @@
-from dataclasses import replace
-
 import pytest
 
-from zoolens import evaluate
-from zoolens.comparisons.reproduce import _same_job
-from zoolens.consent import NotGranted, asking
-from zoolens.errors import EnvironmentBuildError
-from zoolens.store.store import open_store
+from zoolens.comparisons.reproduce import inside, verdicts
+from zoolens.store.records import Observation
 
 
-@pytest.fixture
-def run(tmp_path):
-    (tmp_path / "m.json").write_text('{"input": [28, 28], "classes": 10}')
-    (tmp_path / "m.yaml").write_text(
-        "zoolens: 1\nname: m\ninputs:\n- {modality: image, shape: [null, 28, 28], layout: NHW, color: gray}\n"
-        "outputs:\n- scores: logits\nassets:\n- format: fake\n  files:\n  - location: m.json\n"
-    )
-    store = tmp_path / "store.sqlite"
-    evaluate([str(tmp_path / "m.yaml")], data="demo", limit=5, store=store, cold=False, batches=())
-    with open_store(store) as opened:
-        return opened.measured_run("last")
+def ece(value, low, high):
+    return Observation("ece", value, unit="fraction", low=low, high=high)
 
 
-def asking_for(run, *environment):
-    return replace(run, stack=replace(run.stack, identity={**run.stack.identity, "environment": list(environment)}))
+def test_the_same_value_holds_although_an_old_interval_excludes_it():
+    then = ece(0.033, 0.034, 0.072)  # stored before intervals contained their estimate
+    assert inside(then, then)
+    assert not inside(then, ece(0.0331, 0.0331, 0.072))
 
 
-def test_what_a_store_asks_to_install_is_shown_and_confirmed(run, monkeypatch, tmp_path):
-    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
-    tampered = asking_for(run, "innocent-looking==1.0")
-    with pytest.raises(NotGranted, match=r"asks to install innocent-looking==1\.0, numpy with pip"):
-        _same_job(tampered, allow_code=False)
-    with asking(lambda wish: False), pytest.raises(NotGranted):
-        _same_job(tampered, allow_code=False)
+def test_equal_answers_hold_by_definition_and_timings_and_files_do_not():
+    then = [
+        ece(0.033, 0.034, 0.072),
+        Observation("latency_p50", 1.0, unit="s"),
+        Observation("file_size", 5.0, unit="B"),
+    ]
+    now = [ece(0.0332, 0.0, 0.1), Observation("latency_p50", 2.0, unit="s"), Observation("file_size", 7.0, unit="B")]
+    assert [one.inside for one in verdicts(then, now, same_answers=True)] == [True, False, False]
+    assert [one.inside for one in verdicts(then, now)] == [False, False, False]
 
 
-def test_a_path_in_a_store_does_not_reach_pip(run):
-    with asking(lambda wish: True), pytest.raises(EnvironmentBuildError, match="cannot be part of an environment"):
-        _same_job(asking_for(run, "x===../dir"), allow_code=False)
+def test_a_figure_that_is_gone_is_not_reproduced():
+    (verdict,) = verdicts([ece(0.1, 0.0, 0.2)], [], same_answers=True)
+    assert not verdict.inside
+    assert verdict.now is None
 
 
-def test_a_run_without_environment_asks_nothing(run):
-    assert _same_job(run, allow_code=False).environment is None
+@pytest.mark.slow
+def test_a_run_whose_calibration_error_lies_low_is_reproduced(tmp_path, monkeypatch):
+    import zoolens
+    from zoolens.comparisons.reproduce import reproduce
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    with zoolens.open_store() as store:
+        (outcome,) = zoolens.evaluate(
+            "demo:resnet-tiny", "demo", runtimes="onnxruntime", batches=(), cold=False, store=store
+        )
+        result = reproduce(outcome.run.id, store=store)
+        assert result.identical == 1
+        assert result.holds

@@ -24,6 +24,7 @@ from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensEr
 from zoolens.store import checksums, queries, schema
 from zoolens.store.bulk import Bulk, Written
 from zoolens.store.opening import make_ready
+from zoolens.store.recent import recent_runs, remember_run
 from zoolens.store.records import (
     ASIDE,
     CLAIM_RUNTIME,
@@ -190,6 +191,7 @@ class Store:
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """As `set_resolved`, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
         self.set_resolved(run_id, {**resolved, EVALUATED: _now().isoformat()})
+        self._write(lambda connection: remember_run(connection, run_id))
 
     def runs(
         self,
@@ -207,9 +209,10 @@ class Store:
         )
 
     def run(self, name: str) -> Run:
-        """The run of this id, of an id that begins so, or "last", "last~1" and so on."""
+        """The run of this id, of an id that begins so, or "last", "last~1" and so on: the run that a user's own
+        evaluation met last, also where all of it was there already, and the ones before it."""
         if last := _LAST.fullmatch(name):
-            found = self.read(lambda connection: queries.load_runs(connection, limit=1, offset=int(last[1] or 0)))
+            found = self.read(lambda connection: _last(connection, int(last[1] or 0)))
         elif _PREFIX.fullmatch(name):
             found = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
         else:
@@ -445,6 +448,17 @@ class Store:
         query = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
         if self.read(lambda connection: connection.execute(query).first()) is None:
             raise UnknownName("run", run_id, self._some_ids())
+
+
+def _last(connection: Connection, place: int) -> list[Run]:
+    """Runs that evaluations met, then all others in the order in which they were begun."""
+    met = recent_runs(connection)
+    if place < len(met):
+        return queries.load_runs(connection, ids=[met[place]])
+    if not met:
+        return queries.load_runs(connection, limit=1, offset=place)
+    others = [run for run in queries.load_runs(connection, limit=place + 1) if run.id not in met]
+    return others[place - len(met) :][:1]
 
 
 def _now() -> datetime:
