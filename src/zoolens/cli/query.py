@@ -60,25 +60,28 @@ def command(text: str | None, **options: Any) -> None:
 
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
+    from zoolens.cli.bars import Bars
     from zoolens.queries.asking import query
 
-    answer = query(
-        _asked(_text(text, options["file"]), options["bounds"]),
-        ref=options["ref"],
-        within=options["within"],
-        task=options["task"],
-        where=options["where"],
-        order_by=options["order_by"],
-        limit=options["limit"],
-        confidence=options["confidence"],
-        exec=_settings(options["settings"]),
-        data=options["data"],
-        bound=options["bound"],
-        segments=options["segments"],
-        nearest=options["nearest"],
-        explain="analyze" if options["analyze"] else "plan" if options["explain"] else "",
-        store=options["store"],
-    )
+    with Bars() as bars:
+        answer = query(
+            _asked(_text(text, options["file"]), options["bounds"]),
+            ref=options["ref"],
+            within=options["within"],
+            task=options["task"],
+            where=options["where"],
+            order_by=options["order_by"],
+            limit=options["limit"],
+            confidence=options["confidence"],
+            exec=_settings(options["settings"]),
+            data=options["data"],
+            bound=options["bound"],
+            segments=options["segments"],
+            nearest=options["nearest"],
+            explain="analyze" if options["analyze"] else "plan" if options["explain"] else "",
+            store=options["store"],
+            progress=bars,
+        )
     if options["as_json"]:
         _print_json(answer)
     elif options["as_csv"]:

@@ -21,7 +21,14 @@ from zoolens.equivalence.behaviour import agreement_of, translated
 from zoolens.equivalence.compatibility import Compatibility, compare_interfaces, interface_of
 from zoolens.equivalence.contents import without_replaced
 from zoolens.equivalence.finding import bare, close_names, formats_read, in_runtime, runs_of
-from zoolens.equivalence.signatures import Signature, probe_runs, signature_of, signature_or_reason, task_of
+from zoolens.equivalence.signatures import (
+    Signature,
+    default_dataset,
+    probe_runs,
+    signature_of,
+    signature_or_reason,
+    task_of,
+)
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
@@ -121,7 +128,8 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
             f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
             hint=close or f"Run: zoolens eval {model} --data {data or 'DATA'}.",
         )
-    run = min(runs, key=lambda run: formats_read(run.stack.runtime))
+    chosen = default_dataset(probe_runs(store), {run.key.dataset for run in runs})
+    run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
     if task_of(run) != CLASSIFICATION:
         raise ZoolensError(f"{run.ref} does {task_of(run)}: it gives no votes.", hint="Name a classifier.")
     return run

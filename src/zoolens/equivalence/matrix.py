@@ -21,7 +21,7 @@ from zoolens.equivalence.behaviour import TOLERANCE, agreement_of, translated
 from zoolens.equivalence.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.equivalence.finding import bare, formats_read, runs_like, short_names
 from zoolens.equivalence.linkage import families
-from zoolens.equivalence.signatures import Signature, signature_or_reason
+from zoolens.equivalence.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
@@ -95,8 +95,7 @@ def one_each(runs: Sequence[Run]) -> list[Run]:
 
 
 def _on_one_dataset(runs: Sequence[Run]) -> list[Run]:
-    models = Counter(dataset for dataset, _ in {(run.key.dataset, bare(run.ref)) for run in runs})
-    most = max(models, key=lambda one: models[one])
+    most = default_dataset(runs)
     return [run for run in runs if run.key.dataset == most]
 
 

@@ -5,7 +5,7 @@ Any pair of runs on the same inputs can be compared from these with no further i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,6 +116,21 @@ def probe_runs(store: Store, *, data: str | None = None, task: str | None = None
             if key not in last or last[key].key.attempt < run.key.attempt:
                 last[key] = run
     return list(last.values())
+
+
+def default_dataset(runs: Iterable[Run], among: Collection[str] | None = None) -> str | None:
+    """The fingerprint of the dataset that is meant where none is named: the one that most models were measured on, then
+    the one with most inputs, then the newest. `among`: of these only."""
+    by_data: dict[str, list[Run]] = {}
+    for run in runs:
+        if among is None or run.key.dataset in among:
+            by_data.setdefault(run.key.dataset, []).append(run)
+    return max(by_data, key=lambda data: _worth(by_data[data]), default=None)
+
+
+def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
+    models = {run.ref for run in runs}
+    return len(models), runs[0].dataset.size, max(run.created.timestamp() for run in runs)
 
 
 def task_of(run: Run) -> str:

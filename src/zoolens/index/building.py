@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import translated
 from zoolens.equivalence.contents import changed_on_disk
-from zoolens.equivalence.signatures import Signature, probe_runs, signature_of
+from zoolens.equivalence.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.columns import Columns
 from zoolens.index.contents import current_rows
@@ -227,15 +227,8 @@ def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:
     if data is not None and not runs:
         known = {run.dataset.name for run in probe_runs(store, task=task)}
         raise UnknownName("dataset with measured models", data, known)
-    by_data: dict[str, list[Run]] = {}
-    for run in runs:
-        by_data.setdefault(run.key.dataset, []).append(run)
-    return max(by_data.values(), key=_worth, default=[])
-
-
-def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
-    models = {run.key.model for run in runs}
-    return len(models), runs[0].dataset.size, max(run.created.timestamp() for run in runs)
+    chosen = default_dataset(runs)
+    return [run for run in runs if run.key.dataset == chosen]
 
 
 def _build(
@@ -254,6 +247,8 @@ def _build(
     room = max(memory // 4, memory - columns.nbytes - _RANKED * len(rows))
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)
     notes += replaced
+    if "#" in (name := probes[0].dataset.name):
+        notes.append(f"Several datasets have this name; this is {name}, and `zoolens runs` lists the others.")
     unnamed = dict.fromkeys(one.problem for one in spaces.values() if one.problem)
     notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
     misjudged = dict.fromkeys(run.ref for run in runs if spaces[run.id].translation is not None)

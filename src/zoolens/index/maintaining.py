@@ -50,7 +50,7 @@ def add_models(
     back = {one.key.model for run in runs for one in store.runs(model=run.ref)}
     if removed & back:
         set_removed(store, removed - back)
-    index = build_index(store, data=runs[0].dataset.name, task=task_of(runs[0]), progress=progress)
+    index = build_index(store, data=runs[0].dataset.fingerprint, task=task_of(runs[0]), progress=progress)
     return Added(index, tuple(outcomes))
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from zoolens.graph.sources import RUNTIME, Size, manifest_size
+from zoolens.errors import ZoolensError
+from zoolens.graph.sources import RUNTIME, Size, manifest_size, source_of
 from zoolens.graph.structure import STAGE, Progress, structure_of
 from zoolens.index.attributes import manifest_of, split_ref
+from zoolens.index.names import stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
 from zoolens.store.records import ModelRecord, Run, fingerprint
@@ -45,12 +47,14 @@ class Structures:
 def known_structures(store: Store) -> Structures:
     by_content: dict[Key, Run] = {}
     by_ref: dict[Key, list[Run]] = {}
+    names = stored_names(store)
     for run in store.runs(runtime=f"{RUNTIME}*"):  # newest first
         if run.stages.get(STAGE) == DONE:
             size = run.dataset.details.get("size")
             sides = (int(size[0]), int(size[1])) if size else None
             by_content.setdefault((run.model.fingerprint, sides), run)
-            by_ref.setdefault((run.model.ref, sides), []).append(run)
+            for ref in {run.model.ref, *names.get(run.model.fingerprint, ())}:  # one file may have several names
+                by_ref.setdefault((ref, sides), []).append(run)
     return Structures(by_content, by_ref)
 
 
@@ -59,9 +63,37 @@ def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None
     known = known_structures(store)
     missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run), run.model) is None}
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
-    for found in structure_of(entries, store=store, progress=progress) if entries else ():
-        if found.error is not None and progress is not None:
-            progress.say(f"{found.ref} has no structure: {found.error}")
+    _read(store, entries, progress)
+
+
+def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> bool:
+    """Read the structures that a query needs; whether there were any. Who failed before is not tried again, and nobody
+    is read who would need an environment of its own: making one takes minutes, and nobody has asked for it."""
+    known = known_structures(store)
+    failed = {run.model.ref for run in store.runs(runtime=f"{RUNTIME}*") if run.stages.get(STAGE, DONE) != DONE}
+    missing = {
+        run.ref: run for run in runs if run.ref not in failed and known.of(run.ref, manifest_of(run), run.model) is None
+    }
+    entries = [entry for entry in map(_entry, missing.values()) if entry is not None and _is_read_here(entry)]
+    return _read(store, entries, progress)
+
+
+def _is_read_here(entry: Entry) -> bool:
+    try:
+        return source_of(entry).environment is None
+    except ZoolensError:  # its file is gone, or a package is not installed
+        return False
+
+
+def _read(store: Store, entries: Sequence[Entry], progress: Progress | None) -> bool:
+    """Whether any was read."""
+    found = structure_of(entries, store=store, progress=progress) if entries else []
+    for one in found:
+        if one.error is not None and progress is not None:
+            progress.say(f"{one.ref} has no structure: {one.error}")
+        elif one.error is None and one.kept and one.source is not None:  # read under another name: now it has this one
+            store.begin_run(one.source.model, one.source.dataset, one.source.stack)
+    return any(one.error is None for one in found)
 
 
 def _entry(run: Run) -> Entry | None:

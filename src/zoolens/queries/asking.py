@@ -12,18 +12,22 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, Literal
 
+from zoolens.equivalence.signatures import default_dataset, probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.building import Index, build_index
+from zoolens.index.structures import fill_structures
+from zoolens.measure.progress import Progress
 from zoolens.queries.answers import Answer
 from zoolens.queries.keywords import with_keywords
+from zoolens.queries.metrics import STRUCTURAL, unaliased
 from zoolens.queries.misnamed import About, Misnamed, pointed
 from zoolens.queries.parsing import parse
 from zoolens.queries.planning import OFF, ON, make_plan
 from zoolens.queries.reference import task_category
 from zoolens.queries.running import Prepared
-from zoolens.queries.syntax import Condition, Order, Query
+from zoolens.queries.syntax import Condition, Order, Query, metrics_of
 from zoolens.queries.view import View
-from zoolens.store.store import Store
+from zoolens.store.store import Store, borrowed_store
 
 Functions = Mapping[str, Callable[..., Any]]
 Target = Store | Index | str | Path | None
@@ -52,13 +56,15 @@ def prepare(
     explain: Literal["", "plan", "analyze"] = "",
     functions: Functions | None = None,
     store: Target = None,
+    progress: Progress | None = None,
     **metrics: Any,
 ) -> Prepared:
     """A query in text, in keywords, or both, made ready to run.
 
     A keyword that is none of the above is a metric and its bound: memory="20%" (of the reference's), flops="2G",
     latency_p95="< 10 ms", accuracy=0.7. `where` and `order_by` are in the language; `functions` are those that
-    `order_by` calls. `store` may also be an index that is built already.
+    `order_by` calls. `store` may also be an index that is built already. `progress` is told of structures that are read
+    because the query is the first to ask for FLOPs and the like.
     """
     begun = perf_counter()
     given = {
@@ -69,7 +75,7 @@ def prepare(
     asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
     parsed = perf_counter()
     try:
-        view, elsewhere = _views(asked, store)
+        view, elsewhere = _views(asked, store, progress)
         indexed = perf_counter()
         plan = make_plan(asked, view, functions=functions, elsewhere=elsewhere)
         _ = plan.search  # settled now, so that running it is quick
@@ -78,7 +84,7 @@ def prepare(
     return Prepared(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
 
 
-def _views(asked: Query, store: Target) -> tuple[View, View | None]:
+def _views(asked: Query, store: Target, progress: Progress | None) -> tuple[View, View | None]:
     """The index to search, and the one that BOUND takes its bound from."""
     task = task_category(asked.task)
     other = None if asked.bound in (ON, OFF) else asked.bound
@@ -89,7 +95,20 @@ def _views(asked: Query, store: Target) -> tuple[View, View | None]:
             )
         return _view(store), None
     index = _index(asked, store, task)
+    if _fill_structures(asked, index, store, progress):
+        index = _index(asked, store, task)
     return _view(index), None if other is None else _view(_built(store, other, task))
+
+
+def _fill_structures(asked: Query, index: Index, store: Store | str | Path | None, progress: Progress | None) -> bool:
+    """Read the structures of measured models whose FLOPs and the like the query asks for; whether any was read."""
+    ordered = (metric.name for order in asked.order for metric in metrics_of(order.expression))
+    needed = {unaliased(name) for name in (*(bound.metric for bound in asked.on), *ordered)} & STRUCTURAL
+    lacking = [row.key for row in index.rows if row.signature and not needed <= row.figures.keys()] if needed else []
+    if not lacking:
+        return False
+    with borrowed_store(store) as opened:
+        return fill_structures(opened, [opened.run(key) for key in lacking], progress)
 
 
 def _built(store: Store | str | Path | None, data: str | None, task: str) -> Index:
@@ -108,8 +127,13 @@ def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
         reference = index.rows[_view(index).find(asked.reference, asked.exec)]
     except ZoolensError:
         return index  # the planner tells it, and where in the query it stands
-    elsewhere = reference.attributes.get("dataset")
-    return index if reference.signature or elsewhere is None else build_index(store, data=str(elsewhere), task=task)
+    if reference.signature:
+        return index
+    with borrowed_store(store) as opened:
+        runs = probe_runs(opened, task=task)
+        theirs = {run.key.dataset for run in runs if run.ref == reference.ref}
+        elsewhere = default_dataset(runs, theirs)
+    return index if elsewhere is None else _built(store, elsewhere, task)
 
 
 _recent: Final[deque[View]] = deque(maxlen=4)  # what was worked out about an index serves its next query

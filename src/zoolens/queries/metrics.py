@@ -37,6 +37,8 @@ _RESOURCES: Final = frozenset({
     "parameters", "file_size", "peak_memory", "cold_start", "throughput", "energy", "clean_share", "flops", "macs",
     "activation_bytes", "peak_bytes", "nodes",
 })  # fmt: skip
+# Figures of a model's structure, which is read when a query first asks for one.
+STRUCTURAL: Final = frozenset({"flops", "macs", "activation_bytes", "peak_bytes", "nodes"})
 _RESOURCE_KINDS: Final = ("latency_", "energy_", "memory_")
 
 _OTHER_SCOPES: Final = ("process", "total")  # what is meant by peak_memory and by cold_start without more

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import JSON, Column, Connection, Select, Table, Text, cast, or_, select
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Values = dict[str, Any]
+_SHOWN: Final = 8  # digits of a fingerprint
+_FULL_NAME: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset: name#fingerprint, or that alone
 _CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
 
 
@@ -70,7 +74,23 @@ def load_runs(
         check_row(runs.name, row)
     states = _stage_words(connection, [row.id for row in rows])
     subjects = _Subjects(connection, rows)
-    return [subjects.run(row, states.get(row.id, {})) for row in rows]
+    return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
+
+
+def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
+    """The same runs, with datasets that share their name called name#fingerprint."""
+    shared = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1)
+    names = {row.name for row in connection.execute(shared)} if found else set()
+    if not names:
+        return found
+    return [
+        replace(run, dataset=replace(run.dataset, name=full_name(run.dataset))) if run.dataset.name in names else run
+        for run in found
+    ]
+
+
+def full_name(dataset: DatasetRecord) -> str:
+    return f"{dataset.name}#{dataset.fingerprint[:_SHOWN]}"
 
 
 def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:
@@ -132,6 +152,9 @@ def _named(kind: str, pattern: str) -> Select[tuple[str]]:
     name = _like(aliases.c.name, pattern)
     if kind == "model" and "@" not in pattern:
         name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
+    if kind == "dataset" and (told := _FULL_NAME.fullmatch(pattern)):
+        content = aliases.c.fingerprint.startswith(told[2].lower())
+        name = or_(name, and_(_like(aliases.c.name, told[1]), content) if told[1] else content)
     return select(aliases.c.fingerprint).where(aliases.c.kind == kind, name)
 
 

@@ -202,8 +202,9 @@ class Store:
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
-        a model may be named with or without its @version. Facts that nobody ran (claims, structures) come only when
-        their runtime, such as "claim:*", is given."""
+        a model may be named with or without its @version. A dataset may also be named by the first digits of its
+        fingerprint, or as name#digits, which is what datasets that share their name are called here. Facts that nobody
+        ran (claims, structures) come only when their runtime, such as "claim:*", is given."""
         return self.read(
             lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
         )

@@ -1,0 +1,25 @@
+"""FLOPs and the like are read when a query first asks for them."""
+
+import pytest
+
+from zoolens.measure.evaluate import evaluate
+from zoolens.queries.asking import query
+from zoolens.store.store import open_store
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    with open_store(tmp_path / "store.sqlite") as opened:
+        evaluate(["demo:mlp-small", "demo:mlp-wide"], "demo", runtimes=["onnxruntime"], limit=20, batches=(),
+                 cold=False, store=opened)  # fmt: skip
+        yield opened
+
+
+def test_the_published_query_works_after_an_evaluation(store):
+    found = query("CORR mlp-wide ON flops <= 50%", store=store)
+    assert [match.ref for match in found.matches] == ["demo:mlp-small@1.0.0"]
+    assert query("CORR mlp-wide ORDER BY macs", store=store).best["macs"] < 10_000
+    read = store.runs(runtime="graph:*")
+    query("CORR mlp-wide ON flops <= 40%", store=store)
+    assert store.runs(runtime="graph:*") == read  # once
