@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.audit.naming import claimed_architecture, covers, label
 from zoolens.errors import ZoolensError
-from zoolens.graph.identity import NEAR, Match, differences, nearest, similarity
+from zoolens.graph.identity import NEAR, Match, Padding, contains, differences, nearest, similarity
 from zoolens.graph.known import PAPER, Known, shipped
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
@@ -21,10 +21,12 @@ from zoolens.graph.signatures import Signature, as_json, signature
 from zoolens.graph.sources import RUNTIME
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.store import Store
-from zoolens.zoos.catalog import FILE_ZOO
+from zoolens.zoos.catalog import OWN_ZOOS
 
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not that
+
+Scored = Sequence[tuple[float, Known]]  # likeness and what it is with
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Identification:
     name: str  # in words: "SqueezeNet 1.1", "MobileNet v2, width 0.35"
     claimed: str = ""
     contradiction: str = ""  # one sentence; "" where name and structure agree, or the name says nothing
+    contained: str = ""  # the claimed architecture, where the network is more than that and has it as a part
 
     @property
     def exact(self) -> bool:
@@ -49,22 +52,12 @@ class Identification:
             return f"{self.subject}: no network is known to compare it with."
         best = self.matches[0]
         if self.exact:
-            equal = ", ".join(match.ref for match in self.matches if match.exact)
-            if not self._is_architecture:
-                return f"{self.subject}: its structure equals {equal}."
-            return f"{self.subject} is {article(self.name)}: its structure equals {equal}."
+            return f"{self.subject} is {article(self.name)}: {evidence(self.matches)}."
         percent = f"{100 * best.similarity:.0f} %"
         if best.similarity < NEAR:
-            return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}."
-        told = "; ".join(best.differences)
-        if not self._is_architecture:
-            return f"{self.subject} is {percent} like {best.ref}: {told}."
-        return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {told}."
-
-    @property
-    def _is_architecture(self) -> bool:
-        """Whether its name is one, and not that of a file the user once looked at."""
-        return self.matches[0].zoo != FILE_ZOO or self.matches[0].name != self.architecture
+            inside = f" It has the layers of {article(label(self.contained))} in it." if self.contained else ""
+            return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}.{inside}"
+        return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {'; '.join(best.differences)}."
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -74,6 +67,7 @@ class Identification:
             "exact": self.exact,
             "claimed": self.claimed or None,
             "contradiction": self.contradiction or None,
+            "contained": self.contained or None,
             "sentence": self.sentence,
             "matches": [match.to_json() for match in self.matches],
             "signature": as_json(self.signature),
@@ -85,20 +79,20 @@ def identify(
 ) -> Identification:
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first."""
     own = signature(graph)
-    known = shipped()
-    matches = tuple(nearest(own, [*known, *further], n))
+    scored = [(similarity(own, one.signature), one) for one in shipped()]
+    matches = tuple(nearest(own, [*shipped(), *further], n))
     claimed = next((id_ for name in names if (id_ := claimed_architecture(name))), "")
-    found = _called(own, known, claimed) or _nearest_name(matches)
-    contradiction = _contradiction(subject, own, found, claimed, known) if claimed and found else ""
-    return Identification(subject, own, matches, found, label(found) if found else "", claimed, contradiction)
+    found = _called(scored, claimed) or _nearest_name(matches)
+    result = Identification(subject, own, matches, found, label(found) if found else "", claimed)
+    return _judged(result, scored) if claimed and not covers(claimed, found) else result
 
 
-def _called(own: Signature, known: Sequence[Known], claimed: str) -> str:
+def _called(scored: Scored, claimed: str) -> str:
     """What those networks are that it is most like: by paper, by its own claim, by majority."""
-    best = max((similarity(own, one.signature) for one in known), default=0.0)
+    best = max((score for score, _ in scored), default=0.0)
     if best < NEAR:
         return ""
-    peers = [one for one in known if similarity(own, one.signature) == best]
+    peers = [one for score, one in scored if score == best]
     papers = [one.architecture for one in peers if one.zoo == PAPER]
     named = [one.architecture for one in peers if one.architecture] or [one.name for one in peers]
     agreeing = [id_ for id_ in (papers or named) if covers(claimed, id_)]
@@ -106,7 +100,7 @@ def _called(own: Signature, known: Sequence[Known], claimed: str) -> str:
 
 
 def _nearest_name(matches: Sequence[Match]) -> str:
-    """What only the user's own store knows is called as it is there."""
+    """What only the user's own store knows, from a zoo, is called as it is there."""
     return matches[0].name if matches and matches[0].similarity >= NEAR else ""
 
 
@@ -115,22 +109,49 @@ def article(name: str) -> str:
     return f"{'an' if name[:1].upper() in 'AEIOU' else 'a'} {name}"
 
 
-def _contradiction(subject: str, own: Signature, found: str, claimed: str, known: Sequence[Known]) -> str:
-    if covers(claimed, found):
-        return ""
-    best = max(similarity(own, one.signature) for one in known)
-    meant = [one for one in known if covers(claimed, one.architecture) and _rightly(one, known)]
-    if not meant or best < SURE:
-        return ""
-    ideal = max(meant, key=lambda one: similarity(own, one.signature))
-    if similarity(own, ideal.signature) > best - APART:
-        return ""
-    equal = [one.ref for one in known if one.signature.digest == own.digest and found in (one.architecture, one.name)]
-    because = f"its structure equals {', '.join(equal)}" if equal else f"its structure is {100 * best:.0f} % like one"
-    likeness = similarity(own, ideal.signature)
-    has = "; ".join(differences(ideal.signature, own))
-    meant_words = f"has {has}" if likeness >= NEAR else f"({ideal.ref}) is {100 * likeness:.0f} % like it"
-    return f"{subject} is {article(label(found))}: {because}; {article(label(claimed))} {meant_words}."
+def evidence(matches: Sequence[Match]) -> str:
+    """Which networks have exactly these layers, and what is known of their padding."""
+    by_padding = {kind: ", ".join(one.ref for one in matches if one.exact and one.padding is kind) for kind in Padding}
+    said = {
+        Padding.EQUAL: "its structure equals {}",
+        Padding.OTHER: "it has the layers of {} with other padding",
+        Padding.UNKNOWN: "it has the layers of {}, whose padding at this image size is not known",
+    }
+    return "; ".join(said[kind].format(refs) for kind, refs in by_padding.items() if refs)
+
+
+def _judged(result: Identification, scored: Scored) -> Identification:
+    """Hold a name that is not what was found against the structure: without any likeness to what it names, it is
+    contradicted, unless what it names is a part of the network, as backbones are of detectors."""
+    known = [one for _, one in scored]
+    meant = [(score, one) for score, one in scored if _means(result.claimed, one) and _rightly(one, known)]
+    if not meant:
+        return result
+    best = max(score for score, _ in scored)
+    likeness, ideal = max(meant, key=lambda pair: pair[0])
+    if likeness >= NEAR and (best < SURE or likeness > best - APART):
+        return result  # a relative of both: nothing tells which
+    if best < SURE and contains(result.signature, ideal.signature):
+        return replace(result, contained=result.claimed)
+    return replace(result, contradiction=_contradiction(result, best, likeness, ideal))
+
+
+def _means(claimed: str, one: Known) -> bool:
+    return covers(claimed, one.architecture) or claimed == one.name.lower()
+
+
+def _contradiction(result: Identification, best: float, likeness: float, ideal: Known) -> str:
+    claimed = article(label(result.claimed))
+    unlike = f"{claimed} ({ideal.ref}) is {100 * likeness:.0f} % like it"
+    if best < SURE:
+        nearest_ref, percent = result.matches[0].ref, f"{100 * result.matches[0].similarity:.0f} %"
+        known = f"the nearest network known is {nearest_ref} at {percent}"
+        return f"{result.subject} is not {claimed}: {unlike}, and {known}."
+    exact = [one for one in result.matches if one.exact and result.architecture in (one.architecture, one.name)]
+    because = evidence(exact) if exact else f"its structure is {100 * best:.0f} % like one"
+    has = "; ".join(differences(ideal.signature, result.signature))
+    meant = f"{claimed} has {has}" if likeness >= NEAR else unlike
+    return f"{result.subject} is {article(result.name)}: {because}; {meant}."
 
 
 def _rightly(one: Known, known: Sequence[Known]) -> bool:
@@ -141,16 +162,19 @@ def _rightly(one: Known, known: Sequence[Known]) -> bool:
 
 
 def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[Known]:
-    """Networks whose structure is in the store and that are not among the shipped ones, nor `besides` (references)."""
+    """Networks of zoos whose structure is in the store and that are not among the shipped ones, nor `besides`.
+
+    The user's own files are left out: an impostor that was looked at once would vouch for its copies.
+    """
     seen = {one.ref for one in shipped()} | set(besides)
     for run in store.runs(runtime=f"{RUNTIME}*"):
         ref = run.ref.partition("@")[0]
-        if ref in seen or STAGE not in run.stages:
+        zoo, _, name = ref.partition(":")
+        if ref in seen or zoo in OWN_ZOOS or STAGE not in run.stages:
             continue
         seen.add(ref)
         try:
             graph = unpack(store.table(run.id, KIND).column(KIND)[0].as_py())
         except ZoolensError:
             continue  # failed, or its file was not brought along
-        zoo, _, name = ref.partition(":")
         yield Known(name, zoo, signature(graph))

@@ -103,3 +103,5 @@ def _all_aliases() -> Iterator[tuple[str, str]]:
     for known in shipped():
         if known.architecture and known.note:  # widths of an architecture that no zoo lists
             yield known.architecture, known.architecture
+        elif not known.architecture:  # networks that only one zoo has
+            yield known.name.lower(), known.name.lower()

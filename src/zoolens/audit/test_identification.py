@@ -2,15 +2,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from zoolens.audit.identification import article, identify, stored
 from zoolens.audit.papers import paper, papers
 from zoolens.audit.papers.compile import compile_paper
 from zoolens.graph.building import GraphBuilder
+from zoolens.graph.identity import Padding, compare_padding
 from zoolens.graph.known import PAPER, Known, shipped
 from zoolens.graph.model import Parameter
+from zoolens.graph.serialise import pack
 from zoolens.graph.signatures import signature
+from zoolens.graph.sources import RUNTIME
+from zoolens.graph.structure import KIND, STAGE
+from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.store.store import open_store
 
 
@@ -32,7 +38,7 @@ def test_a_wrong_name_is_contradicted_with_the_reason():
     assert found.architecture == "squeezenet1_1"
     assert found.claimed == "squeezenet1_0"
     assert found.exact
-    assert found.contradiction.startswith("squeezenet1.0.onnx is a SqueezeNet 1.1: its structure equals ")
+    assert found.contradiction.startswith("squeezenet1.0.onnx is a SqueezeNet 1.1: it")
     assert "torchvision:squeezenet1_1" in found.contradiction
     assert "a SqueezeNet 1.0 has conv 7×7/2 3→96 instead of conv 3×3/2 3→64" in found.contradiction
 
@@ -80,26 +86,109 @@ def test_norms_do_not_make_a_name_wrong():
     assert not identify(graph, "it", names=["vgg16"]).contradiction
 
 
-def test_an_unknown_network_is_near_nothing_and_no_name_is_refuted():
+def tiny(width=20):
     build = GraphBuilder("tiny")
     value = build.add("input", [], (1, 1, 28, 28))
-    kernel = [Parameter("kernel", (20, 1, 5, 5))]
-    value = build.add("conv", [value], (1, 20, 24, 24), kernel=(5, 5), parameters=kernel)
-    value = build.add("flatten", [value], (1, 11520))
-    value = build.add("dense", [value], (1, 10), parameters=[Parameter("kernel", (10, 11520))])
-    found = identify(build.finish([value]), "tiny", names=["resnet50"])
+    kernel = [Parameter("kernel", (width, 1, 5, 5))]
+    value = build.add("conv", [value], (1, width, 24, 24), kernel=(5, 5), parameters=kernel)
+    value = build.add("flatten", [value], (1, width * 576))
+    value = build.add("dense", [value], (1, 10), parameters=[Parameter("kernel", (10, width * 576))])
+    return build.finish([value])
+
+
+@pytest.mark.parametrize("name", ["resnet50.onnx", "MobileNetV2_final.tflite", "vgg16", "swin_t", "efficientnet_lite0"])
+def test_a_known_name_on_a_network_that_is_like_nothing_is_contradicted(name):
+    found = identify(tiny(), name, names=[name])
     assert "nothing near; the nearest is" in found.sentence
     assert not found.architecture
+    assert found.contradiction.startswith(f"{name} is not ")
+    assert "the nearest network known is" in found.contradiction
+
+
+def test_a_network_that_is_like_nothing_may_have_any_name_that_is_not_known():
+    assert not identify(tiny(), "tiny.onnx", names=["tiny.onnx"]).contradiction
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("resnet18", "resnet18-f37072fd.onnx"),
+        ("vgg16", "vgg16_bn.tflite"),
+        ("densenet121", "my_DenseNet-121_v7"),
+        ("mobilenet_v2_1.0", "mobilenet_v2_1.0_224_quant"),
+        ("googlenet", "inception_v1"),
+        ("resnet50_v2", "resnet50-v2-7"),
+    ],
+)
+def test_right_names_pass_however_they_are_written(name, called):
+    assert not identify(compile_paper(paper(name), classes=7), called, names=[called]).contradiction
+
+
+def detector(backbone):
+    """The backbone's layers without its classifier, and as many layers of another kind after it."""
+    layers = {layer: count for layer, count in backbone.layers.items() if not layer.endswith("→classes")}
+    links = {pair: count for pair, count in backbone.links.items() if not pair[1].endswith("→classes")}
+    extra = {f"conv 3×3 {width}→{width + 1}": 3 for width in range(300, 330)}
+    return replace(backbone, digest="d", activated="a", skeleton="s", outline="o", layers=layers | extra, links=links)
+
+
+def test_a_detector_may_be_called_after_its_backbone(monkeypatch):
+    whole = detector(signature(compile_paper(paper("mobilenet_v1_1.0"))))
+    monkeypatch.setattr("zoolens.audit.identification.signature", lambda graph: graph)
+    found = identify(whole, "ssd_mobilenet_v1.tflite", names=["ssd_mobilenet_v1_1.0.tflite"])
     assert not found.contradiction
+    assert found.sentence.endswith("It has the layers of a MobileNet v1 in it.")
+    assert identify(whole, "ssd_resnet50.tflite", names=["ssd_resnet50.tflite"]).contradiction
 
 
-def test_what_only_the_users_store_knows_is_called_as_it_is_there():
-    build = GraphBuilder("mine")
-    value = build.add("input", [], (1, 1, 28, 28))
-    value = build.add("dense", [value], (1, 1, 28, 10), parameters=[Parameter("kernel", (10, 28))])
-    graph = build.finish([value])
-    found = identify(graph, "it", further=[Known("mine", "folder", signature(graph))])
-    assert found.sentence == "it is a mine: its structure equals folder:mine."
+def test_what_only_the_store_knows_is_called_as_its_zoo_calls_it():
+    graph = tiny(3)
+    found = identify(graph, "it", further=[Known("odd_net", "timm", signature(graph))])
+    assert found.sentence == "it is an odd_net: its structure equals timm:odd_net."
+
+
+def test_files_that_the_user_looked_at_before_are_no_evidence(tmp_path):
+    """Otherwise an impostor that was looked at once would vouch for its copies."""
+    with open_store(tmp_path / "store.sqlite") as store:
+        for ref in ("file:resnet50.onnx@1", "folder:resnet50@1", "timm:odd_net@1"):
+            model = ModelRecord(fingerprint([ref]), ref, "onnx", {})
+            stack = StackRecord(fingerprint(["onnx"]), f"{RUNTIME}onnx", {}, {})
+            run = store.begin_run(model, DatasetRecord(fingerprint(["structure"]), "structure", 0), stack)
+            store.add_part(run.id, KIND, 0, pa.table({KIND: pa.array([pack(tiny())], pa.binary())}))
+            store.finish_stage(run.id, STAGE)
+        assert [one.ref for one in stored(store)] == ["timm:odd_net"]
+
+
+def padded(pads):
+    build = GraphBuilder("net")
+    value = build.add("input", [], (1, 3, 16, 16))
+    kernel = build.parameter("kernel", (5, 3, 3, 3), "w")
+    window = {"kernel": (3, 3), "stride": (2, 2), "pads": pads}
+    value = build.add("conv", [value], (1, 5, 8, 8), parameters=[kernel], **window)
+    value = build.add("global_avg_pool", [value], (1, 5))
+    value = build.add("dense", [value], (1, 10), parameters=[build.parameter("kernel", (10, 5), "v")])
+    return build.finish([value])
+
+
+@pytest.mark.parametrize(
+    ("pads", "said"),
+    [
+        ((1, 1, 0, 0), "its structure equals timm:net"),
+        ((1, 1, 1, 1), "its structure equals timm:net"),  # no window reaches the last row and column
+        ((0, 0, 1, 1), "it has the layers of timm:net with other padding"),
+    ],
+)
+def test_structures_are_equal_only_where_padding_is(pads, said):
+    found = identify(padded(pads), "it", further=[Known("net", "timm", signature(padded((1, 1, 0, 0))))])
+    assert found.sentence == f"it is a net: {said}."
+    assert found.exact
+
+
+def test_padding_at_another_image_size_is_not_compared():
+    own = signature(padded((1, 1, 1, 1)))
+    elsewhere = Known("net", "timm", replace(own, size=(32, 32)))
+    assert compare_padding(own, elsewhere) is Padding.UNKNOWN
+    assert compare_padding(own, Known("net", PAPER, own)) is Padding.UNKNOWN
 
 
 def test_an_empty_store_knows_nothing(tmp_path):
@@ -109,13 +198,3 @@ def test_an_empty_store_knows_nothing(tmp_path):
 
 def test_articles():
     assert (article("AlexNet"), article("ResNet-50")) == ("an AlexNet", "a ResNet-50")
-
-
-def test_a_file_of_the_users_is_no_architecture():
-    build = GraphBuilder("odd")
-    value = build.add("input", [], (1, 3, 8, 8))
-    kernel = build.parameter("kernel", (5, 3, 3, 3), "w")
-    conv = build.add("conv", [value], (1, 5, 8, 8), kernel=(3, 3), stride=(1, 1), pads=(1,) * 4, parameters=[kernel])
-    odd = build.finish([conv])
-    found = identify(odd, "it", further=[Known("earlier.onnx", "file", signature(odd))])
-    assert found.sentence == "it: its structure equals file:earlier.onnx."

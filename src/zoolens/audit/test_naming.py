@@ -25,6 +25,8 @@ from zoolens.audit.naming import claimed_architecture, covers, label
         ("mobilenet_edgetpu_0.75", ""),
         ("alexnet.onnx", "alexnet"),
         ("resnet5", ""),
+        ("efficientnet_lite0_int8.tflite", "efficientnet_lite0"),
+        ("ghostnet_100", "ghostnet_100"),
     ],
 )
 def test_what_a_name_speaks_of(name, id_):

@@ -82,6 +82,11 @@ def _print_accuracy(console: Any, answers: Answers) -> None:
         f"score of the common answer changes by {answers.median_score_change:.2g} (median), "
         f"{answers.max_score_change:.2g} (largest)"
     )
+    if answers.ties_a or answers.ties_b:
+        console.print(
+            f"exact ties between the two best classes: {answers.ties_a:,} in A, {answers.ties_b:,} in B (the class "
+            "with the lower number is taken for the answer)"
+        )
 
 
 def _print_figures(console: Any, report: Report) -> None:

@@ -155,6 +155,8 @@ def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:
         more = len(diagnosis.equals) - EQUALS_SHOWN
         named = "; ".join(diagnosis.equals[:EQUALS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         console.print(f"These could not be told from it: {plain(named)}.", soft_wrap=True)
+    for note in diagnosis.notes:
+        console.print(f"[yellow]Note:[/] {plain(note)}", soft_wrap=True)
     if diagnosis.corrected is not None:
         console.print("\nThe manifest should say\n")
         console.print(plain(fragment(diagnosis)), end="", soft_wrap=True)

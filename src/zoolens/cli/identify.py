@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from zoolens.graph.structure import Structure
 
 
+_SAME_LAYERS = {  # by how the padding compares
+    "equal": "the same structure",
+    "differs": "the same layers, other padding",
+    "unknown": "the same layers; its padding at this image size is not known",
+}
+
+
 class NameContradicted(ZoolensError):
     """The name of a model says one thing, its structure another."""
 
@@ -85,5 +92,8 @@ def _print(result: Identification) -> None:
 def _row(match: Match) -> list[str]:
     from zoolens.graph.identity import NEAR
 
-    told = "; ".join(match.differences) if match.similarity >= NEAR else "–"
-    return [match.ref, f"{100 * match.similarity:.0f} %", "the same structure" if match.exact else told]
+    if match.exact:
+        told = _SAME_LAYERS[match.padding]
+    else:
+        told = "; ".join(match.differences) if match.similarity >= NEAR else "–"
+    return [match.ref, f"{100 * match.similarity:.0f} %", told]

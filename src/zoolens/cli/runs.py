@@ -21,6 +21,7 @@ LIST_METRICS: Final = ("top1", "latency_p50")
 SCOPES_SHOWN: Final = 10  # of one metric, such as the recall of each class
 ENTRIES_SHOWN: Final = 16  # of one part of the lock
 WIDTH_IN_A_PIPE: Final = 160
+_ONLY_TRIALS: Final = "Only trials of the doctor match: --all lists them."
 
 store_option = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -30,6 +31,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 @click.option("--model", metavar="PATTERN", help="Only models like this: 'torchvision:*'.")
 @click.option("--dataset", metavar="PATTERN", help="Only on datasets like this.")
 @click.option("--runtime", metavar="PATTERN", help="Only in runtimes like this.")
+@click.option("--all", "trials", is_flag=True, help="Also what the doctor tried.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
 @store_option
 @json_option
@@ -39,6 +41,7 @@ def command(
     model: str | None,
     dataset: str | None,
     runtime: str | None,
+    trials: bool,
     limit: int,
     store: str | None,
     as_json: bool,
@@ -51,16 +54,18 @@ def command(
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        runs = opened.runs(model=model, dataset=dataset, runtime=runtime, limit=limit)
+        runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
         stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+        hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
     observations = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
     if as_json:
         echo_json([_listed(run, observations.get(run.id, [])) for run in runs])
     elif runs:
-        _print_list(runs, observations)
+        _print_list(runs, observations, purpose=trials)
         _print_misjudged([run for run in runs if len(observations[run.id]) < len(stored.get(run.id, []))])
     else:
-        click.echo("No runs match." if model or dataset or runtime else "No runs yet: try `zoolens demo`.", err=True)
+        none = "No runs match." if model or dataset or runtime or trials else "No runs yet: try `zoolens demo`."
+        click.echo(_ONLY_TRIALS if hidden else none, err=True)
 
 
 @command.command()
@@ -112,6 +117,7 @@ def _about(run: Run) -> dict[str, Any]:
         "runtime": run.stack.runtime,
         "runtime_version": run.stack.version,
         "precision": run.precision,
+        "purpose": str(run.purpose),
     }
 
 
@@ -131,7 +137,10 @@ def _top1(observations: Iterable[Observation]) -> Observation | None:
     return next((one for one in observations if one.metric == "top1" and one.scope == ""), None)
 
 
-def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]]) -> None:
+def _print_list(
+    runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]], *, purpose: bool = False
+) -> None:
+    """`purpose`: also say which runs are trials of the doctor."""
     columns = [
         Column("run", keep=8),
         Column("when", keep=2),
@@ -142,7 +151,11 @@ def _print_list(runs: Sequence[Run], observations: Mapping[str, Sequence[Observa
         Column("p50", right=True, keep=6),
         Column("stages", keep=4),
     ]
-    print_table(columns, [_list_row(run, observations.get(run.id, [])) for run in runs])
+    rows = [_list_row(run, observations.get(run.id, [])) for run in runs]
+    if purpose:
+        columns.insert(2, Column("purpose", keep=6))
+        rows = [[*row[:2], str(run.purpose), *row[2:]] for run, row in zip(runs, rows, strict=True)]
+    print_table(columns, rows)
 
 
 def _print_misjudged(runs: Sequence[Run]) -> None:

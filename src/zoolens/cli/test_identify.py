@@ -40,7 +40,7 @@ def test_a_squeezenet_1_0_that_is_a_1_1_is_caught(identify, light_squeezenet, tm
     result = identify(wrong)
     assert isinstance(result.exception, NameContradicted)
     assert result.exception.exit_code == 1
-    assert str(result.exception).startswith("squeezenet1.0.onnx is a SqueezeNet 1.1: its structure equals")
+    assert str(result.exception).startswith("squeezenet1.0.onnx is a SqueezeNet 1.1: it")
     right = tmp_path / "squeezenet1.1.onnx"
     wrong.rename(right)
     assert identify(right).exit_code == 0
@@ -72,7 +72,23 @@ def test_quantised_files_with_folded_norms_are_named(identify, path, name):
     result = identify(asset(path))
     assert result.exit_code == 0, result.output
     assert name in result.output.splitlines()[0]
-    assert "equals" in result.output.splitlines()[0]
+    assert "equals" in result.output or "the same layers" in result.output
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2_1.0_224", "SqueezeNet1.0", "vgg16", "efficientnet_lite0"])
+def test_a_known_name_on_something_else_fails_the_guard(identify, tmp_path, name):
+    impostor = tmp_path / f"{name}.onnx"
+    shutil.copy(asset("cifar10/samplenet/samplenet.onnx"), impostor)
+    for _ in range(2):  # having been looked at once does not make it known
+        result = identify(impostor)
+        assert isinstance(result.exception, NameContradicted)
+        assert "file:" not in result.output
+
+
+def test_a_detector_called_after_its_backbone_passes(identify):
+    result = identify(asset("tasks/detection/models/ssd_mobilenet_v1_coco_300_uint8.tflite"))
+    assert result.exit_code == 0, result.output
+    assert "It has the layers of a MobileNet v1 in it." in result.output
 
 
 def test_a_network_of_its_own_is_near_nothing(identify):

@@ -80,6 +80,8 @@ class Answers:
     median_score_change: float
     classes: tuple[ClassChange, ...]
     disagreements: tuple[Disagreement, ...]
+    ties_a: int = 0  # inputs whose two best classes have exactly the same score
+    ties_b: int = 0
 
     @property
     def top1_change(self) -> float:
@@ -151,6 +153,8 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
         median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
         classes=_class_changes(ours, right_a, right_b),
         disagreements=_disagreements(ours, theirs),
+        ties_a=ours.ties,
+        ties_b=theirs.ties,
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import median
 from typing import Any, Final
 
-from zoolens.graph.known import Known
+from zoolens.graph.known import PAPER, Known
 from zoolens.graph.model import Graph
 from zoolens.graph.signatures import Signature, signature, without_width
 
@@ -18,11 +20,21 @@ MOVED_ACTIVATIONS: Final = 0.9  # pre-activation and post-activation residual ne
 SAME_BUT_WIDTHS: Final = 0.8  # at least
 _LIKE: Final = 0.89  # at most, for networks whose layers or links differ
 _SHOWN: Final = 4  # differences in words
+_PLACE: Final = re.compile(r"/\d+| dilated \d+")
+_CONTAINED: Final = 0.9  # of a network's layers and links, for it to be part of another
+
+
+class Padding(StrEnum):
+    """How the padding of two networks with the same layers compares."""
+
+    EQUAL = "equal"
+    OTHER = "differs"
+    UNKNOWN = "unknown"  # it depends on the image size, and the sizes differ; papers seldom say
 
 
 @dataclass(frozen=True)
 class Match:
-    """`similarity` is from 0 to 1. `exact`: the same structure, up to class count, image size, norms, biases, padding.
+    """`similarity` is from 0 to 1. `exact`: the same layers, up to class count, image size, norms, biases, padding.
 
     `differences` say what the graph has instead of what the known network has.
     """
@@ -34,6 +46,7 @@ class Match:
     differences: tuple[str, ...]
     architecture: str = ""
     note: str = ""
+    padding: Padding = Padding.UNKNOWN
 
     @property
     def ref(self) -> str:
@@ -47,6 +60,7 @@ class Match:
             "note": self.note or None,
             "similarity": round(self.similarity, 4),
             "exact": self.exact,
+            "padding": str(self.padding),
             "differences": list(self.differences),
         }
 
@@ -62,7 +76,44 @@ def nearest(graph: Graph | Signature, known: Iterable[Known], n: int = 5) -> lis
 def _match(own: Signature, score: float, one: Known) -> Match:
     exact = own.digest == one.signature.digest
     said = () if exact else tuple(differences(own, one.signature))
-    return Match(one.name, one.zoo, score, exact, said, one.architecture, one.note)
+    return Match(one.name, one.zoo, score, exact, said, one.architecture, one.note, compare_padding(own, one))
+
+
+def compare_padding(own: Signature, one: Known) -> Padding:
+    theirs = one.signature
+    if one.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
+        return Padding.UNKNOWN
+    return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
+
+
+def contains(whole: Signature, part: Signature) -> bool:
+    """Whether a network has another within it, such as a detector its backbone, whatever its strides and dilations."""
+    pairs = (
+        (_placeless(whole.layers), _placeless(part.layers)),
+        (_placeless_links(whole), _placeless_links(part)),
+    )
+    return all(_held(large, small) >= _CONTAINED for large, small in pairs)
+
+
+def _held(large: Mapping[Any, int], small: Mapping[Any, int]) -> float:
+    total = sum(small.values())
+    return sum(min(count, large.get(key, 0)) for key, count in small.items()) / total if total else 0.0
+
+
+def _placeless(layers: Mapping[str, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for layer, count in layers.items():
+        if not layer.endswith("→classes"):
+            found[_PLACE.sub("", layer)] += count
+    return found
+
+
+def _placeless_links(one: Signature) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for (a, b), count in one.links.items():
+        if not b.endswith("→classes"):
+            found[_PLACE.sub("", a), _PLACE.sub("", b)] += count
+    return found
 
 
 def similarity(a: Signature, b: Signature) -> float:

@@ -62,7 +62,8 @@ def to_document(known: Iterable[Known], versions: Mapping[str, str]) -> dict[str
         text = json.dumps(_structure_row(one.signature, number), ensure_ascii=False, separators=(",", ":"))
         place = structures.setdefault(text, len(structures))
         own = one.signature
-        rows.append([one.zoo, one.name, one.architecture, one.note, place, own.parameters, own.macs, list(own.size)])
+        figures = [own.parameters, own.macs, list(own.size), own.padding]
+        rows.append([one.zoo, one.name, one.architecture, one.note, place, *figures])
     return {
         "version": VERSION,
         "libraries": dict(sorted(versions.items())),
@@ -95,6 +96,6 @@ def _structure(row: list[Any], names: list[str]) -> Signature:
 
 
 def _known(row: list[Any], structures: list[Signature]) -> Known:
-    zoo, name, architecture, note, place, parameters, macs, size = row
-    own = replace(structures[place], parameters=parameters, macs=macs, size=tuple(size))
+    zoo, name, architecture, note, place, parameters, macs, size, padding = row
+    own = replace(structures[place], parameters=parameters, macs=macs, size=tuple(size), padding=padding)
     return Known(name, zoo, own, architecture, note)

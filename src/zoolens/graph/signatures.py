@@ -1,8 +1,9 @@
 """What a network is, in few words: its layers and how they hang together, blind to what zoos do as they please.
 
-Left out are norms, biases, epsilons, padding, image size, the number of classes, what scales the input and what turns
-the last layer into scores, so that a folded, quantised or retrained copy has the signature of its original. Four
-digests cover the whole network: with everything, with activations of any kind, without activations, and without widths
+Left out are norms, biases, epsilons, image size, the number of classes, what scales the input and what turns the last
+layer into scores, so that a folded, quantised or retrained copy has the signature of its original. Padding, which many
+frameworks derive from the image size, has a digest of its own that says something at one image size only. Four digests
+cover the whole network: with everything, with activations of any kind, without activations, and without widths
 too. Beside them stand the counts of all layers and of all links between layers, from which likeness is computed.
 """
 
@@ -19,6 +20,7 @@ from zoolens.graph.blocks import NORMS, resolution
 from zoolens.graph.cost import cost
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.windows import reach
 
 VERSION: Final = 1  # of this description; raised when known signatures must be made anew
 
@@ -46,6 +48,7 @@ class Signature:
     parameters: int = 0  # as the graph has them, norms and classes included
     macs: int = 0  # at `size`
     size: tuple[int, ...] = ()
+    padding: str = ""  # of what every window pads at `size`; "" where it is not known
 
 
 def signature(graph: Graph) -> Signature:
@@ -66,6 +69,7 @@ def signature(graph: Graph) -> Signature:
         total.parameters,
         total.macs,
         sizes,
+        _digest(sorted(walk.paddings)),
     )
 
 
@@ -84,6 +88,7 @@ class _Walk:
         self.layers: Counter[str] = Counter()
         self.links: Counter[tuple[str, str]] = Counter()
         self.activations: Counter[str] = Counter()
+        self.paddings: list[str] = []
         self.full: dict[str, str] = {}
         self.activated: dict[str, str] = {}
         self.bare: dict[str, str] = {}
@@ -109,6 +114,8 @@ class _Walk:
         before = [text for name in inputs for text in self._token[name]]
         self.layers[token] += node.op not in ("input", "parameter", "constant")
         self.links.update((text, token) for text in before)
+        if any(pads := _padding(node, self.graph)):
+            self.paddings.append(f"{without_width(token)} {pads} {node.get('pad_value')}")
         self._token[node.name] = (token,)
         loose = without_width(token)
         for table, text in ((self.full, token), (self.activated, token), (self.bare, token), (self.loose, loose)):
@@ -176,6 +183,24 @@ def _window(node: Node) -> str:
     dilation = max(node.get("dilation") or (1,))
     text = "×".join(map(str, node.get("kernel", ())))
     return text + (f"/{stride}" if stride > 1 else "") + (f" dilated {dilation}" if dilation > 1 else "")
+
+
+def _padding(node: Node, graph: Graph) -> tuple[int, ...]:
+    """What a window pads at the beginning and at the end of each axis, less what no window reaches: a 3×3 window of
+    stride 2 that pads 1 on both sides of an even extent never sees the last."""
+    pads, kernel = node.get("pads") or (), node.get("kernel") or ()
+    rank = len(kernel)
+    if not any(pads) or node.op == "conv_transpose" or len(pads) != 2 * rank or len(node.shape) != 2 + rank:
+        return tuple(pads)
+    ones = (1,) * rank
+    stride, dilation = node.get("stride") or ones, node.get("dilation") or ones
+    before = graph.by_name[node.inputs[0]].shape[2:]
+    spans = [
+        (out - 1) * step + reach(size, apart)
+        for out, step, size, apart in zip(node.shape[2:], stride, kernel, dilation, strict=True)
+    ]
+    ends = [max(0, span - begin - have) for span, begin, have in zip(spans, pads[:rank], before, strict=True)]
+    return (*pads[:rank], *ends)
 
 
 def _stages(graph: Graph, size: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:

@@ -38,7 +38,7 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.runtimes.sandbox import trusting
-from zoolens.store.records import DatasetRecord, Run
+from zoolens.store.records import DatasetRecord, Purpose, Run
 from zoolens.store.store import Store, borrowed_store
 
 _log = logging.getLogger("zoolens")
@@ -60,6 +60,7 @@ class EvaluationPlan:
     latency: LatencySettings = field(default_factory=LatencySettings)
     cold_repeats: int = 3
     decode_threads: int = 2
+    purpose: Purpose = Purpose.EVALUATION
 
 
 @dataclass(frozen=True)
@@ -223,10 +224,15 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "data": absolute_spec(plan.data),
         "limit": plan.limit,
         "seed": plan.seed,
+        **({"purpose": plan.purpose.value} if plan.purpose is not Purpose.EVALUATION else {}),
     }
     if asked:
         store.mark_evaluated(run.id, {"origin": origin})
-    elif run.origin != origin:
+        return run
+    asked_before = bool(run.origin) and run.purpose is Purpose.EVALUATION
+    if asked_before and plan.purpose is not Purpose.EVALUATION:
+        return run  # what somebody asked for stays theirs, whoever else needs it
+    if run.origin != origin:
         store.set_resolved(run.id, {"origin": origin})
     return run
 

@@ -65,6 +65,12 @@ class Predictions:
     def correct(self) -> NDArray[np.bool_]:
         return np.asarray(self.top[:, 0] == self.labels)
 
+    @property
+    def ties(self) -> int:
+        """Inputs whose two best classes have exactly the same score, as quantised scores often do: the class with the
+        lower number is the answer then, and another order of the classes would give another."""
+        return int(np.count_nonzero(self.score[:, 0] == self.score[:, 1])) if self.score.shape[1] > 1 else 0
+
     def class_name(self, index: int) -> str:
         return self.classes[index] if self.classes and index < len(self.classes) else str(index)
 

@@ -183,6 +183,11 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
                 f"it is right on {right:,} of {len(predictions):,} inputs, which is no better than guessing; suspect "
                 "the order of the labels and the preprocessing: `zoolens doctor` tries both"
             )
+    if ties := predictions.ties:
+        yield (
+            f"{ties:,} of {len(predictions):,} answers are exact ties between the two best classes; the class with the "
+            "lower number counts"
+        )
 
 
 # --- size

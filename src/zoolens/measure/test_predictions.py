@@ -9,6 +9,7 @@ from zoolens.measure.metrics.calibration import calibration, expected_calibratio
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
 from zoolens.measure.predictions import Batch, PredictionBuffer, best_classes, bit_digest, read_predictions
+from zoolens.measure.stages import suspicions
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
 
@@ -81,3 +82,14 @@ def test_large_finite_numbers_are_no_infinity():
     large[1, 2] = np.inf
     with pytest.raises(ModelError, match="1 of 2 inputs, first for input b"):
         buffer.add(["a", "b"], np.zeros(2, int), [Batch(large, large)])
+
+
+def test_exact_ties_between_the_two_best_classes_are_counted():
+    buffer = PredictionBuffer()
+    rows = np.array([[0.5, 0.5, 0.0], [0.6, 0.2, 0.2], [0.0, 0.5, 0.5]], np.float32)
+    buffer.add(["a", "b", "c"], np.array([1, 0, 1]), [Batch(rows, rows)])
+    predictions = read_predictions(buffer.take())
+    assert predictions.ties == 2
+    (told,) = suspicions(predictions)
+    assert told.startswith("2 of 3 answers are exact ties")
+    assert next(topk(predictions)).details["ties"] == 2

@@ -137,7 +137,7 @@ class _Finish:
         self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], steps: Sequence[Normalize], *, swap: bool
     ) -> None:
         factor, offset = _affine(steps, _channel_count(spec))
-        self._tables = _tables(steps, len(factor), tensor, dtype) if dtype in (np.uint8, np.int8) else None
+        self._tables = pixel_tables(steps, len(factor), tensor, dtype) if dtype in (np.uint8, np.int8) else None
         if tensor.quantised:
             factor, offset = _quantised(tensor, factor, offset)
         self._spec = spec
@@ -259,7 +259,7 @@ def _quantised(tensor: TensorSpec, factor: Array, offset: Array) -> tuple[Array,
     return factor / tensor.scale, offset / tensor.scale + (tensor.zero_point or 0)
 
 
-def _tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, dtype: np.dtype[Any]) -> list[bytes]:
+def pixel_tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, dtype: np.dtype[Any]) -> list[bytes]:
     """What each of the 256 pixel values becomes, for every channel.
 
     Step by step in float32, as `round(real / scale + zero_point)` is written everywhere: pixels often fall exactly

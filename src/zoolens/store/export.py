@@ -66,7 +66,7 @@ def _check(format: str) -> None:  # noqa: A002
 
 
 def _parts(store: Store, runs: Collection[str] | None, kind: str) -> list[Part]:
-    ids = [run.id for run in reversed(store.runs())] if runs is None else runs
+    ids = [run.id for run in reversed(store.runs(trials=True))] if runs is None else runs
     return [part for run_id in ids for part in store.parts(run_id, kind)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, case, cast, func, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -25,6 +25,7 @@ from zoolens.store.records import (
     Observation,
     Part,
     Provenance,
+    Purpose,
     Run,
     RunKey,
     StackRecord,
@@ -50,6 +51,7 @@ def load_runs(
     model: str | None = None,
     dataset: str | None = None,
     runtime: str | None = None,
+    trials: bool = False,
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Run]:
@@ -69,6 +71,9 @@ def load_runs(
     elif ids is None and prefix is None:  # "last" is the last evaluation; other facts come only when they are named
         aside = select(stacks.c.fingerprint).where(stacks.c.runtime.contains(ASIDE))
         query = query.where(runs.c.stack.not_in(aside))  # not a join: a run whose stack is lost must not vanish with it
+    if not trials and ids is None and prefix is None:
+        purpose = _purpose(connection)
+        query = query.where(or_(purpose.is_(None), purpose != Purpose.TRIAL.value))
     rows = connection.execute(query).all()
     for row in rows:
         check_row(runs.name, row)
@@ -91,6 +96,15 @@ def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
 
 def full_name(dataset: DatasetRecord) -> str:
     return f"{dataset.name}#{dataset.fingerprint[:_SHOWN]}"
+
+
+def _purpose(connection: Connection) -> ColumnElement[Any]:
+    """`Run.purpose` in SQL; null for a plain evaluation."""
+    found: ColumnElement[Any] = runs.c.resolved["origin", "purpose"].as_string()
+    if connection.dialect.name != "sqlite":
+        return found
+    # A damaged text shall fail its checksum, not SQLite's parser.
+    return case((func.json_valid(runs.c.resolved) == 1, found), else_=None)
 
 
 def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:

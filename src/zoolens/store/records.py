@@ -27,6 +27,13 @@ class Provenance(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class Purpose(StrEnum):
+    """Why a run was made."""
+
+    EVALUATION = "evaluation"  # somebody asked for this model on this data
+    TRIAL = "trial"  # the doctor tried a manifest that may be wrong: listed only where it is asked for
+
+
 def fingerprint(value: Any) -> str:
     """SHA-256 of a JSON-able value in canonical form: equal content, equal key."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
@@ -122,9 +129,14 @@ class Run:
     @property
     def origin(self) -> Mapping[str, Any]:
         """Where this run's model and data were found, as told by whoever measured last: the same content may be
-        reached by several names. Keys: ref, manifest, folder, data, limit, seed."""
+        reached by several names. Keys: ref, manifest, folder, data, limit, seed, and purpose where it is no plain
+        evaluation."""
         found: Mapping[str, Any] = self.resolved.get("origin") or {}
         return found
+
+    @property
+    def purpose(self) -> Purpose:
+        return Purpose(self.origin.get("purpose", Purpose.EVALUATION))
 
     @property
     def ref(self) -> str:

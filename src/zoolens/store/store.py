@@ -199,14 +199,18 @@ class Store:
         model: str | None = None,
         dataset: str | None = None,
         runtime: str | None = None,
+        trials: bool = False,
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
         a model may be named with or without its @version. A dataset may also be named by the first digits of its
         fingerprint, or as name#digits, which is what datasets that share their name are called here. Facts that nobody
-        ran (claims, structures) come only when their runtime, such as "claim:*", is given."""
+        ran (claims, structures) come only when their runtime, such as "claim:*", is given, and runs of the doctor
+        (`Purpose.TRIAL`) only with `trials`."""
         return self.read(
-            lambda connection: queries.load_runs(connection, model=model, dataset=dataset, runtime=runtime, limit=limit)
+            lambda connection: queries.load_runs(
+                connection, model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit
+            )
         )
 
     def run(self, name: str) -> Run:

@@ -31,6 +31,7 @@ from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.undescribed import undescribed, weights_of
 
 FILE_ZOO = "file"  # the "zoo" of a model named by its path
+OWN_ZOOS = (FILE_ZOO, "folder")  # what the user calls own files, which is evidence of nothing
 CHEAP_ZOOS = ("demo", "folder")  # where a bare name is looked for
 
 # Makes a manifest for a bare model file by opening it; see `zoolens.runtimes.draft`.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from zoolens.audit.doctor.framing import layout_axis, shape_axes
 from zoolens.audit.doctor.labelorder import doubt, needs_other_orders, order_choices, with_orders
 from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
+from zoolens.audit.doctor.spelling import spelling_note
 from zoolens.audit.doctor.variants import Axis, Choice, NotSwept
 from zoolens.audit.doctor.verdict import Diagnosis, judge
 from zoolens.datasets.base import Dataset
@@ -32,6 +34,7 @@ from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.base import Options, Session, TensorSpec
 from zoolens.runtimes.draft import find_models
+from zoolens.store.records import Purpose
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry
 
@@ -58,7 +61,9 @@ def doctor(
     """
     said = progress or Silent()
     job = _job(_one_entry(str(model)), runtime, threads, allow_code, said)
-    plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False)
+    plan = EvaluationPlan(
+        [str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, purpose=Purpose.TRIAL
+    )
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
         with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
@@ -67,7 +72,9 @@ def doctor(
             if needs_other_orders(bench, best):
                 axes = with_orders(axes, _orders(job, bench.session(), dataset))
                 best = search(bench, axes)
-            return doubt(judge(bench, axes, not_swept, best), bench, best)
+            found = doubt(judge(bench, axes, not_swept, best), bench, best)
+            note = spelling_note(found.corrected or found.declared, bench.session().inputs[0])
+            return replace(found, notes=(note,) if note else ())
 
 
 def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:

@@ -24,6 +24,7 @@ class Recipe:
     scale: float = 1.0
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+    rarity: int = 0  # how seldom models are trained with it: of recipes that do equally well, the commoner is meant
 
     def step(self, color: str) -> Normalize:
         turn = slice(None, None, -1 if color == "BGR" else 1)
@@ -34,12 +35,14 @@ _PLAIN: Final = (
     Recipe("0 to 255", SCALING),
     Recipe("0 to 1", SCALING, scale=1 / 255),
     Recipe("−1 to 1", SCALING, mean=(127.5,), std=(127.5,)),
+    Recipe("(x − 127) / 128", SCALING, mean=(127.0,), std=(128.0,), rarity=1),
+    Recipe("(x − 128) / 128", SCALING, mean=(128.0,), std=(128.0,), rarity=1),
 )
 _COLOUR: Final = (
     Recipe("ImageNet mean and deviation", MEAN, 1 / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    Recipe("ImageNet mean of Caffe", MEAN, 1.0, (123.68, 116.779, 103.939)),
-    Recipe("CLIP", MEAN, 1 / 255, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
-    Recipe("CIFAR-10", MEAN, 1 / 255, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)),
+    Recipe("ImageNet mean of Caffe", MEAN, 1.0, (123.68, 116.779, 103.939), rarity=1),
+    Recipe("CIFAR-10", MEAN, 1 / 255, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), rarity=2),
+    Recipe("CLIP", MEAN, 1 / 255, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711), rarity=2),
 )
 _GRAY: Final = (
     Recipe("1 to 0, inverted", SCALING, -1 / 255, (-1.0,)),
@@ -95,7 +98,7 @@ def _whole(recipe: Recipe) -> Choice:
     def change(manifest: Manifest) -> Manifest:
         return _renormalised(manifest, (recipe.step(manifest.inputs[0].color),))
 
-    return Choice("normalisation", recipe.factor, recipe.name, change)
+    return Choice("normalisation", recipe.factor, recipe.name, change, recipe.rarity)
 
 
 def _rescaled(declared: Input) -> list[Choice]:
@@ -119,7 +122,7 @@ def _reversed(declared: Input) -> list[Choice]:
 
 
 def _fixed(factor: str, name: str, step: Normalize) -> Choice:
-    return Choice("normalisation", factor, name, lambda manifest: _renormalised(manifest, (step,)))
+    return Choice("normalisation", factor, name, lambda manifest: _renormalised(manifest, (step,)), rarity=3)
 
 
 def _renormalised(manifest: Manifest, steps: tuple[Normalize, ...]) -> Manifest:

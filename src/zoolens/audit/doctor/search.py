@@ -22,7 +22,7 @@ from zoolens.audit.doctor.evidence import ALPHA, Contrast, Evidence
 from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, Variant, combinations, neighbours
 from zoolens.errors import ModelError
 
-PROMOTED: Final = 4
+PROMOTED: Final = 6
 MAX_ROUNDS: Final = 6
 NOMINATED: Final = 0.2  # p-value that is good enough where fresh images decide
 _MANY: Final = 3  # images more than by chance that an offset must explain before it is tried
@@ -47,9 +47,10 @@ def search(bench: Bench, axes: Sequence[Axis]) -> Variant:
 
 
 def equals_of(bench: Bench, final: Variant) -> list[Variant]:
-    """Variants that saw all selection images and cannot be told from the final one."""
+    """Variants that saw all selection images and cannot be told from the final one, the commonest first."""
     seen = [one for one in bench.seen(Level.SELECTION) if one != final]
-    return [one for one in seen if bench.contrast(final, one, Level.SELECTION).p_value >= ALPHA]
+    found = [one for one in seen if bench.contrast(final, one, Level.SELECTION).p_value >= ALPHA]
+    return sorted(found, key=lambda one: one.rarity)
 
 
 def _runnable(bench: Bench, axes: Sequence[Axis]) -> Variant:
@@ -91,12 +92,16 @@ def _best(bench: Bench, base: Variant, candidates: Iterable[Variant], axes: Sequ
 
 def _most_likely(contrasts: dict[Variant, Contrast]) -> Variant | None:
     """The one most often right; among those that cannot be told from it, the one that gives the truth most
-    probability: that tells neighbours such as two similar means apart with far fewer images."""
+    probability: that tells neighbours such as two similar means apart with far fewer images. Where not even that tells
+    them apart, prior knowledge does: most models are trained with ImageNet's mean, few with CLIP's."""
     top = max(contrasts, key=lambda one: contrasts[one].other.rank, default=None)
     if top is None:
         return None
-    tied = [one for one in contrasts if Contrast(contrasts[top].other, contrasts[one].other).p_value >= ALPHA]
-    return max(tied, key=lambda one: float(contrasts[one].other.log_score.mean()))
+    found = {one: contrast.other for one, contrast in contrasts.items()}
+    tied = [one for one in found if Contrast(found[top], found[one]).p_value >= ALPHA]
+    likeliest = max(tied, key=lambda one: float(found[one].log_score.mean()))
+    level = [one for one in tied if not Contrast(found[likeliest], found[one]).less_likely]
+    return min(level, key=lambda one: (one.rarity, -float(found[one].log_score.mean())))
 
 
 def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Variant]:

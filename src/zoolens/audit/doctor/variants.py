@@ -28,6 +28,7 @@ class Choice:
     factor: str
     name: str
     change: Change = field(compare=False, repr=False)
+    rarity: int = 0  # of choices that do equally well, the commoner one is meant
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Variant:
     @property
     def factor(self) -> str:
         return " + ".join(dict.fromkeys(choice.factor for choice in self.choices)) or "–"
+
+    @property
+    def rarity(self) -> int:
+        return sum(choice.rarity for choice in self.choices)
 
     def choice(self, slot: str) -> Choice | None:
         return next((choice for choice in self.choices if choice.slot == slot), None)

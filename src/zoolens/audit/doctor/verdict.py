@@ -89,6 +89,7 @@ class Diagnosis:
     not_swept: tuple[NotSwept, ...]
     declared: Manifest
     corrected: Manifest | None
+    notes: tuple[str, ...] = ()  # what else the user should know
 
 
 def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:

@@ -62,7 +62,7 @@ def _misnamed(network: ZooNetwork, really: str, equals: list[_Namesake], network
         Severity.HIGH,
         network.architecture.id,
         (network.ref,),
-        f"{network.ref} is called {network.architecture.name} but is {really}: its structure equals "
+        f"{network.ref} is called {network.architecture.name} but is {really}: it has the layers of "
         f"{', '.join(first_of_each[:3])}",
         (
             f"{network.figure('macs'):,} multiply-accumulates, {network.figure('parameters'):,} parameters",

@@ -26,5 +26,5 @@ def topk(predictions: Predictions) -> Iterator[Observation]:
             low=low,
             high=high,
             n=n,
-            details={"interval": "wilson", "confidence": CONFIDENCE, "correct": right},
+            details={"interval": "wilson", "confidence": CONFIDENCE, "correct": right, "ties": predictions.ties},
         )
