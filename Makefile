@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .venv-demo
 
-.PHONY: demo test test-slow lint docs bench system clean
+.PHONY: demo test test-slow test-exports lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -22,6 +22,10 @@ test: $(VENV)/.ready system lint
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system
 	$(BIN)/python -m pytest -m slow
+
+## test-exports: the corpus of exports alone; what was exported before is kept in .export-corpus
+test-exports: $(VENV)/.ready
+	$(BIN)/python -m pytest -m slow tests/test_export_corpus.py -rsx
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks scripts examples

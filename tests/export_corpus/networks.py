@@ -52,3 +52,6 @@ NETWORKS = (
     """),
     *_of("keras", 96, "Xception InceptionV3 InceptionResNetV2"),
 )  # fmt: skip
+
+# Exports that are not equal to their source, and why.
+DIFFERENT: dict[tuple[str, str], str] = {}

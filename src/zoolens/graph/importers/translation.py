@@ -18,7 +18,8 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.importers.constants import Constant, Tensor, computed
-from zoolens.graph.model import Array, Node, Parameter, Shape, Value, check_shape
+from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
+from zoolens.graph.reference import run
 from zoolens.graph.shapes import filled, output_shape
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
@@ -75,6 +76,24 @@ class Translation:
             return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))
         value = tuples(constant.values().tolist())
         return self.add("constant", (), constant.shape, source=constant.key, value=value)
+
+    def of_weights(self, name: str) -> Constant | None:
+        """A node's value as a constant, if it depends on no input; its numbers are computed when they are needed."""
+        needed: dict[str, Node] = {}
+        waiting = [name]
+        while waiting:
+            node = self.node(waiting.pop())
+            if node.op in ("input", "unknown", "output_of", "recurrent"):
+                return None
+            if node.name not in needed:
+                needed[node.name] = node
+                waiting.extend(node.inputs)
+        parts = tuple(node for node in self.builder.nodes if node.name in needed)
+
+        def load() -> Array:
+            return run(Graph(name, parts, (name,), self.builder.weights), {})[name]
+
+        return Constant(self.builder.shapes[name], "float32", name, load)
 
     def parameter(self, role: str, constant: Constant) -> Parameter:
         values = _as_float(constant) if self.builder.keep_weights else None
@@ -149,6 +168,11 @@ class Call:
     def constant(self, position: int) -> Constant | None:
         value = self.given(position)
         return value if isinstance(value, Constant) else None
+
+    def learned(self, position: int) -> Constant | None:
+        """A constant input, or one that is computed from weights alone, such as a standardised kernel."""
+        value = self.given(position)
+        return self.state.of_weights(value) if isinstance(value, str) else value
 
     def setting(self, position: int) -> Array | None:
         """The values of an input that must be known; None where it is left out, Dynamic where it is computed."""

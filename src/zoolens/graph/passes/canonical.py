@@ -20,6 +20,7 @@ from zoolens.graph.passes.constants import fold_constants, settle_leaves
 from zoolens.graph.passes.cuts import unify_cuts
 from zoolens.graph.passes.decomposed import restore_batch_norms
 from zoolens.graph.passes.dense import name_dense
+from zoolens.graph.passes.groups import restore_group_norms
 from zoolens.graph.passes.layout import unify_layout
 from zoolens.graph.passes.noise import remove_identities, remove_noise
 from zoolens.graph.passes.normalisations import name_normalisations
@@ -44,6 +45,7 @@ class Pass:
 LAYOUT: Final = (
     Pass("identities", remove_identities),
     Pass("shuffle", fuse_shuffles),
+    Pass("groups", restore_group_norms),
     Pass("noise", remove_noise),
     Pass("cuts", unify_cuts),
     Pass("leaves", settle_leaves),

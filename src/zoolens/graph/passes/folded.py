@@ -21,7 +21,25 @@ ROLES = ("scale", "shift", "mean", "variance")
 def folded_norms(graph: Graph, ops: Collection[str]) -> Graph:
     """With the norms of these layers ("conv", "dense") in their kernels and biases; "batch_norm" becomes `affine`."""
     rules: dict[str, Rule] = {op: _as_affine if op == "batch_norm" else _into_layer for op in ops}
+    if set(rules) & {"conv", "dense"}:
+        rules["affine"] = _behind_layer(frozenset(rules))
     return settle_order(rewrite(graph, rules)) if rules else graph
+
+
+def _behind_layer(ops: frozenset[str]) -> Rule:
+    """A scale behind a folded layer, which nothing else uses, is folded into it too."""
+
+    def rule(node: Node, editor: Editor) -> Node | str:
+        before = editor.maker(node.inputs[0])
+        axis = 1 if before.op == "conv" else len(before.shape) - 1
+        if before.op not in ops & {"conv", "dense"} or node.get("axis") != axis or not editor.only_use(before.name):
+            return node
+        taken = tuple(replace(one, role=f"norm_{one.role}") for one in node.parameters)
+        merged = replace(before, parameters=before.parameters + taken).with_attributes(norm="affine")
+        folded = _into_layer(merged, editor)
+        return editor.absorb(folded) if isinstance(folded, Node) else node
+
+    return rule
 
 
 def _into_layer(node: Node, editor: Editor) -> Node | str:

@@ -149,6 +149,7 @@ def _channel_axis(layer: Node) -> int:
 _AFTER: Final = {
     "affine": _after_affine,
     "batch_norm": _after_batch_norm,
+    "group_norm": _after_batch_norm,
     "layer_norm": _after_layer_norm,
     "conv": _after_layer,
     "dense": _after_layer,

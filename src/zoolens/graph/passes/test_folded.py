@@ -3,6 +3,7 @@ import numpy as np
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.passes.folded import folded_norms
 from zoolens.graph.passes.stored import stored_values
+from zoolens.graph.proof import prove
 from zoolens.graph.reference import run
 
 
@@ -35,3 +36,30 @@ def test_what_weights_alone_decide_is_stored_as_one_tensor(drawing):
     stored = stored_values(graph)
     assert [node.op for node in stored] == ["input", "conv", "parameter", "add"]
     assert stored.nodes[2].shape[-3:] == (6, 4, 4)
+
+
+def test_a_scale_behind_a_folded_layer_goes_with_it(drawing):
+    """As layer scale does behind a convolution with its norm: once the norm is folded, nothing keeps them apart."""
+    sketch = drawing()
+    x = sketch.norm(sketch.conv(sketch.input(3, 4, 4), 6))
+    x = sketch.builder.add("affine", (x,), sketch.shape(x), parameters=[sketch.tensor("scale", 6)], axis=1)
+    graph = canonical(sketch.graph(sketch.conv(x, 2)))
+    folded = folded_norms(graph, {"conv"})
+    assert [node.op for node in folded] == ["input", "conv", "conv"]
+    feed = {"x": np.random.default_rng(1).standard_normal((1, 3, 4, 4))}
+    np.testing.assert_allclose(answers(folded, feed), answers(graph, feed), rtol=1e-9)
+
+
+def test_a_group_norm_spelled_as_an_instance_norm(drawing):
+    sketch = drawing()
+    x = sketch.conv(sketch.input(3, 4, 4), 6)
+    split = sketch.reshape(x, 1, 3, 32)
+    normed = sketch.builder.add("instance_norm", (split,), (1, 3, 32), axes="NCW", epsilon=1e-5)
+    whole = sketch.reshape(normed, *sketch.shape(x))
+    for role in ("scale", "shift"):
+        whole = sketch.builder.add("affine", (whole,), sketch.shape(x), parameters=[sketch.tensor(role, 6)], axis=1)
+    graph = sketch.graph(sketch.conv(whole, 2))
+    found = canonical(graph)
+    assert [node.op for node in found] == ["input", "conv", "group_norm", "conv"]
+    assert (found.nodes[2].get("groups"), [one.role for one in found.nodes[2].parameters]) == (3, ["scale", "shift"])
+    prove(graph, stepwise=True)

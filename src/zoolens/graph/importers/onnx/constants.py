@@ -297,6 +297,12 @@ def _scatter(call: Call, values: list[Array]) -> Array:
     return data
 
 
+def _cumulated(call: Call, values: list[Array]) -> Array:
+    if call.get("exclusive", 0) or call.get("reverse", 0):
+        raise _NotHere
+    return np.asarray(np.cumsum(values[0], axis=int(values[1].reshape(())), dtype=values[0].dtype))
+
+
 def _clip(call: Call, values: list[Array]) -> Array:
     low, high = (
         call.get(name) if (limit := call.constant(place)) is None else limit.values()
@@ -317,6 +323,7 @@ _FOLDS: Final[dict[str, Fold]] = {
     "Max": lambda call, values: np.maximum.reduce(np.broadcast_arrays(*values)),
     "Concat": lambda call, values: np.concatenate(values, axis=call.get("axis", 0)),
     "Clip": _clip,
+    "CumSum": _cumulated,
     "Relu": lambda call, values: np.maximum(values[0], 0),
     "Round": lambda call, values: np.rint(values[0]),
     "Gather": _gather,

@@ -10,6 +10,7 @@ from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.pooling import average
 from zoolens.graph.model import Parameter, Shape
+from zoolens.graph.shapes import filled
 from zoolens.graph.windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
 
 
@@ -21,11 +22,11 @@ def _parameters(call: Call, **roles: int) -> list[Parameter] | None:
     """Inputs by position as parameters; None where one of them is computed, which the vocabulary has no word for."""
     found = []
     for role, position in roles.items():
-        value = call.given(position)
-        if isinstance(value, str):
-            return None
+        value = call.learned(position)
         if value is not None:
             found.append(call.state.parameter(role, value))
+        elif call.given(position) is not None:
+            return None
     return found
 
 
@@ -62,7 +63,7 @@ def convolve(call: Call, kernel: Constant, bias: Constant | None) -> None:
 
 
 def _conv(call: Call) -> None:
-    kernel, bias = call.constant(1), call.constant(2)
+    kernel, bias = call.learned(1), call.learned(2)
     if kernel is None or (bias is None and call.given(2) is not None):
         given, (out, _, *extents) = call.shape(0), call.shape(1)
         places = slid(given[2:], tuple(extents), *window(call, tuple(extents)))
@@ -72,7 +73,7 @@ def _conv(call: Call) -> None:
 
 
 def _conv_transpose(call: Call) -> None:
-    kernel = call.constant(1)
+    kernel = call.learned(1)
     parameters = _parameters(call, kernel=1, bias=2)
     if kernel is None or parameters is None:
         call.unknown("with a computed kernel")
@@ -114,8 +115,32 @@ def _batch_norm(call: Call) -> None:
     if parameters is None or len(parameters) < 4:
         call.unknown("with computed statistics", call.shape(0))
         return
+    if isinstance(call.given(3), str):
+        _written_out(call)  # a kernel's own statistics, which are none of a layer that was trained
+        return
     axes = _axes(call)
     call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=call.get("epsilon", 1e-5))
+
+
+def _written_out(call: Call) -> None:
+    """(x - mean) / sqrt(variance + epsilon) · scale + shift"""
+    shape = (1, -1, *[1] * (len(call.shape(0)) - 2))
+    scale, shift, mean, variance = (
+        call.add("reshape", (call.live(i),), shape=filled(shape, call.shape(i))) for i in (1, 2, 3, 4)
+    )
+    root = call.add("sqrt", (call.add("add", (variance,), scalar=call.get("epsilon", 1e-5)),))
+    value = call.add("div", (call.add("sub", (call.live(0), mean)), root))
+    call.emit("add", (call.add("mul", (value, scale)), shift))
+
+
+def _instance_norm(call: Call) -> None:
+    """Scales of 1 and shifts of 0 say nothing: exporters write them where a group norm is spelled out."""
+    scale, shift = call.learned(1), call.learned(2)
+    plain = all(one is not None and one.is_small for one in (scale, shift))
+    if scale is None or shift is None or not plain or (scale.values() != 1).any() or shift.values().any():
+        _norm("instance_norm")(call)
+    else:
+        call.emit("instance_norm", (call.live(0),), axes=_axes(call), epsilon=call.get("epsilon", 1e-5))
 
 
 def _norm(op: str) -> Callable[[Call], None]:
@@ -229,7 +254,7 @@ LAYERS: Final[dict[str, Callable[[Call], None]]] = {
     "SimplifiedLayerNormalization": _norm("rms_norm"),
     "RMSNormalization": _norm("rms_norm"),
     "GroupNormalization": _norm("group_norm"),
-    "InstanceNormalization": _norm("instance_norm"),
+    "InstanceNormalization": _instance_norm,
     "LRN": _lrn,
     "MaxPool": max_pool,
     "AveragePool": avg_pool,

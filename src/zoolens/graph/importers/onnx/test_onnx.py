@@ -318,6 +318,25 @@ def test_padding_that_is_worked_out_from_constants_is_known(tmp_path):
     agrees_with_onnxruntime(made(tmp_path, nodes, [("x", FLOAT, [1, 2, 6, 6])], ["y"], constants), feed)
 
 
+def test_a_kernel_computed_from_weights_alone_is_a_kernel(tmp_path):
+    """As weight standardisation writes it: the kernel is normalised by its own mean and variance on the way."""
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.standard_normal((1, 4, 18)).astype(np.float32), "g": np.ones(4, np.float32),
+        "z": np.zeros(4, np.float32), "s": np.array([4, 2, 3, 3]),
+    }  # fmt: skip
+    nodes = [
+        node("ReduceMean", ["w"], ["m"], axes=[0, 2], keepdims=0), node("ReduceMean", ["w"], ["k"], axes=[0, 2]),
+        node("Sub", ["w", "k"], ["d"]), node("Mul", ["d", "d"], ["q"]),
+        node("ReduceMean", ["q"], ["v"], axes=[0, 2], keepdims=0),
+        node("BatchNormalization", ["w", "g", "z", "m", "v"], ["n"]), node("Reshape", ["n", "s"], ["kernel"]),
+        node("Conv", ["x", "kernel"], ["y"]),
+    ]  # fmt: skip
+    feed = random.standard_normal((1, 2, 6, 6)).astype(np.float32)
+    graph = agrees_with_onnxruntime(made(tmp_path, nodes, [("x", FLOAT, [1, 2, 6, 6])], ["y"], constants), feed)
+    assert ([one.op for one in graph], graph.parameters) == (["input", "conv"], 72)
+
+
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_a_recurrent_layers_bias_is_no_product(tmp_path, kind, gates):
     constants = {
