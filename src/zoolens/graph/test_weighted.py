@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from zoolens.graph.passes.conftest import Sketch
 from zoolens.graph.proof import random_inputs
 from zoolens.graph.reference import run
 from zoolens.graph.weighted import folded, weighted_graph
+from zoolens.runtimes.sandbox import trusting
 from zoolens.testing import models
 from zoolens.zoos.demo import MODELS_FOLDER
 
@@ -73,6 +76,16 @@ def test_folded_norms_compute_the_same():
     assert np.allclose(*(next(iter(run(one, feed).values())) for one in (graph, plain)), rtol=1e-5, atol=1e-6)
 
 
+def worker_free_modules(path):
+    """What a fresh process has imported after it read a graph: the framework only where the worker is."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom zoolens.graph.weighted import weighted_graph\n"
+        "weighted_graph(Path(sys.argv[1]))\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 @pytest.mark.assets
 def test_torch_weights_are_read_with_their_architecture(monkeypatch):
     pytest.importorskip("torch")
@@ -83,5 +96,11 @@ def test_torch_weights_are_read_with_their_architecture(monkeypatch):
     zoo = REPO / "tests" / "reference_zoo"
     graph = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
     assert graph.parameters == 3_504_872
+    assert "torch" not in worker_free_modules(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    with trusting():
+        here = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    assert here.nodes == graph.nodes
+    assert here.weights.keys() == graph.weights.keys()
+    assert all(np.array_equal(values, graph.weights[key]) for key, values in here.weights.items())
     with pytest.raises(ModelError, match="Python code"):
         weighted_graph(zoo / "cifar10" / "resnet20.yaml")

@@ -3,7 +3,8 @@
 One JSON request a line comes on standard input, one JSON answer a line goes to the descriptor FD; standard output is
 left to the frameworks, which print there. A request names the importer ("module:attribute") and has the fields of
 `Request`; the answer is {"graph": packed, base64} or {"error": sentence, "hint": sentence or null}. The graph is
-canonical unless "raw" is asked for: that work, too, is done here, in parallel.
+canonical unless "raw" is asked for: that work, too, is done here, in parallel. With "weights", the values lie in a file
+of the worker's temporary folder, and the answer says where in it.
 
 It runs in environments that hold numpy and one framework: of zoolens, only `errors`, `graph` and `runtimes.wire` are
 imported. It ends when its standard input does, even in the middle of a model.
@@ -15,6 +16,7 @@ import base64
 import importlib
 import os
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Mapping
@@ -26,8 +28,9 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph, checked
 from zoolens.graph.serialise import pack
 from zoolens.runtimes.base import first_line
-from zoolens.runtimes.wire import Channel, end_with_parent
+from zoolens.runtimes.wire import Arena, Channel, Layout, end_with_parent
 
+WEIGHTS = "weights"  # the file that values travel in
 Message = dict[str, Any]
 
 
@@ -52,11 +55,20 @@ def answer(request: Mapping[str, Any]) -> Message:
     try:
         graph = _read(_importer(request["importer"]), _request(request))
         wanted = graph if request.get("raw") else _canonical(graph)
-        return {"graph": base64.b64encode(pack(checked(wanted))).decode()}
+        packed = base64.b64encode(pack(checked(wanted))).decode()
+        return {"graph": packed, "weights": _written(wanted)} if request.get("weights") else {"graph": packed}
     except ZoolensError as error:
         return {"error": error.message, "hint": error.hint}
     except Exception as error:
         return {"error": _unexpected(error, str(request.get("subject"))), "hint": None}
+
+
+def _written(graph: Graph) -> Layout:
+    values = Arena(os.open(Path(tempfile.gettempdir()) / WEIGHTS, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        return values.write(graph.weights)
+    finally:
+        values.close()
 
 
 def _read(importer: Importer, request: Request) -> Graph:
@@ -87,6 +99,7 @@ def _request(message: Mapping[str, Any]) -> Request:
         size=(int(size[0]), int(size[1])) if size else None,
         arguments=message.get("arguments") or {},
         files=message.get("files") or {},
+        weights=bool(message.get("weights")),
     )
 
 

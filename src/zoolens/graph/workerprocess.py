@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from zoolens.errors import WorkerError
+from zoolens.graph.model import Array
+from zoolens.graph.worker import WEIGHTS
 from zoolens.runtimes.environments import Environment
 from zoolens.runtimes.launching import launch
 from zoolens.runtimes.policy import worker_policy
 from zoolens.runtimes.scratch import make_scratch, remove_scratch
-from zoolens.runtimes.wire import Channel
+from zoolens.runtimes.wire import Arena, Channel
 
 _GRACE: Final = 5.0  # seconds for a dead worker to be collected
 _LAST_WORDS: Final = 4096  # bytes of what it printed
@@ -87,6 +89,22 @@ class WorkerProcess:
                 return self.ask(message, timeout)
             raise death from error
         return answer
+
+    def values(self, layout: Any, limit: int) -> dict[str, Array]:
+        """The values that an answer with weights left in the worker's folder, `limit` bytes at the most."""
+        assert self._folder is not None  # it has answered just now
+        try:
+            file = Arena(os.open(self._folder / WEIGHTS, os.O_RDWR | os.O_NOFOLLOW))
+            try:
+                views = file.read(layout)
+                if sum(view.nbytes for view in views.values()) > limit:
+                    raise ValueError("more values than the file can hold")
+                return {name: view.copy() for name, view in views.items()}
+            finally:
+                file.close()
+        except (OSError, KeyError, ValueError, TypeError, OverflowError) as error:
+            self.stop()
+            raise WorkerError(f"The process that read the weights answered nonsense: {error}.") from error
 
     def interrupt(self) -> None:
         """Kill the worker now and start no other: who waits in `ask` gets an error."""
