@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .venv-demo
 
-.PHONY: demo test test-slow test-exports lint docs bench system clean
+.PHONY: demo test test-slow test-exports fuzz lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -26,6 +26,10 @@ test-slow: $(VENV)/.ready system
 ## test-exports: the corpus of exports alone; what was exported before is kept in .export-corpus
 test-exports: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow tests/test_export_corpus.py -rsx
+
+## fuzz: spoilt manifests, plans, queries, --env strings, files and submissions, a minute each
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks scripts examples

@@ -25,6 +25,7 @@ MAX_ENTRIES: Final = 100_000
 UNPACKED_AT_LEAST: Final = 64 << 20  # what every archive may unpack to, however small it is
 UNPACKED_RATIO: Final = 8  # how many times its own size a larger archive may unpack to; trained weights reach 2
 _CHUNK: Final = 1 << 20
+_ENCRYPTED: Final = 0x2061  # encrypted, patched, strongly encrypted, index encrypted
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
@@ -65,6 +66,14 @@ def size_of(path: str | os.PathLike[str]) -> int:
     except ValueError as error:  # a null character
         raise Refused("its name is not one that a file can have") from error
     return _check(found)
+
+
+def is_file(path: Path) -> bool:
+    """As `Path.is_file`, and False for a name that is too long or impossible."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
@@ -191,7 +200,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], ignore_case: bool) -> None:
         if name in names:
             raise Refused(f"it has two entries named {_short(entry)}, of which readers see different ones")
         names.add(name)
-        if entry.flag_bits & 1:
+        if entry.flag_bits & _ENCRYPTED:
             raise Refused(f"its entry {_short(entry)} is encrypted")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Refused(f"its entry {_short(entry)} is packed in a way that is not read")

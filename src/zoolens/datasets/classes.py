@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import DatasetError
-from zoolens.untrusted import read_text
+from zoolens.untrusted import is_file, read_text
 
 NAMES: Final = ("synset_words.txt", "classes.txt", "labels.txt")
 MAX_BYTES: Final = 1 << 22
@@ -32,12 +32,12 @@ def class_names(option: str | None, folder: Path, beside: Sequence[str] = ()) ->
     if option is not None:
         path = Path(option).expanduser()
         for candidate in (folder / path, path):
-            if candidate.is_file():
+            if is_file(candidate):
                 return read_class_file(candidate)
         if "," in option:
             return tuple(name.strip() for name in option.split(","))
         raise DatasetError(
-            f"There is no class file {option!r}.", hint="Give a file with one name a line, or names with commas."
+            f"There is no class file {option[:200]!r}.", hint="Give a file with one name a line, or names with commas."
         )
     for name in beside:
         if (folder / name).is_file():

@@ -22,7 +22,7 @@ from zoolens.datasets.images import SUFFIXES, Decode, decode_image
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
-from zoolens.untrusted import read_bytes, read_text, size_of
+from zoolens.untrusted import is_file, read_bytes, read_text, size_of
 
 LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
@@ -189,6 +189,8 @@ def _rows(folder: Path, table: Path) -> Iterator[tuple[str, Path, str]]:
                 if len(row) <= max(file_column, label_column):
                     raise DatasetError(f"{table} line {number} is shorter than the header.", hint="Complete the line.")
                 file = row[file_column].strip()
+                if "\0" in file:
+                    raise DatasetError(f"{table} line {number} has a null character in a name.", hint="Save it again.")
                 yield file, _locate(root, file, f"{table} line {number}"), row[label_column].strip()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{table} cannot be read: {error}.", hint="Save it as CSV in UTF-8.") from error
@@ -199,7 +201,7 @@ def _is_header(folder: Path, row: list[str]) -> bool:
     cells = [cell.strip().lower() for cell in row]
     if any(cell in _FILE_COLUMNS for cell in cells):
         return True
-    return Path(cells[0]).suffix not in SUFFIXES and not (folder / row[0].strip()).is_file()
+    return Path(cells[0]).suffix not in SUFFIXES and not is_file(folder / row[0].strip())
 
 
 def _columns(header: list[str]) -> tuple[int, int]:
@@ -211,12 +213,21 @@ def _columns(header: list[str]) -> tuple[int, int]:
 
 def _locate(root: Path, file: str, where: str) -> Path:
     for candidate in (root / file, root / "images" / file):
-        path = candidate.resolve()
+        try:
+            path = candidate.resolve()
+        except (OSError, RuntimeError) as error:  # links in a circle
+            raise DatasetError(
+                f"{where} names {file[:200]!r}, which leads nowhere.", hint="Check the links."
+            ) from error
         if not path.is_relative_to(root):
-            raise DatasetError(f"{where} names {file!r}, which lies outside the folder.", hint="Use paths inside it.")
-        if path.is_file():
+            raise DatasetError(
+                f"{where} names {file[:200]!r}, which lies outside the folder.", hint="Use paths inside it."
+            )
+        if is_file(path):
             return path
-    raise DatasetError(f"{where} names {file!r}, which does not exist.", hint="Paths are relative to the CSV file.")
+    raise DatasetError(
+        f"{where} names {file[:200]!r}, which does not exist.", hint="Paths are relative to the CSV file."
+    )
 
 
 def _class_indices(

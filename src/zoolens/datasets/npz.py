@@ -39,7 +39,8 @@ def open_npz(
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
             truth = _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError) as error:
+    # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
         raise DatasetError(
             f"{path} cannot be read as .npz: {getattr(error, 'strerror', None) or error}.",
             hint="Write it with numpy.savez.",

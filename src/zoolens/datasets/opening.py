@@ -31,7 +31,10 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
     opener = plugins.load(plugins.DATASETS, kind)
     arguments = {**written, **options}
     _check_options(kind, opener, location, arguments)
-    dataset: Dataset = opener(location, **arguments)
+    try:
+        dataset: Dataset = opener(location, **arguments)
+    except OSError as error:  # a name too long, a folder that may not be entered: whatever the kind does not explain
+        raise DatasetError(f"The dataset {_short(spec)} cannot be read: {error.strerror or error}.") from error
     if len(dataset) == 0:
         dataset.close()
         raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
@@ -41,6 +44,8 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
 def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
     """Kind, location and options. A path that exists is never taken for anything else."""
     kinds = plugins.names(plugins.DATASETS)
+    if "\0" in spec:
+        raise DatasetError(f"{_short(spec)} is not a name that a dataset can have: it holds a null character.")
     if not spec.strip():
         raise DatasetError("No dataset is named.", hint=f"Give a path, or one of these kinds: {', '.join(kinds)}.")
     if _exists(spec):
@@ -55,11 +60,11 @@ def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
     if colon and len(kind) > 1 and kind.replace("-", "").replace("_", "").isalnum():
         close = difflib.get_close_matches(kind, kinds, n=1)
         raise DatasetError(
-            f"There is no dataset kind {kind!r}.",
+            f"There is no dataset kind {_short(kind)}.",
             hint=f"Did you mean {close[0]}?" if close else f"Known: {', '.join(kinds)}.",
         )
     raise DatasetError(
-        f"There is no dataset {spec!r}: no such path exists.",
+        f"There is no dataset {_short(spec)}: no such path exists.",
         hint=f"Give a path, or kind:location with one of these kinds: {', '.join(kinds)}.",
     )
 
@@ -130,6 +135,10 @@ def _kind_of_file(path: Path) -> str | None:
     return "npz" if zipfile.is_zipfile(path) else None
 
 
+def _short(spec: str | Path) -> str:
+    return repr(str(spec)[:200])
+
+
 def _exists(place: str) -> bool:
     try:
         return Path(place).expanduser().exists()
@@ -142,7 +151,8 @@ def _options(spec: str, query: str) -> dict[str, str]:
         return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
     except ValueError as error:
         raise DatasetError(
-            f"The options in {spec!r} are not written as ?name=value&name=value.", hint="Check what follows the '?'."
+            f"The options in {_short(spec)} are not written as ?name=value&name=value.",
+            hint="Check what follows the '?'.",
         ) from error
 
 

@@ -51,7 +51,7 @@ def resolve_file(file: AssetFile, folder: Path | None, *, fetch: bool, progress:
         if not fetch:
             raise AssetError(f"{file.location} is not on this machine.", hint="Fetch it with `zoolens pull`.")
         return _fetch(file, progress)
-    if not path.exists():
+    if not _exists(path):
         raise AssetError(f"{path} does not exist.", hint=f"The manifest names it as {file.location}.")
     _check_kind(path)
     _verify(file, path)
@@ -115,7 +115,14 @@ def _file_presence(file: AssetFile, folder: Path | None) -> Presence:
         return "absent"
     if path is None:
         return "remote"
-    return "present" if path.exists() else "absent"
+    return "present" if _exists(path) else "absent"
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long, a folder that may not be entered
+        return False
 
 
 def _inside_folder(location: str, folder: Path | None) -> Path:
@@ -126,7 +133,7 @@ def _inside_folder(location: str, folder: Path | None) -> Path:
         raise AssetError(
             f"{location} is an absolute path, which a manifest may not use.", hint=f"Write file://{location}"
         )
-    path = (root / location).resolve()
+    path = _resolved(root / location)
     if not path.is_relative_to(root) or path == root:
         raise AssetError(f"{location} leads out of the manifest's folder {root}.", hint="Put the file inside it.")
     return path
@@ -142,7 +149,14 @@ def _absolute(location: str) -> Path:
     path = Path(_VARIABLE.sub(value, location.removeprefix("file://")))
     if not path.is_absolute():
         raise AssetError(f"{location} is not an absolute path.", hint="Write file:///folder/file.")
-    return path.resolve()
+    return _resolved(path)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a null character, a name too long, links in a circle
+        raise AssetError(f"{str(path)[:200]!r} is not a path that can be followed.", hint="Correct it.") from error
 
 
 # --- files of installed packages
@@ -158,7 +172,7 @@ def _inside_package(location: str) -> Path:
         return Path(str(metadata.distribution(name).locate_file(inside))).resolve()
     roots = _module_roots(name)
     for root in roots:
-        path = (root / inside).resolve()
+        path = _resolved(root / inside)
         if path.exists() and path.is_relative_to(root.resolve()):
             return path
     if recorded is None and not roots:

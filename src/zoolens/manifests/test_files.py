@@ -106,13 +106,13 @@ def test_error_message_lists_source_lines_and_advice():
         ("a:\n  x: 1\n  y: 2\n  x: 3\n", 4, "given twice"),
         ("? [a]\n: 1\n", 1, "key must be plain text"),
         ("a: 1\nb: !!python/object/apply:os.system ['true']\n", 2, None),
-        ("a: 1\nx: !!python/name:os.system ''\n", 2, "constructor"),
+        ("a: 1\nx: !!python/name:os.system ''\n", 2, "YAML tags"),
         (f"zoolens: {'9' * 5000}\n", 1, "digits"),
         ("a: b\n c: d\n", 2, "not valid YAML"),
         ("- a\n- b\n", 1, "mapping"),
         ("", 1, "mapping"),
         ("\x00", 1, "not valid YAML"),
-        ("x: 2024-99-99\n", 1, "month"),
+        ("x: !!float many\n", 1, "not written as"),
     ],
 )
 def test_refuses_hostile_yaml(text: str, line: int, says: str | None):

@@ -8,7 +8,11 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 32
-_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_CORE = "tag:yaml.org,2002:"
+_COLLECTIONS = (f"{_CORE}map", f"{_CORE}seq")
+_MAX_DIGITS = 4000  # what Python reads is a little more
+_PLAIN = ("null", "bool", "int", "float")
+_TEXTS = ("str", "timestamp", "merge", "value")
 
 
 class Refused(Exception):
@@ -78,10 +82,19 @@ class YamlTree:
         return result
 
     def _scalar(self, node: yaml.Node) -> Any:
+        """A text, a number, true or false, or nothing. Dates stay the text they are written as."""
+        kind = node.tag.removeprefix(_CORE)
+        if kind in _TEXTS:
+            return str(node.value)
+        if kind not in _PLAIN:
+            raise Refused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
         try:
             return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            what = getattr(error, "problem", None) or str(error)
+        # the constructor trusts that a value is written as its tag says, and a stranger may write both
+        except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
+            length = len(node.value)
+            what = f"{str(node.value)[:60]!r} is not written as the YAML type {kind}"
+            what = what if length < _MAX_DIGITS else f"a number of {length:,} digits is not read"
             raise Refused(node.start_mark.line + 1, what) from error
 
 

@@ -173,7 +173,7 @@ def _versions(piece: str, text: str) -> str:
     try:
         return str(SpecifierSet(text))
     except InvalidSpecifier as error:
-        raise _unreadable(piece, f"{text!r} is not a version constraint such as '>=1.20,<2'") from error
+        raise _unreadable(piece, f"{text[:80]!r} is not a version constraint such as '>=1.20,<2'") from error
 
 
 def _contains(versions: str, version: str) -> bool:
@@ -206,6 +206,6 @@ def _runtime_packages() -> frozenset[str]:
 
 def _unreadable(piece: str, why: str) -> ConstraintError:
     return ConstraintError(
-        f"The requirement {piece!r} cannot be read: {why}.",
+        f"The requirement {piece[:80]!r} cannot be read: {why}.",
         hint="Write for instance 'onnxruntime>=1.20, avx512, memory>=8GB, cores>=2, python>=3.11, device==cpu'.",
     )

@@ -290,7 +290,7 @@ def _name(requirement: str) -> str:
 
 def _refused(text: str, why: str) -> EnvironmentBuildError:
     return EnvironmentBuildError(
-        f"{text!r} cannot be part of an environment: {why}.",
+        f"{text[:80]!r} cannot be part of an environment: {why}.",
         hint="Write packages and versions only, such as 'onnxruntime==1.20.1,numpy<2'.",
     )
 

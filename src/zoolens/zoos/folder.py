@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from zoolens.errors import ManifestError, ModelError
+from zoolens.errors import ZoolensError
 from zoolens.manifests.files import SUFFIXES, is_manifest, parse_manifest, read_text
 from zoolens.manifests.formats import companions, guess_format
-from zoolens.manifests.schema import Manifest
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.undescribed import local_files, undescribed, weights_of
 
@@ -49,18 +48,22 @@ class FolderZoo(Zoo):
         paths = sorted(_walk(root))
         described: set[Path] = set()
         for path in paths:
-            if path.suffix in SUFFIXES and (manifest := self._read(path)) is not None:
-                described |= local_files(manifest, path.parent)
-                yield Entry(self.name, manifest, weights_of(manifest, path.parent), path.parent)
+            if path.suffix in SUFFIXES and (entry := self._described(path)) is not None:
+                described |= local_files(entry.manifest, path.parent)
+                yield entry
         for path in paths:
-            if path.resolve() not in described and (entry := self._bare(path, root)) is not None:
+            if not _is_among(path, described) and (entry := self._bare(path, root)) is not None:
                 yield entry
 
-    def _read(self, path: Path) -> Manifest | None:
+    def _described(self, path: Path) -> Entry | None:
+        """The model that a manifest describes. Whatever is wrong with one is told, and the others are listed."""
         try:
             text = read_text(path)
-            return parse_manifest(text, str(path)) if is_manifest(text) else None
-        except ManifestError as error:
+            if not is_manifest(text):
+                return None
+            manifest = parse_manifest(text, str(path))
+            return Entry(self.name, manifest, weights_of(manifest, path.parent), path.parent)
+        except ZoolensError as error:
             self._problems.append(str(error))
             return None
 
@@ -70,7 +73,7 @@ class FolderZoo(Zoo):
             return None
         try:
             files = companions(path, format_)
-        except ModelError as error:
+        except ZoolensError as error:
             self._problems.append(str(error))
             return None
         if files["model"] != path:  # the other half of a pair speaks for both
@@ -78,6 +81,13 @@ class FolderZoo(Zoo):
         locations = {role: file.relative_to(root).as_posix() for role, file in files.items()}
         manifest = undescribed(path.relative_to(root).as_posix(), format_, locations)
         return Entry(self.name, manifest, Weights.PRESENT, root)
+
+
+def _is_among(path: Path, described: set[Path]) -> bool:
+    try:
+        return path.resolve() in described
+    except (OSError, RuntimeError):  # links in a circle
+        return True
 
 
 def _roots_from_environment() -> list[Path]:

@@ -124,3 +124,20 @@ def test_the_reference_models_are_all_recognised():
         "openvino-ir",
         "tf-savedmodel",
     }
+
+
+@pytest.mark.parametrize("spoilt", [
+    'attributes: {a: !!int ""}', "attributes: {a: !!timestamp x}",
+    'assets: [{format: onnx, files: [{location: "a\\0b"}]}]',
+    'assets: [{format: onnx, files: [{location: "file:///a\\0b"}]}]', "attributes: {a: !!bool x}",
+    'assets: [{format: onnx, files: [{location: "' + "a" * 5000 + '"}]}]',
+    'assets: [{format: onnx, files: [{location: "package://numpy/a\\0b"}]}]', "outputs: [{labels_file: loop}]",
+])  # fmt: skip
+def test_one_bad_manifest_leaves_the_others_listed(tmp_path, spoilt):
+    good = "zoolens: 1\nname: {}\ninputs: [{{shape: [1, 3, 8, 8]}}]\n"
+    (tmp_path / "good.yaml").write_text(good.format("good") + "outputs: [{}]\n")
+    rest = "" if "outputs" in spoilt else "outputs: [{}]\n"
+    (tmp_path / "bad.yaml").write_text(good.format("bad") + rest + spoilt + "\n")
+    (tmp_path / "loop").symlink_to("loop")
+    zoo = FolderZoo([tmp_path])
+    assert "good" in {entry.manifest.name for entry in zoo.entries()}
