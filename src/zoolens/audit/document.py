@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from zoolens.audit.causes import Cause, causes
 from zoolens.audit.findings import Finding, Severity
 from zoolens.errors import UnknownName
 
@@ -50,6 +51,7 @@ class ArchitectureRow:
     real_ratio: float | None  # the same over the zoos that the study looked at
     studied_ratio: float | None  # over these zoos, each with the counter the study used for it
     summary: str  # one sentence: who agrees with whom
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Audit:
     def zoos(self) -> tuple[str, ...]:
         return tuple(sorted({network.zoo for row in self.architectures for network in row.networks}))
 
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """What is behind the findings, the most important first."""
+        return causes(self.findings, {row.id: row.family for row in self.architectures})
+
     def count(self, severity: Severity) -> int:
         return Counter(finding.severity for finding in self.findings)[severity]
 
@@ -119,6 +126,7 @@ class Audit:
             "facts": dict(self.facts),
             "notes": list(self.notes),
             "architectures": [asdict(row) for row in self.architectures],
+            "causes": [cause.to_json() for cause in self.causes],
             "findings": [finding.to_json() for finding in self.findings],
             "ranks": [asdict(rank) for rank in self.ranks],
             "conformance": [asdict(one) for one in self.conformance],

@@ -49,6 +49,7 @@ def architecture_row(
         _ratio(row.macs for row in studied),
         _ratio(row.as_studied for row in studied),
         sentence(grouped),
+        architecture.family,
     )
 
 

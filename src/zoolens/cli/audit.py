@@ -30,7 +30,7 @@ from zoolens.errors import GateFailed
     multiple=True,
     help="Name of a dataset in the store that is a random sample of what claims are about. Repeatable.",
 )
-@click.option("--all", "all_findings", is_flag=True, help="List every finding.")
+@click.option("--all", "all_findings", is_flag=True, help="List every finding, instead of one for each cause.")
 @click.option("--fresh", is_flag=True, help="Read every structure anew.")
 @click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 @trust_option

@@ -31,6 +31,7 @@ def tables(audit: Audit) -> Iterator[tuple[str, Table]]:
     yield "architectures", _architectures(audit.architectures)
     networks = [network for row in audit.architectures for network in row.networks]
     yield "networks", _rows(Network, networks)
+    yield "causes", _causes(audit)
     yield "findings", _findings(audit)
     yield "ranks", _rows(ZooRank, audit.ranks)
     yield "conformance", _rows(Conformance, audit.conformance)
@@ -44,6 +45,11 @@ def _architectures(rows: Sequence[ArchitectureRow]) -> Table:
     for row, source in zip(cells, rows, strict=True):
         row[place] = " ".join(sorted({network.zoo for network in source.networks}))
     return columns, cells
+
+
+def _causes(audit: Audit) -> Table:
+    columns = ["severity", "rule", "family", "zoos", "architectures", "findings", "title", "gap"]
+    return columns, [[_flat(cause.to_json()[column]) for column in columns] for cause in audit.causes]
 
 
 def _findings(audit: Audit) -> Table:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {Severity.HIGH: "bold red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan", Severity.INFO: "dim"}
 TOP = 10
-FINDINGS = 25
+CAUSES = 20
 
 
 def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
@@ -26,7 +26,7 @@ def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
     _ratios(audit, console)
     _conformance(audit, console)
     _judged(audit, console)
-    _findings(audit, console, None if all_findings else FINDINGS)
+    _findings(audit, console, everything=all_findings)
     for note in audit.notes:
         console.print(f"[dim]{escape(note)}[/]")
 
@@ -132,17 +132,31 @@ def _judged(audit: Audit, console: Console) -> None:
     _table(console, "Claims against measurements", [("model", False), ("", False)], rows[:TOP])
 
 
-def _findings(audit: Audit, console: Console, limit: int | None) -> None:
+def _findings(audit: Audit, console: Console, *, everything: bool) -> None:
     from rich.markup import escape
 
     counts = ", ".join(f"{audit.count(severity)} {severity.label}" for severity in reversed(Severity))
-    console.print(f"[bold]Findings[/]: {counts}")
-    for finding in audit.findings[:limit]:
-        console.print(f"[{_COLOURS[finding.severity]}]{finding.severity.label:>6}[/]  {escape(finding.title)}")
-        console.print(f"        [dim]{escape(finding.id)}[/]")
-    hidden = len(audit.findings) - len(audit.findings[:limit])
-    if hidden:
-        console.print(f"        [dim]… and {hidden} more: --all lists them, --html writes a page.[/]")
+    if everything:
+        console.print(f"[bold]Findings[/]: {counts}")
+        for finding in audit.findings:
+            console.print(f"{_badge(finding.severity)}  {escape(finding.title)}")
+            console.print(f"        [dim]{escape(finding.id)}[/]")
+        return
+    causes = audit.causes
+    console.print(f"[bold]Findings[/]: {counts}, from {len(causes)} cause{'' if len(causes) == 1 else 's'}")
+    for cause in causes[:CAUSES]:
+        several = len(cause.findings) > 1
+        again = f"{cause.family}, {cause.rule}: {len(cause.findings)} findings, in {', '.join(cause.zoos)}; such as "
+        console.print(f"{_badge(cause.severity)}  {escape(again) if several else ''}{escape(cause.title)}")
+        console.print(f"        [dim]{escape(cause.findings[0])}[/]")
+    hidden = len(causes) - len(causes[:CAUSES])
+    more = f"… and {hidden} more causes: " if hidden else ""
+    if more or len(causes) < len(audit.findings):
+        console.print(f"        [dim]{more}--all lists every finding, --html writes a page.[/]")
+
+
+def _badge(severity: Severity) -> str:
+    return f"[{_COLOURS[severity]}]{severity.label:>6}[/]"
 
 
 def _times(value: float | None) -> str:

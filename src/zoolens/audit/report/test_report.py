@@ -2,8 +2,11 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
@@ -47,6 +50,28 @@ def test_the_page_carries_all_facts_and_no_markup_of_others():
     assert json.loads(data) == json.loads(json.dumps(audit().to_json()))
     assert not re.search(r"@@\w+@@", page)
     assert not re.search(r"""(src|href)=["']?http""", page)
+
+
+def test_the_page_begins_with_findings_by_cause_and_a_grid():
+    page = html(audit())
+    places = [
+        page.index(f'<section id="{name}">') for name in ("findings", "grid", "architectures", "ratios", "spreads")
+    ]
+    assert places == sorted(places)
+    (cause,) = audit().to_json()["causes"]
+    assert (cause["rule"], cause["findings"]) == ("structure/stride placement", [audit().findings[0].id])
+
+
+@pytest.mark.slow
+def test_a_browser_draws_the_grid_and_runs_nothing_of_others(tmp_path):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("NO BROWSER: chromium, which this test looks at the page with, is not installed")
+    (tmp_path / "audit.html").write_text(html(audit()), encoding="utf-8")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{tmp_path}/audit.html"]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert drawn.count('class="place ') == 2
+    assert drawn.count("<script") == 2  # the facts and our own
 
 
 def test_csv_has_a_row_for_each_fact_and_no_formula(tmp_path):

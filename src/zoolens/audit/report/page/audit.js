@@ -189,31 +189,118 @@ function choice(name, values) {
   return make("select", { "aria-label": name }, make("option", { value: "" }, name + ": all"), ...values.map(value => make("option", { value }, value)));
 }
 
+const byId = new Map(facts.findings.map(one => [one.id, one]));
+const names = new Map(facts.architectures.map(row => [row.id, row.name]));
+const detail = one => make("div", { class: "finding" }, make("b", {}, one.title), list(one.evidence),
+  make("p", {}, make("b", {}, "What to do: "), one.fix), make("p", { class: "fine" }, make("code", {}, one.id), " · " + one.models.join(", ")));
+
 function findings() {
   const severity = choice("severity", SEVERITIES), zoo = choice("zoo", zoos);
   const rule = choice("kind", [...new Set(facts.findings.map(one => one.rule))].sort());
   const words = make("input", { type: "search", placeholder: "search", "aria-label": "search findings" });
   const place = section("findings").querySelector(".table"), told = make("span", { class: "fine" });
-  const detail = one => make("div", {}, list(one.evidence), make("p", {}, make("b", {}, "What to do: "), one.fix),
-    make("p", { class: "fine" }, make("code", {}, one.id), " · " + one.models.join(", ")));
-  function show() {
+  const more = make("button", { class: "more" });
+  let all = false;
+  function wanted() {
     const text = words.value.toLowerCase();
-    const rows = facts.findings.filter(one => (!severity.value || one.severity === severity.value) &&
+    return new Set(facts.findings.filter(one => (!severity.value || one.severity === severity.value) &&
       (!zoo.value || one.models.some(ref => ref.startsWith(zoo.value + ":"))) && (!rule.value || one.rule === rule.value) &&
-      (!text || JSON.stringify(one).toLowerCase().includes(text)));
-    told.textContent = `${rows.length} of ${facts.findings.length}`;
+      (!text || JSON.stringify([one, names.get(one.architecture)]).toLowerCase().includes(text))).map(one => one.id));
+  }
+  function show() {
+    const kept = wanted();
+    const rows = facts.causes.map(cause => ({ ...cause, findings: cause.findings.filter(id => kept.has(id)) })).filter(cause => cause.findings.length);
+    told.textContent = `${kept.size} of ${facts.findings.length} findings, ${rows.length} of ${facts.causes.length} causes`;
+    const shown = all ? rows : rows.slice(0, 15);
+    more.hidden = shown.length === rows.length;
+    more.textContent = `Show ${rows.length - shown.length} more causes`;
     place.replaceChildren(table([
       { name: "severity", key: one => SEVERITIES.indexOf(one.severity), show: one => badge(one.severity) },
-      { name: "architecture", key: one => one.architecture }, { name: "kind", key: one => one.rule },
-      { name: "finding", key: one => one.title },
-    ], rows, { open: detail }));
+      { name: "family", key: one => one.family }, { name: "cause", key: one => one.rule },
+      { name: "in", key: one => one.zoos.join(" "), show: one => one.zoos.join(", ") },
+      { name: "findings", key: one => one.findings.length, number: true },
+      { name: "such as", key: one => one.title, show: one => byId.get(one.findings[0]).title },
+    ], shown, { open: one => make("div", {}, ...one.findings.map(id => detail(byId.get(id)))) }), more);
   }
+  more.addEventListener("click", () => { all = true; show(); });
   for (const control of [severity, zoo, rule]) control.addEventListener("change", show);
   words.addEventListener("input", show);
   section("findings").querySelector(".filters").append(severity, zoo, rule, words, told);
   show();
+  return text => {
+    for (const control of [severity, zoo, rule]) control.value = "";
+    words.value = text; all = true; show();
+    section("findings").scrollIntoView();
+  };
 }
-findings();
+const lookUp = findings();
+
+function grid() {
+  const place = section("grid").querySelector(".chart");
+  const families = new Map();
+  for (const row of shared) families.set(row.family, [...(families.get(row.family) ?? []), row]);
+  const lines = [...families].flatMap(([family, rows]) => [{ family }, ...rows.map(row => ({ row }))]);
+  if (!lines.length) { section("grid").hidden = true; return; }
+  const gravest = new Map();
+  for (const one of facts.findings) {  // they come gravest first
+    const about = !["counting", "shortcuts"].includes(one.rule.split("/")[0]) && one.rule !== "claims/accuracy spread";  // these are about all zoos
+    if (one.models.length && about && !gravest.has(one.models[0])) gravest.set(one.models[0], one);
+  }
+  const [name, cell, step, gap, head] = [175, 25, 19, 28, 70];
+  const blocks = lines.length > 24 ? (lines.length > 60 ? 3 : 2) : 1;
+  const parts = split(lines, blocks);
+  const wide = name + zoos.length * cell + gap;
+  const chart = draw("svg", { width: wide * parts.length, height: Math.max(...parts.map(one => one.length)) * step + head + 6, role: "img", "aria-label": "architectures by zoo" });
+  parts.forEach((part, block) => {
+    const left = block * wide;
+    zoos.forEach((zoo, at) => chart.append(draw("text", { x: 0, y: 0, class: "dim", transform: `translate(${left + name + at * cell + 15},${head - 8}) rotate(-55)` }, zoo)));
+    part.forEach((line, at) => {
+      const y = head + at * step;
+      if (line.family !== undefined) { chart.append(draw("text", { x: left, y: y + 14, class: "family" }, line.family)); return; }
+      chart.append(fitted(draw("text", { x: left + name - 6, y: y + 13, "text-anchor": "end" }, line.row.name), line.row.name, 27));
+      zoos.forEach((zoo, column) => {
+        const networks = line.row.networks.filter(one => one.zoo === zoo);
+        const x = left + name + column * cell;
+        if (!networks.length) { chart.append(draw("rect", { x: x + 1, y: y + 1, width: cell - 2, height: step - 2, class: "none", rx: 3 })); return; }
+        const known = networks.find(one => one.macs !== null) ?? networks[0];
+        const found = networks.flatMap(one => one.models).map(ref => gravest.get(ref)).filter(Boolean)
+          .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))[0];
+        const kind = known.macs === null ? "unknown" : found ? found.severity : "fine";
+        const letters = [...new Set(networks.filter(one => one.group !== null).map(one => letter(one.group)))].sort().join("");
+        const said = `${line.row.name} in ${zoo}: ${known.name}, ` + (known.macs === null ? known.error ?? "its structure is not known"
+          : `${giga(known.macs)} multiply-accumulates${known.size ? " at " + known.size.join("×") : ""}`) + (found ? `. ${found.severity}: ${found.title}` : "");
+        const place = draw("g", { class: "place " + kind, tabindex: found ? "0" : "-1" });
+        place.append(draw("rect", { x: x + 1, y: y + 1, width: cell - 2, height: step - 2, rx: 3 }),
+          draw("text", { x: x + cell / 2, y: y + 13.5, "text-anchor": "middle" }, letters || "?"));
+        if (found) {
+          place.addEventListener("click", () => lookUp(line.row.name));
+          place.addEventListener("keydown", event => { if (event.key === "Enter") lookUp(line.row.name); });
+        }
+        chart.append(tipped(place, said));
+      });
+    });
+  });
+  const keys = [["fine", "as most have it, or nothing to say"], ...SEVERITIES.map(one => [one, one]), ["unknown", "structure not known here"], ["none", "not offered"]];
+  place.replaceChildren(make("div", { class: "legend squares" }, ...keys.map(([kind, text]) => make("span", {}, make("i", { class: kind }), text))), chart);
+}
+
+// Into so many columns of about equal height, none of which ends with the name of a family.
+function split(lines, blocks) {
+  const parts = [[]];
+  for (const [at, line] of lines.entries()) {
+    const full = parts.at(-1).length >= Math.ceil(lines.length / blocks) && parts.length < blocks;
+    const lonely = line.family !== undefined && parts.at(-1).length >= Math.ceil(lines.length / blocks) - 1 && parts.length < blocks;
+    if (at && (full || lonely)) parts.push([]);
+    parts.at(-1).push(line);
+  }
+  return parts;
+}
+
+function fitted(element, text, most) {
+  if (text.length > most) { element.textContent = text.slice(0, most - 1) + "…"; element.append(draw("title", {}, text)); }
+  return element;
+}
+grid();
 
 function members(row) {
   return table([
