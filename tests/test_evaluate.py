@@ -355,3 +355,39 @@ def test_isolated_runs_are_runs_of_their_own(home, fake_model, data):
     (inside,) = evaluate([model], data, **QUICK)
     (outside,) = evaluate([model], data, isolate=True, **QUICK)
     assert inside.run.id != outside.run.id
+
+
+def test_logits_that_are_probabilities_already_are_no_tick(home, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    weights = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32) / 100
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["image"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "w"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["answer"]),
+        ],
+        "doubled",
+        [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["n", 1, 8, 8])],
+        [helper.make_tensor_value_info("answer", onnx.TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "doubled.onnx"
+    )
+    images = np.random.default_rng(1).integers(0, 255, (60, 8, 8), np.uint8)
+    np.savez(tmp_path / "data.npz", x=images, y=(images.reshape(60, -1) @ weights).argmax(axis=1))
+    (tmp_path / "wrong.yaml").write_text(
+        "name: wrong\ninputs: [{shape: [null, 1, 8, 8], color: gray}]\noutputs: [{scores: logits}]\n"
+        "assets: [{format: onnx, files: [{location: doubled.onnx}]}]\n"
+    )
+    store, data = zoolens.open_store(), str(tmp_path / "data.npz")
+    for _ in range(2):  # also where everything was measured before
+        (outcome,) = evaluate(
+            str(tmp_path / "wrong.yaml"), data, runtimes="onnxruntime", batches=(), cold=False, store=store
+        )
+        assert ["every row of its answers adds up to 1" in one for one in outcome.warnings] == [True]
+    (right,) = evaluate(
+        str(tmp_path / "doubled.onnx"), data, runtimes="onnxruntime", batches=(), cold=False, store=store
+    )
+    assert not any("adds up" in one for one in right.warnings)  # the draft has seen the softmax

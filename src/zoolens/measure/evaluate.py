@@ -27,6 +27,7 @@ from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
     Context,
     compute_metric,
+    doubled_softmax,
     measure_batch_latency,
     measure_cold_start,
     measure_size,
@@ -322,6 +323,8 @@ class _Stages:
         for name in plugins.names(plugins.METRICS):
             self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
         self._warnings += suspicions(predictions)
+        run = context.store.run(context.run.id)
+        self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
         if problem := class_order(context.job, context.dataset).problem:
             self._warnings.append(problem)
 

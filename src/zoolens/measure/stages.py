@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
+from zoolens.manifests.schema import Output
 from zoolens.measure.classorder import stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.intervals import no_better_than_guessing
@@ -30,11 +31,13 @@ from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictio
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.noise import sums_to_one
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.store import Store
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
+SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 JUDGED_TOGETHER = 512  # inputs
 
 
@@ -73,6 +76,8 @@ def predict_all(context: Context) -> list[Observation]:
             break
         context.progress.begin(context.job.title, "predictions", size)
     context.progress.end()
+    if context.facts.get(SUMS_TO_ONE):
+        context.store.set_resolved(context.run.id, {SUMS_TO_ONE: True})
     return []  # the answers are facts in bulk; figures come from the metrics
 
 
@@ -118,12 +123,14 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     labels = np.concatenate([batch.labels for batch, _ in waiting])
     waiting.clear()
     buffer.add(ids, labels, answers)
+    seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
+    context.facts[SUMS_TO_ONE] = seen and sums_to_one(raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
             {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
             for output, answer in zip(outputs, answers, strict=True)
         ]
-        context.store.set_resolved(context.run.id, context.facts)
+        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"]})
 
 
 def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
@@ -187,6 +194,15 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
         yield (
             f"{ties:,} of {len(predictions):,} answers are exact ties between the two best classes; the class with the "
             "lower number counts"
+        )
+
+
+def doubled_softmax(output: Output, run: Run) -> Iterator[str]:
+    """Declared logits whose rows all add up to one: softmax is applied a second time."""
+    if output.scores == "logits" and run.resolved.get(SUMS_TO_ONE):
+        yield (
+            "it declares logits, but every row of its answers adds up to 1: they are probabilities already, and "
+            "softmax is applied twice (top-1 is right, calibration is not); declare scores: probabilities"
         )
 
 

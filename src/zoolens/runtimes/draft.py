@@ -1,13 +1,14 @@
 """A first manifest for a model file, from what the file says about itself.
 
-Runs in the main process only. Shapes, types and tensor names are read by opening the file in an installed runtime;
+Runs in the main process only. Shapes, types and tensor names are read by opening the file in an installed runtime,
+what its outputs come from by reading the graph and by answering a little noise;
 what the file cannot say (normalisation, colour order, class names) is guessed, and the guesses are listed in the
 description so that nobody takes them for facts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,12 +34,16 @@ from zoolens.manifests.schema import (
 )
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
+from zoolens.runtimes.endings import Ending, endings
 from zoolens.runtimes.isolated import open_model
+from zoolens.runtimes.noise import outputs_that_sum_to_one
 from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry
 from zoolens.zoos.undescribed import legal_name
 
 _BACKGROUND_AND_IMAGENET = 1001
+_IMAGENET_CLASSES = (1000, _BACKGROUND_AND_IMAGENET)  # SqueezeNet pools its scores
+_EMBEDDING_WORDS = ("embed", "feature", "hidden")
 _IMAGE_CHANNELS = (1, 3, 4)
 _PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -60,7 +65,7 @@ def draft_manifest(path: Path) -> Manifest:
         outside = onnxfile.read_graph(path).external_files()
         if outside:
             files["weights"] = path.parent / outside[0]
-    inputs, outputs, runtime = _specs(ModelFiles(format_, files))
+    inputs, outputs, runtime, sums_to_one = _specs(ModelFiles(format_, files))
     if not inputs or not outputs:
         raise ModelError(
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
@@ -71,7 +76,7 @@ def draft_manifest(path: Path) -> Manifest:
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ModelError(f"{path.name} declares an input that makes no sense: {what}.") from error
-    manifest_outputs = tuple(guesses.output(spec) for spec in outputs)
+    manifest_outputs = tuple(guesses.outputs(outputs, endings(format_, files["model"], len(outputs)), sums_to_one))
     return Manifest(
         name=legal_name(model_stem(path)),
         version="0.1.0",
@@ -117,17 +122,18 @@ def find_models(patterns: Iterable[str]) -> list[Entry]:
 
 def output_classes(model: ModelFiles) -> int | None:
     """How many classes the first output of a file has; None: it does not say."""
-    _, outputs, _ = _specs(model)
+    _, outputs, _, _ = _specs(model)
     return _classes(outputs[0].shape) if outputs else None
 
 
-def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str]:
-    """Inputs and outputs as the first runtime that opens the file reports them."""
+def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, frozenset[str]]:
+    """Inputs and outputs as the first runtime that opens the file reports them, its name, and the outputs that answer
+    noise with rows of probabilities."""
     reasons: list[str] = []
     for runtime in _runtimes_for(model.format):
         try:
             with open_model(runtime, model) as session:
-                return session.inputs, session.outputs, runtime.name
+                return session.inputs, session.outputs, runtime.name, outputs_that_sum_to_one(session)
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")
     if reasons:
@@ -181,12 +187,33 @@ class _Guesses:
             preprocess=tuple(self._steps(spec, shape, layout, channels)),
         )
 
-    def output(self, spec: TensorSpec) -> Output:
+    def outputs(
+        self, specs: Sequence[TensorSpec], found: Sequence[Ending], sums_to_one: frozenset[str]
+    ) -> Iterable[Output]:
+        ends = found if len(found) == len(specs) else [Ending.UNKNOWN] * len(specs)
+        if _detects(specs, ends):
+            self._said.append("the task is unknown, boxes among the outputs suggest a detector")
+            return [Output(name=spec.name, task="other") for spec in specs]
+        return [self._output(spec, end, spec.name in sums_to_one) for spec, end in zip(specs, ends, strict=True)]
+
+    def _output(self, spec: TensorSpec, end: Ending, sums_to_one: bool) -> Output:
         classes = _classes(spec.shape)
         if classes is None:
+            self._said.append(f"the task of {spec.name} is unknown")
             return Output(name=spec.name, task="other")
+        named = spec.name.lower()
         # Softmax is quantised with a step of 1/256: its range is known in advance.
-        probable = spec.scale == 1 / 256 or any(word in spec.name.lower() for word in _PROBABILITY_WORDS)
+        probable = (
+            end is Ending.SOFTMAX
+            or sums_to_one
+            or (end is Ending.UNKNOWN and (spec.scale == 1 / 256 or any(word in named for word in _PROBABILITY_WORDS)))
+        )
+        if not probable and any(word in named for word in _EMBEDDING_WORDS):
+            self._said.append(f"{spec.name} is an embedding of {classes:,} numbers")
+            return Output(name=spec.name, task="embedding")
+        if not probable and (end is Ending.SIGMOID or (end is Ending.FEATURES and classes not in _IMAGENET_CLASSES)):
+            self._said.append(f"the task of {spec.name} is unknown, {classes:,} numbers from {end}")
+            return Output(name=spec.name, task="other")
         self._said.append(f"{spec.name} holds {'probabilities' if probable else 'logits'} of {classes:,} classes")
         steps: tuple[OutputStep, ...] = ()
         if classes == _BACKGROUND_AND_IMAGENET:
@@ -196,8 +223,11 @@ class _Guesses:
 
     def _layout(self, shape: tuple[int | None, ...]) -> str | None:
         if len(shape) == 3:
-            return "NHW" if all(extent is None or extent > 4 for extent in shape[1:]) else None
+            return "NHW" if shape[1] == shape[2] and shape[1] and shape[1] > 4 else None
         if len(shape) != 4:
+            return None
+        if _grey_and_not_square(shape):  # 49×10×1 is audio far more often than a picture
+            self._said.append("the input may be audio features or a grey image that is not square: it is an array")
             return None
         first, last = shape[1] in _IMAGE_CHANNELS, shape[3] in _IMAGE_CHANNELS
         if first and last:
@@ -227,6 +257,17 @@ class _Guesses:
         else:
             self._said.append("pixels are scaled to 0…1")
             yield Normalize(op="normalize", scale=1 / 255)
+
+
+def _grey_and_not_square(shape: tuple[int | None, ...]) -> bool:
+    sides = shape[2:] if shape[1] == 1 else shape[1:3] if shape[3] == 1 else ()
+    return len(sides) == 2 and None not in sides and sides[0] != sides[1]
+
+
+def _detects(specs: Sequence[TensorSpec], ends: Sequence[Ending]) -> bool:
+    """Boxes beside other outputs: n × 4 numbers an input, or what a detector's last operator gives."""
+    boxes = any(len(spec.shape) == 3 and spec.shape[2] == 4 for spec in specs)
+    return Ending.DETECTIONS in ends or (boxes and len(specs) > 1)
 
 
 def _classes(shape: tuple[int | None, ...]) -> int | None:

@@ -9,6 +9,7 @@ from zoolens.errors import ModelError
 from zoolens.manifests.files import dump_manifest, parse_manifest
 from zoolens.runtimes.base import ModelFiles, TensorSpec
 from zoolens.runtimes.draft import _Guesses, draft_manifest, find_model, find_models, output_classes
+from zoolens.runtimes.endings import Ending
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
@@ -44,14 +45,52 @@ def test_what_is_no_image_is_an_array(shape):
     assert _Guesses("onnx").input(spec(shape)).modality == "array"
 
 
+def output(shape, dtype="float32", name="x", scale=None, *, end=Ending.UNKNOWN, sums=False):
+    found = spec(shape, dtype, name, scale)
+    (drafted,) = _Guesses("onnx").outputs([found], [end], frozenset([name] if sums else []))
+    return drafted
+
+
 def test_outputs():
-    guesses = _Guesses("onnx")
-    assert guesses.output(spec((1, 1000), name="softmax_1")).scores == "probabilities"
-    assert guesses.output(spec((1, 1000), name="fc")).scores == "logits"
-    assert guesses.output(spec((1, 1000), "uint8", "out", 1 / 256)).scores == "probabilities"
-    assert [step.op for step in guesses.output(spec((1, 1001))).postprocess] == ["drop_leading"]
-    assert guesses.output(spec((None, 10, 1, 1))).task == "classification"
-    assert guesses.output(spec((1, 100, 4))).task == "other"
+    assert output((1, 1000), name="softmax_1").scores == "probabilities"
+    assert output((1, 1000), name="fc").scores == "logits"
+    assert output((1, 1000), "uint8", "out", 1 / 256).scores == "probabilities"
+    assert [step.op for step in output((1, 1001)).postprocess] == ["drop_leading"]
+    assert output((None, 10, 1, 1)).task == "classification"
+    assert output((1, 100, 4)).task == "other"
+
+
+@pytest.mark.parametrize(
+    ("ending", "classes", "task", "scores"),
+    [
+        (Ending.SOFTMAX, 10, "classification", "probabilities"),
+        (Ending.SCORES, 1280, "classification", "logits"),
+        (Ending.FEATURES, 1280, "other", "logits"),
+        (Ending.FEATURES, 1000, "classification", "logits"),  # SqueezeNet pools its scores
+        (Ending.SIGMOID, 80, "other", "logits"),
+    ],
+)
+def test_what_an_output_comes_from_says_what_it_is(ending, classes, task, scores):
+    drafted = output((None, classes), end=ending)
+    assert (drafted.task, drafted.scores) == (task, scores)
+
+
+def test_answers_to_noise_and_names_say_what_no_graph_does():
+    assert output((None, 10), sums=True).scores == "probabilities"
+    assert output((None, 384), name="sentence_embedding").task == "embedding"
+    assert output((None, 10), name="softmax_weights", end=Ending.SCORES).scores == "logits"
+
+
+def test_boxes_beside_scores_are_a_detector_of_unknown_task():
+    guesses = _Guesses("tflite")
+    specs = [spec((1, 10, 4), name="a"), spec((1, 10), name="b"), spec((1, 10), name="c"), spec((1,), name="d")]
+    assert {one.task for one in guesses.outputs(specs, [Ending.UNKNOWN] * 4, frozenset())} == {"other"}
+    assert "task is unknown" in guesses.summary()
+
+
+@pytest.mark.parametrize("shape", [(1, 49, 10, 1), (1, 1, 16, 96), (1, 96, 64, 1), (None, 49, 10), (2, None, 128)])
+def test_sound_is_no_image(shape):
+    assert _Guesses("tflite").input(spec(shape)).modality == "array"
 
 
 def test_guesses_are_named():
@@ -143,3 +182,24 @@ def test_reference_models(file, module, layout, shape, drops):
     manifest = draft_manifest(ASSETS / file)
     assert (manifest.inputs[0].layout, manifest.inputs[0].shape) == (layout, shape)
     assert bool(manifest.outputs[0].postprocess) is drops
+
+
+@needs_assets
+@pytest.mark.parametrize(
+    ("file", "modality", "tasks", "scores"),
+    [
+        ("cifar10/mlperf_tiny/pretrainedResnet.tflite", "image", {"classification"}, "probabilities"),
+        ("tasks/audio/models/kws_ref_model_float32.tflite", "array", {"classification"}, "probabilities"),
+        ("tasks/detection/models/ssd_mobilenet_v1_coco_300_uint8.tflite", "image", {"other"}, None),
+        ("tasks/detection/models/efficientdet_lite0_coco_320_uint8.tflite", "image", {"other"}, None),
+        ("tasks/text/models/tflite_support_sentiment_wordavg.tflite", "array", {"classification"}, "probabilities"),
+        ("tasks/embeddings/models/wordllama_l2_supercat_64.onnx", "array", {"embedding"}, None),
+        ("imagenet/onnx/shufflenet-v2-12-int8.onnx", "image", {"classification"}, "logits"),
+    ],
+)
+def test_drafts_of_real_files_follow_their_structure(file, modality, tasks, scores):
+    pytest.importorskip("ai_edge_litert" if file.endswith("tflite") else "onnxruntime")
+    drafted = draft_manifest(ASSETS / file)
+    assert drafted.inputs[0].modality == modality
+    assert {one.task for one in drafted.outputs} == tasks
+    assert scores is None or drafted.outputs[0].scores == scores
