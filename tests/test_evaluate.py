@@ -7,6 +7,7 @@ import zoolens
 from zoolens.measure import stages
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.progress import Silent
+from zoolens.runtimes import sandbox
 
 QUICK = {"cold": False}
 
@@ -391,3 +392,23 @@ def test_logits_that_are_probabilities_already_are_no_tick(home, tmp_path):
         str(tmp_path / "doubled.onnx"), data, runtimes="onnxruntime", batches=(), cold=False, store=store
     )
     assert not any("adds up" in one for one in right.warnings)  # the draft has seen the softmax
+
+
+def test_trusted_and_sandboxed_runs_are_the_same_run(home):
+    """The sandbox is a fact of a run and no part of its key: answers are equal bit by bit, and times mean the same."""
+    store = zoolens.open_store()
+    chosen = {"runtimes": ["onnxruntime"], "limit": 60, "batches": (), "cold": False, "store": store}
+    (sandboxed,) = evaluate(["demo:mlp-small"], "demo", **chosen)
+    (trusted,) = evaluate(["demo:mlp-small"], "demo", trust=True, **chosen)
+    assert trusted.run.id == sandboxed.run.id
+    assert not trusted.measured
+    assert store.run(sandboxed.run.id).resolved["sandbox"] == sandbox.describe()
+    (again,) = evaluate(["demo:mlp-small"], "demo", trust=True, fresh=True, **chosen)
+    assert store.run(again.run.id).resolved["sandbox"] == sandbox.TRUSTED
+    digests = [store.table(one.run.id, "predictions").column("digest").to_pylist() for one in (sandboxed, again)]
+    assert digests[0] == digests[1]
+
+
+def test_plain_data_stays_in_our_process(home, fake_model, data):
+    (outcome,) = evaluate([str(fake_model())], data, **QUICK)
+    assert outcome.run.resolved["sandbox"] == sandbox.PLAIN

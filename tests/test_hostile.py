@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from zoolens.runtimes import landlock
+
 MANIFEST = (
     "zoolens: 1\nname: m\n"
     "inputs:\n  - modality: image\n    shape: {shape}\n    layout: NHW\n    color: gray\n"
@@ -178,6 +180,22 @@ def test_allowed_code_runs_elsewhere_and_its_mistakes_are_explained(zoolens, man
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "nothing" in done.stderr
+
+
+@pytest.mark.skipif(not landlock.version(), reason="THIS KERNEL HAS NO LANDLOCK: what code may touch is NOT TESTED")
+@pytest.mark.parametrize("trust", [False, True])
+def test_allowed_code_reaches_nothing_of_the_users_without_trust(zoolens, manifest, data, tmp_path, fake_model, trust):
+    fake_model("m", behaviour="label_leak")
+    marker = tmp_path / "ran"
+    code = f"open({str(marker)!r}, 'w')\n    def preprocess(image):\n        return image[:, :, 0].astype('float32')\n"
+    path = manifest("m.json", "fake", more=f"code:\n  preprocess: |\n    {code}")
+    done = zoolens("eval", path, "--data", data, "--allow-code", "--no-cold",
+                   *(["--trust"] if trust else []))  # fmt: skip
+    assert marker.exists() == trust
+    assert done.returncode == (0 if trust else 1), done.stderr
+    if not trust:
+        assert "Permission denied" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_store_that_is_no_store(refused, fake_model, data, tmp_path):
