@@ -8,7 +8,7 @@ from typing import Any
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, print_table
-from zoolens.cli.text import count, figure, stack_label, with_interval
+from zoolens.cli.text import count, disturbed_mark, figure, stack_label, with_interval
 from zoolens.measure.evaluate import Outcome
 from zoolens.store.records import Observation
 from zoolens.store.store import Store
@@ -58,7 +58,7 @@ def observations_by_name(store: Store, run_id: str) -> Found:
 
 
 def _value(observation: Observation | None) -> str:
-    return figure(observation.value, observation.unit) if observation else "–"
+    return figure(observation.value, observation.unit) + disturbed_mark(observation) if observation else "–"
 
 
 def print_json(store: Store, outcomes: Sequence[Outcome], _: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tables import Column, print_table
-from zoolens.cli.text import count, figure, provenance_mark, stack_label, with_interval
+from zoolens.cli.text import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
@@ -181,7 +181,7 @@ def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
 
 
 def _without_interval(observation: Observation | None) -> str:
-    return "–" if observation is None else figure(observation.value, observation.unit)
+    return "–" if observation is None else figure(observation.value, observation.unit) + disturbed_mark(observation)
 
 
 def _when(run: Run) -> str:

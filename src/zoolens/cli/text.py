@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.records import Observation, Provenance, Run, is_disturbed
 
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -38,7 +38,7 @@ def with_interval(observation: Observation | None) -> str:
     """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known."""
     if observation is None or observation.value is None:
         return "–"
-    text = figure(observation.value, observation.unit)
+    text = figure(observation.value, observation.unit) + disturbed_mark(observation)
     if observation.low is None or observation.high is None:
         return text
     if observation.unit == "fraction":
@@ -48,6 +48,11 @@ def with_interval(observation: Observation | None) -> str:
         factor = factor or _SCALES[observation.unit][-1][0]
         return f"{text} [{_three_digits(observation.low / factor)}, {_three_digits(observation.high / factor)}]"
     return f"{text} [{_three_digits(observation.low)}, {_three_digits(observation.high)}]"
+
+
+def disturbed_mark(observation: Observation) -> str:
+    """Beside a timing called clean that is the raw one."""
+    return " (disturbed)" if is_disturbed(observation) else ""
 
 
 def provenance_mark(observation: Observation) -> str:

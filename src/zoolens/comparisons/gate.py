@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from zoolens.comparisons.paired import Report
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.store.records import is_disturbed
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -50,6 +51,7 @@ class Gate:
         if self.metric == "disagreement" and report.answers is not None:
             return {"": 1 - report.answers.agreement}
         sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
+        self._refuse_disturbed(report)
         found = {
             one.scope: abs(one.change) if sign is None else sign * one.change
             for one in report.figures
@@ -60,6 +62,21 @@ class Gate:
             named = f"{self.metric}[{self.scope}]" if self.scope is not None else self.metric
             raise UnknownName("metric in both runs", named, known | {"disagreement"})
         return found
+
+    def _refuse_disturbed(self, report: Report) -> None:
+        """A timing that others disturbed proves nothing, neither that the gate holds nor that it does not."""
+        for one in report.figures:
+            if one.metric != self.metric or not self._is_meant(one.scope):
+                continue
+            sides = [side for side, figure in (("A", one.a), ("B", one.b)) if is_disturbed(figure)]
+            if sides:
+                where = f"{one.metric}[{one.scope}]"
+                raise ZoolensError(
+                    f"{where} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, so that a "
+                    "gate on it would judge what else the machine did.",
+                    hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
+                    f"on {one.metric}[{one.scope},raw] if you mean the raw time.",
+                )
 
     def _is_meant(self, scope: str) -> bool:
         return not scope.endswith(",raw") if self.scope is None else scope == self.scope

@@ -61,3 +61,19 @@ def test_nonsense_is_refused(text):
 def test_a_metric_that_is_not_there_is_named(report):
     with pytest.raises(UnknownName, match="top11"):
         parse_gate("top11 drop > 1%").verdict(report)
+
+
+def test_a_gate_refuses_a_timing_that_others_disturbed():
+    def timing(value, scope="batch=1", **details):
+        return Observation("latency_p50", value, scope=scope, unit="s", details=details)
+
+    figures = [
+        Figure("latency_p50", "batch=1", "s", timing(1.0), timing(7.76, disturbed=True)),
+        Figure("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
+        Figure("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
+    ]
+    report = SimpleNamespace(figures=figures, answers=None)
+    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
+        parse_gate("latency_p50 rise > 20%").verdict(report)
+    assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False
+    assert parse_gate("latency_p50[batch=1,raw] rise > 20%").verdict(report)[0] is True

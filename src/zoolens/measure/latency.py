@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from zoolens.measure.intervals import CONFIDENCE, quantile
 from zoolens.runtimes.interference import Waiting, clean_samples
 from zoolens.runtimes.repeating import Repeater, Repeating
-from zoolens.store.records import Observation, unavailable
+from zoolens.store.records import DISTURBED, Observation, unavailable
 
+FEWEST_CLEAN = 20  # undisturbed samples: with fewer, what is called clean is the raw figure, and marked
+_FEW = f"fewer than {FEWEST_CLEAN} undisturbed samples: the clean figures are the raw ones"
+PATIENCE = 4  # so many times the usual number of samples is taken, within the time, to get them
 CHUNK = 25  # at least so many samples between two looks at whether to stop
 
 
@@ -100,24 +103,32 @@ def measure_latency(
     try:
         while True:
             # Chunks grow, so that judging what is there so far stays a small share of the work.
-            wanted = min(max(CHUNK, len(samples) // 4), settings.max_samples - len(samples))
+            wanted = min(max(CHUNK, len(samples) // 4), _most(samples, settings) - len(samples))
             samples = samples.with_more(*repeated.sample(wanted, deadline - time.perf_counter()))
             if len(samples) >= settings.min_samples and _known(samples, settings):
                 return replace(samples, stopped_by="precision")
             if time.perf_counter() > deadline:
                 return replace(samples, stopped_by="time")
-            if len(samples) >= settings.max_samples:
+            if len(samples) >= _most(samples, settings):
                 return samples
     finally:
         repeated.close()
 
 
+def _most(samples: LatencySamples, settings: LatencySettings) -> int:
+    return settings.max_samples * (1 if enough_clean(samples) else PATIENCE)
+
+
 def _known(samples: LatencySamples, settings: LatencySettings) -> bool:
     usable = np.sort(samples.elapsed_ns[samples.clean])
-    if len(usable) < settings.min_samples // 2:
+    if len(usable) < max(FEWEST_CLEAN, settings.min_samples // 2):
         return False
     median, low, high = quantile(usable, 0.5)
     return low is not None and high is not None and (high - low) / 2 <= settings.precision * median
+
+
+def enough_clean(samples: LatencySamples) -> bool:
+    return int(samples.clean.sum()) >= FEWEST_CLEAN
 
 
 def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observation]:
@@ -129,19 +140,24 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
         "run_queue_watched": samples.watched,
         "context_switches_per_call": float(samples.waiting.switches.mean()),
     }
-    enough_clean = int(samples.clean.sum()) >= 20
-    clean = samples.elapsed_ns[samples.clean] if enough_clean else samples.elapsed_ns
-    if not enough_clean:
-        details = {**details, "note": "fewer than 20 undisturbed samples: the clean figures are the raw ones"}
-    for scope, times in ((f"batch={batch}", clean), (f"batch={batch},raw", samples.elapsed_ns)):
+    clean, marked = samples.elapsed_ns[samples.clean], details
+    if not enough_clean(samples):
+        clean, marked = samples.elapsed_ns, {**details, DISTURBED: True, "note": _FEW}
+    raw = samples.elapsed_ns
+    for scope, times, about in ((f"batch={batch}", clean, marked), (f"batch={batch},raw", raw, details)):
         ordered = np.sort(times) / 1e9
         for name, q in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
             value, low, high = quantile(ordered, q)
             yield Observation(
-                f"latency_{name}", value, scope=scope, unit="s", low=low, high=high, n=len(times), details=details
+                f"latency_{name}", value, scope=scope, unit="s", low=low, high=high, n=len(times), details=about
             )
         yield Observation(
-            "throughput", batch * len(times) / float(ordered.sum()), scope=scope, unit="inputs/s", n=len(times)
+            "throughput",
+            batch * len(times) / float(ordered.sum()),
+            scope=scope,
+            unit="inputs/s",
+            n=len(times),
+            details={DISTURBED: True} if DISTURBED in about else {},
         )
     scope = f"batch={batch}"
     if samples.watched:

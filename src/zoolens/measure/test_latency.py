@@ -2,9 +2,12 @@ import time
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
+from zoolens.cli.text import with_interval
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.runtimes.interference import ThreadWatch, Waiting, clean_samples, waiting_between
+from zoolens.store.records import Observation, is_disturbed
 
 
 def spin(seconds):
@@ -71,3 +74,49 @@ def test_raw_and_clean_figures_are_both_given():
     assert found[("latency_p99", "batch=1")] == 0.001
     assert found[("latency_p99", "batch=1,raw")] == 0.05
     assert found[("clean_share", "batch=1")] == 0.9
+
+
+def disturbed(clean, count=100):
+    times = np.arange(1, count + 1, dtype=np.int64) * 1_000_000
+    nothing = np.zeros(count, np.int64)
+    flags = np.arange(count) < clean
+    return LatencySamples(times, Waiting(nothing, nothing), flags, watched=True)
+
+
+@pytest.mark.parametrize(("clean", "marked"), [(0, True), (19, True), (20, False)])
+def test_a_clean_figure_that_is_the_raw_one_is_marked(clean, marked):
+    found = {(one.metric, one.scope): one for one in latency_observations(disturbed(clean), 1)}
+    for metric in ("latency_p50", "latency_p99", "throughput"):
+        assert is_disturbed(found[metric, "batch=1"]) is marked
+        assert not is_disturbed(found[metric, "batch=1,raw"])
+    assert with_interval(found["latency_p50", "batch=1"]).count("(disturbed)") == marked
+
+
+def test_what_older_versions_said_in_words_is_marked_too():
+    note = {"note": "fewer than 20 undisturbed samples: the clean figures are the raw ones"}
+    assert is_disturbed(Observation("latency_p50", 1.0, scope="batch=1", details=note))
+    assert not is_disturbed(Observation("latency_p50", 1.0, scope="batch=1,raw", details=note))
+
+
+class DisturbedAtFirst:
+    """Calls of 1 ms, the first 60 of which waited for a core all that time."""
+
+    watched = True
+
+    def __init__(self):
+        self.taken = 0
+
+    def sample(self, wanted, seconds):
+        waits = np.where(np.arange(self.taken, self.taken + wanted) < 60, 1_000_000, 0)
+        self.taken += wanted
+        return np.full(wanted, 1_000_000), Waiting(waits, np.ones(wanted, np.int64))
+
+    def close(self):
+        pass
+
+
+def test_measuring_goes_on_until_there_are_enough_clean_samples():
+    settings = LatencySettings(precision=0, min_samples=10, max_samples=30, max_seconds=60)
+    samples = measure_latency(lambda: None, settings, repeat=lambda calls, seconds: DisturbedAtFirst())
+    assert len(samples) > 60
+    assert int(samples.clean.sum()) >= 20

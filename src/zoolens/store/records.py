@@ -15,6 +15,7 @@ from typing import Any, Final
 # listed only where they are asked for.
 ASIDE: Final = ":"
 EVALUATED: Final = "evaluated"  # in run.resolved
+DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 CLAIM_RUNTIME: Final = f"claim{ASIDE}published"  # what others say
 
 
@@ -59,6 +60,13 @@ class Observation:
     n: int | None = None
     provenance: Provenance = Provenance.MEASURED
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_disturbed(observation: Observation) -> bool:
+    """Whether a timing called clean is the raw one: others kept the machine busy. Older runs have it in words only."""
+    note = str(observation.details.get("note", ""))
+    clean = not observation.scope.endswith(",raw")
+    return clean and (bool(observation.details.get(DISTURBED)) or note.startswith("fewer than 20 undisturbed"))
 
 
 def unavailable(metric: str, reason: str, scope: str = "", unit: str = "") -> Observation:
