@@ -146,12 +146,14 @@ def _print_json(answer: Answer) -> None:
 def _print_csv(answer: Answer) -> None:
     import csv
 
+    from zoolens.store.spreadsheets import spreadsheet_cell
+
     records = [match.record() for match in answer.matches]
     names = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     if records:
-        writer.writeheader()
-        writer.writerows(records)
+        writer.writerow({name: spreadsheet_cell(name) for name in names})
+        writer.writerows({name: spreadsheet_cell(cell) for name, cell in record.items()} for record in records)
 
 
 # --- the table

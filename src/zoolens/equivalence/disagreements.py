@@ -32,6 +32,7 @@ from zoolens.equivalence.signatures import (
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
+from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store
 
 NEIGHBOURS: Final = 5
@@ -263,9 +264,9 @@ def as_csv(found: Disagreements) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     names = [f"{one.name} {what}" for one in found.panel for what in ("answer", "score")]
-    writer.writerow(["index", "input", "truth", "entropy", "margin", *names])
+    writer.writerow(["index", "input", "truth", "entropy", "margin", *map(spreadsheet_cell, names)])
     for one in found.inputs:
         votes = [cell for vote in one.votes for cell in (found.class_name(vote.answer), f"{vote.score:.4f}")]
         row = [one.index, one.input, found.class_name(one.label), f"{one.entropy:.4f}", f"{one.margin:.4f}"]
-        writer.writerow([*row, *votes])
+        writer.writerow([spreadsheet_cell(cell) for cell in (*row, *votes)])
     return stream.getvalue()

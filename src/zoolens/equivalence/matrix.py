@@ -25,6 +25,7 @@ from zoolens.equivalence.signatures import Signature, default_dataset, signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
+from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store
 
 Array = NDArray[np.float64]
@@ -163,7 +164,8 @@ def as_csv(matrix: Matrix) -> str:
         for j, two in enumerate(matrix.names):
             figures = (matrix.agreement[i, j], matrix.difference[i, j])
             cells = ["" if np.isnan(value) else repr(float(value)) for value in figures]
-            writer.writerow([one, two, matrix.runs[i].id, matrix.runs[j].id, matrix.dataset, matrix.n, *cells])
+            row = [one, two, matrix.runs[i].id, matrix.runs[j].id, matrix.dataset, matrix.n, *cells]
+            writer.writerow([spreadsheet_cell(cell) for cell in row])
     return stream.getvalue()
 
 

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,6 +110,8 @@ def test_real_disagreements_are_those_of_the_answers(demo_store):
     for one in data["inputs"]:
         assert len({vote["answer"] for vote in one["votes"]}) > 1
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    named = replace(found, inputs=tuple(replace(one, input=f"={one.input}") for one in found.inputs))
+    assert {row["input"][:2] for row in csv.DictReader(io.StringIO(as_csv(named)))} == {"'="}
     assert [row["input"] for row in rows] == [one["input"] for one in data["inputs"]]
     assert rows[0]["demo:lenet-torch answer"] == data["inputs"][0]["votes"][0]["name"]
 

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,3 +107,11 @@ def test_csv_has_a_row_for_every_pair(demo_store):
     assert len(rows) == 9
     pair = next(row for row in rows if (row["a"], row["b"]) == ("lenet-torch", "lenet-wide"))
     assert float(pair["agreement"]) == equiv("lenet-torch", "lenet-wide", store=demo_store).agreement
+
+
+def test_csv_computes_nothing(demo_store):
+    matrix = agreement_matrix("demo:lenet-*", store=demo_store)
+    hostile = replace(matrix, names=("=1+1", *matrix.names[1:]))
+    rows = list(csv.DictReader(io.StringIO(as_csv(hostile))))
+    assert {row["a"] for row in rows} == {"'=1+1", *matrix.names[1:]}
+    assert {row["accuracy_difference"][:1] for row in rows} <= {"-", "0"}  # negative numbers stay numbers

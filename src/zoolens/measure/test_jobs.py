@@ -14,7 +14,7 @@ from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Framework, Input, Manifest
-from zoolens.measure.containers import dockerfile, requirements_lock
+from zoolens.measure.containers import dockerfile, requirements_lock, write_stack
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.lock import installed_packages, resolve_stack
@@ -180,3 +180,27 @@ def test_the_exported_stack_pins_what_was_installed(entry):
     text = dockerfile(outcome.run)
     assert f'CMD ["reproduce", "{outcome.run.id}"]' in text
     assert "FROM python:3." in text
+
+
+def test_the_exported_stack_of_an_environment_has_its_own_versions(entry):
+    """As `--env onnxruntime==1.20.1` would record it; nothing is installed for it."""
+    np.savez(entry.folder / "data.npz", x=np.random.default_rng(0).normal(size=(30, 4)), y=np.arange(30) % 3)
+    store = open_store(entry.folder / "store.sqlite")
+    (job,), _ = plan_jobs([entry], Wanted())
+    plan = EvaluationPlan(models=[], data=str(entry.folder / "data.npz"), batches=(), cold=False)
+    run = run_job(job, plan, open_dataset(plan.data), store, Silent()).run
+    spec = ("onnxruntime==1.20.1",)
+    packages = {"onnxruntime": "1.20.1", "numpy": "1.26.4", "mxnet": "1.9.1"}
+    identity = {**run.stack.identity, "environment": list(spec), "packages": {"onnxruntime": "1.20.1", "numpy": "2"}}
+    lock = {**run.stack.lock, "environment_packages": packages}
+    inside = replace(run, stack=replace(run.stack, identity=identity, lock=lock))
+    text = requirements_lock(inside)
+    assert "onnxruntime==1.20.1\n" in text
+    assert "mxnet==1.9.1\n" in text
+    assert "numpy==1.26.4\n" in text
+    assert f"numpy=={np.__version__}\n" not in text
+    names = {path.name: path.read_text() for path in write_stack(inside, entry.folder / "out")}
+    assert f"numpy=={np.__version__}\n" in names["zoolens-requirements.lock"]
+    assert "RUN pip install --no-cache-dir --no-deps -r zoolens-requirements.lock" in names["Dockerfile"]
+    assert "ENV PIP_CONSTRAINT=/work/requirements.lock" in names["Dockerfile"]
+    assert f'CMD ["reproduce", "{run.id}", "--yes"]' in names["Dockerfile"]

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.store.records import Part
+from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store
 
 if TYPE_CHECKING:
@@ -140,9 +141,9 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
 def _write_csv(stream: IO[str], names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
     """Numbers with all their digits, times as ISO 8601, lists as JSON, nothing for what is not known."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([spreadsheet_cell(name) for name in names])
     for row in rows:
-        writer.writerow([_cell(row.get(name)) for name in names])
+        writer.writerow([spreadsheet_cell(_cell(row.get(name))) for name in names])
 
 
 def _cell(value: Any) -> Any:

@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import math
 
@@ -91,3 +92,11 @@ def test_impossible_exports(store, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ZoolensError, match="cannot be written"):
         export(store, tmp_path / "file" / "out.csv", "csv")
+
+
+def test_csv_computes_nothing():
+    from zoolens.store.export import _write_csv
+
+    stream = io.StringIO()
+    _write_csv(stream, ["input", "=x"], [{"input": "=1+1.png", "=x": -0.5}])
+    assert stream.getvalue() == "input,'=x\n'=1+1.png,-0.5\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
+from zoolens.store.spreadsheets import spreadsheet_cell
 
 Table = tuple[list[str], list[list[Any]]]
 
@@ -22,7 +23,7 @@ def write_csv(audit: Audit, folder: Path) -> list[Path]:
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
             writer.writerow(columns)
-            writer.writerows([[_harmless(cell) for cell in row] for row in rows])
+            writer.writerows([[spreadsheet_cell(cell) for cell in row] for row in rows])
         written.append(path)
     return written
 
@@ -66,8 +67,3 @@ def _flat(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return "; ".join(str(one) for one in value)
     return value
-
-
-def _harmless(cell: Any) -> Any:
-    """A spreadsheet would compute a text that begins like a formula; names of models are not ours."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell

@@ -14,6 +14,7 @@ import numpy as np
 from zoolens.crosstrain.analysis.tables import summarise
 from zoolens.crosstrain.report.findings import Figure, Findings, side_of, warnings
 from zoolens.crosstrain.study import Trial
+from zoolens.store.spreadsheets import spreadsheet_cell
 
 Kind = Literal["text", "number", "percent", "nats", "p"]
 
@@ -191,9 +192,9 @@ def _columns(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]])
 
 
 def _plain(value: Any) -> Any:
-    """A spreadsheet would compute a text that begins like a formula; not a number is an empty cell."""
+    """For a spreadsheet; not a number is an empty cell."""
     if isinstance(value, str):
-        return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+        return spreadsheet_cell(value)
     if isinstance(value, (float, np.floating)):
         return float(value) if np.isfinite(value) else None
     return value
