@@ -35,6 +35,7 @@ class NothingFits(ZoolensError):
 @click.option("--on", "bounds", multiple=True, metavar="BOUND", help="A bound, such as 'memory <= 20%'. Repeatable.")
 @click.option("--where", metavar="CONDITION", help="Such as \"zoo = 'torchvision'\".")
 @click.option("--order-by", metavar="EXPRESSION", help="Such as 'latency_p95'.")
+@click.option("--show", metavar="NAMES", help="Figures and attributes to show: 'memory, latency, zoo'.")
 @click.option("--limit", type=click.IntRange(1), help="How many models at most.  [default: 10]")
 @click.option("--task", help="Take the task's most accurate model as the reference.")
 @click.option("--exec", "settings", multiple=True, metavar="KEY=VALUE", help="Such as runtime=onnxruntime. Repeatable.")
@@ -72,6 +73,7 @@ def command(text: str | None, **options: Any) -> None:
             where=options["where"],
             order_by=options["order_by"],
             limit=options["limit"],
+            show=options["show"],
             confidence=options["confidence"],
             exec=_settings(options["settings"]),
             data=options["data"],
@@ -149,11 +151,9 @@ def _print_csv(answer: Answer) -> None:
     from zoolens.store.spreadsheets import spreadsheet_cell
 
     records = [match.record() for match in answer.matches]
-    names = list(dict.fromkeys(name for record in records for name in record))
-    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
-    if records:
-        writer.writerow({name: spreadsheet_cell(name) for name in names})
-        writer.writerows({name: spreadsheet_cell(cell) for name, cell in record.items()} for record in records)
+    writer = csv.DictWriter(sys.stdout, answer.columns, lineterminator="\n")
+    writer.writerow({name: spreadsheet_cell(name) for name in answer.columns})
+    writer.writerows({name: spreadsheet_cell(cell) for name, cell in record.items()} for record in records)
 
 
 # --- the table
@@ -171,16 +171,20 @@ def print_answer(answer: Answer) -> None:
 
 def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[str]]]:
     metrics = list(dict.fromkeys(name for match in shown for name in match.figures))
+    metrics.sort(key=lambda name: [*answer.plan.query.show, name].index(name))  # as SHOW has them
     compared = answer.reference is not None
-    columns = [Column("model", keep=10), Column("runtime", keep=9)]
-    columns += [Column("equal answers", right=True, keep=8)] if compared else []
+    columns = [Column("model", keep=10), Column("runtime", keep=8)]
+    columns += [Column("equal answers", right=True, keep=9)] if compared else []  # the last to go, beside the name
     columns += [Column(name, right=True, keep=6) for name in metrics]
+    told = [name for name in shown[0].attributes if name != "runtime"]
+    columns += [Column(name, keep=6) for name in told]
     columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]
     rows = []
     for match in shown:
         cells = [_model(match), match.runtime or "–"]
         cells += [_equivalence(answer, match)] if compared else []
         cells += [_figure(answer, match, name) for name in metrics]
+        cells += [_attribute(match.attributes.get(name)) for name in told]
         cells += [] if answer.exact else ["; ".join(one.sentence for one in match.rejections)]
         rows.append(cells)
     return columns, rows
@@ -189,6 +193,10 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
 def _model(match: Match) -> str:
     name, twin_of = match.ref.partition("@")[0], match.row.twin_of
     return f"{name} (twin of {twin_of.partition('@')[0]})" if twin_of else name
+
+
+def _attribute(value: object) -> str:
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _equivalence(answer: Answer, match: Match) -> str:

@@ -154,7 +154,7 @@ def test_json_and_csv(path):
     assert [record["model"] for record in records] == ["toys:half@1.0.0", "toys:tiny[1]@1.0.0"]
     result = CliRunner().invoke(command, ["CORR big WITHIN 100%", "--csv"])
     assert "above" not in result.exception.hint
-    assert result.stdout == ""
+    assert result.stdout == "model,runtime,equivalence,equivalence_lower,accuracy,accuracy_provenance,fits,why_not\n"
 
 
 def test_explain(path):
@@ -206,3 +206,15 @@ def test_the_reference_chooses_the_data_where_none_is_named(path):
     answer = query("CORR writer", store=path)
     assert answer.dataset == "letters"
     assert answer.best.ref == "toys:reader@1.0.0"
+
+
+def test_equal_answers_are_never_dropped_for_want_of_width(monkeypatch):
+    from zoolens.cli.query import _table
+    from zoolens.cli.tables import fitting_columns
+
+    answer = query("CORR big ON memory <= 60% ORDER BY latency_p50, accuracy")
+    columns, rows = _table(answer, [answer.reference, *answer.matches])
+    for width in (10, 40, 60, 80):
+        shown = [columns[i].name for i in fitting_columns(columns, rows, width)]
+        assert shown[:1] == ["model"]
+        assert "equal answers" in shown

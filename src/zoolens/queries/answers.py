@@ -11,7 +11,7 @@ import numpy as np
 from zoolens.queries.explaining import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
 from zoolens.queries.guarantees import Guarantee
-from zoolens.queries.matches import Match, match_of
+from zoolens.queries.matches import Match, match_of, record_names
 from zoolens.queries.misses import COUNT, near_misses, wider_guarantee
 from zoolens.queries.plan import Plan
 from zoolens.queries.printing import to_text
@@ -124,7 +124,13 @@ class Answer:
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row for each match."""
-        return frame_of(self.matches)
+        return frame_of(self.matches, self.columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `frame` and of CSV, which an empty answer has too."""
+        records = [one.record() for one in self.matches]
+        return list(dict.fromkeys(name for record in records for name in record)) or record_names(self.plan)
 
     def __repr__(self) -> str:
         if self.plan.query.explain:

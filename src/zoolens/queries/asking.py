@@ -18,6 +18,7 @@ from zoolens.index.building import Index, build_index
 from zoolens.index.structures import fill_structures
 from zoolens.measure.progress import Progress
 from zoolens.queries.answers import Answer
+from zoolens.queries.filters import attributes_of
 from zoolens.queries.keywords import with_keywords
 from zoolens.queries.metrics import STRUCTURAL, unaliased
 from zoolens.queries.misnamed import About, Misnamed, pointed
@@ -48,6 +49,7 @@ def prepare(
     order_by: str | Sequence[Order] | None = None,
     limit: int | None = None,
     confidence: float | str | None = None,
+    show: Sequence[str] | str | None = None,
     exec: Mapping[str, Any] | None = None,  # noqa: A002 - the clause is called so
     data: str | None = None,
     bound: str | None = None,
@@ -69,9 +71,13 @@ def prepare(
     begun = perf_counter()
     given = {
         "reference": ref, "within": within, "task": task, "where": where, "order": order_by, "limit": limit,
-        "confidence": confidence, "exec": exec, "data": data, "bound": bound, "segments": segments or None,
-        "nearest": nearest or None, "explain": explain or None,
+        "show": show, "confidence": confidence, "exec": exec, "data": data, "bound": bound,
+        "segments": segments or None, "nearest": nearest or None, "explain": explain or None,
     }  # fmt: skip
+    if not (text is None or isinstance(text, str | Query)):
+        raise ZoolensError(f"{text!r} is no query.", hint='Write query("CORR resnet50 WITHIN 95%").')
+    if not (store is None or isinstance(store, str | Path | Store | Index)):
+        raise ZoolensError(f"store={store!r} is no store.", hint='Give a path, such as store="store.sqlite".')
     asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
     parsed = perf_counter()
     try:
@@ -103,7 +109,9 @@ def _views(asked: Query, store: Target, progress: Progress | None) -> tuple[View
 def _fill_structures(asked: Query, index: Index, store: Store | str | Path | None, progress: Progress | None) -> bool:
     """Read the structures of measured models whose FLOPs and the like the query asks for; whether any was read."""
     ordered = (metric.name for order in asked.order for metric in metrics_of(order.expression))
-    needed = {unaliased(name) for name in (*(bound.metric for bound in asked.on), *ordered)} & STRUCTURAL
+    asked_for = (*(bound.metric for bound in asked.on), *ordered, *asked.show)
+    asked_for += () if asked.where is None else tuple(attributes_of(asked.where))
+    needed = {unaliased(name) for name in asked_for} & STRUCTURAL
     lacking = [row.key for row in index.rows if row.signature and not needed <= row.figures.keys()] if needed else []
     if not lacking:
         return False

@@ -37,7 +37,7 @@ class Candidates:
 
     @cached_property
     def rows(self) -> Mask:
-        found = all_pass(self.steps, len(self._view))
+        found = all_pass((step for step in self.steps if not step.looks_at_answers), len(self._view))
         for one in self._predicates:
             found &= one.passes(self._view.values(one.metric.column))
         return found

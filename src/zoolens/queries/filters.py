@@ -1,4 +1,4 @@
-"""WHERE: which rows a condition on attributes holds for.
+"""WHERE: which rows a condition on attributes and figures holds for.
 
 What is unknown neither holds nor fails (`zoo = 'x'` and `NOT zoo = 'x'` both pass over a row without a zoo), as in
 SQL; `IS KNOWN` asks for it. Text is compared without regard to case, and numbers inside it as numbers: version 1.10
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from zoolens.index.rows import Attribute
 from zoolens.queries.attributes import Attributes
+from zoolens.queries.misnamed import About
 from zoolens.queries.syntax import AllOf, AnyOf, Condition, Known, Match, Not, OneOf
 
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
@@ -33,8 +34,11 @@ class Truth(NamedTuple):
     fails: NDArray[np.bool_]
 
 
-def rows_where(condition: Condition, attributes: Attributes) -> NDArray[np.bool_]:
-    return _truth(condition, attributes).holds
+Figures = Callable[[str], NDArray[np.float64] | None]  # the values of a metric; None: it is an attribute
+
+
+def rows_where(condition: Condition, attributes: Attributes, figures: Figures = lambda name: None) -> NDArray[np.bool_]:
+    return _truth(condition, attributes, figures).holds
 
 
 def attributes_of(condition: Condition) -> Iterator[str]:
@@ -49,8 +53,10 @@ def attributes_of(condition: Condition) -> Iterator[str]:
                 yield from attributes_of(term)
 
 
-def _truth(condition: Condition, attributes: Attributes) -> Truth:
+def _truth(condition: Condition, attributes: Attributes, figures: Figures) -> Truth:
     match condition:
+        case Match(name) | OneOf(name) | Known(name) if (values := figures(name)) is not None:
+            return _by_figure(condition, values)
         case Match(attribute, comparison, value):
             return _by_value(attributes, attribute, lambda found: compare(found, comparison, value))
         case OneOf(attribute, values):
@@ -59,12 +65,34 @@ def _truth(condition: Condition, attributes: Attributes) -> Truth:
             known = attributes.column(attribute).codes >= 0
             return Truth(known, ~known)
         case Not(term):
-            holds, fails = _truth(term, attributes)
+            holds, fails = _truth(term, attributes, figures)
             return Truth(fails, holds)
         case AllOf(terms):
-            return reduce(_both, (_truth(term, attributes) for term in terms))
+            return reduce(_both, (_truth(term, attributes, figures) for term in terms))
         case AnyOf(terms):
-            return reduce(_either, (_truth(term, attributes) for term in terms))
+            return reduce(_either, (_truth(term, attributes, figures) for term in terms))
+
+
+def _by_figure(condition: Match | OneOf | Known, values: NDArray[np.float64]) -> Truth:
+    """The condition on numbers; what is unknown neither holds nor fails."""
+    known = ~np.isnan(values)
+    match condition:
+        case Known():
+            return Truth(known, ~known)
+        case OneOf(name, several):
+            holds = np.isin(values, [_as_number(name, one) for one in several])
+        case Match(name, comparison, wanted):
+            if comparison == "LIKE":
+                raise About(name, f"{name} is a number, and LIKE compares text.", hint=f"Write {name} <= … instead.")
+            holds = np.asarray(_COMPARE[comparison](values, _as_number(name, wanted)))
+    return Truth(holds & known, ~holds & known)
+
+
+def _as_number(name: str, value: str | float) -> float:
+    number = _number(value)
+    if number is None:
+        raise About(name, f"{name} is a number, and {value!r} is none.", hint=f"Write {name} <= 200, say.")
+    return number
 
 
 def _both(a: Truth, b: Truth) -> Truth:
@@ -88,9 +116,9 @@ def compare(found: Attribute, comparison: str, asked: str | float) -> bool:
     text = isinstance(found, str) and isinstance(asked, str)  # version '1.10' is not '1.1'
     a, b = (None, None) if text else (_number(found), _number(asked))
     if a is not None and b is not None:
-        return _COMPARE[comparison](a, b)
+        return bool(_COMPARE[comparison](a, b))
     key = _text if comparison in ("=", "!=") else _natural  # 1.07 and 1.7 are not the same text
-    return _COMPARE[comparison](key(found), key(asked))
+    return bool(_COMPARE[comparison](key(found), key(asked)))
 
 
 @lru_cache(maxsize=100)

@@ -9,10 +9,10 @@ from zoolens.errors import MissingDependency
 from zoolens.queries.matches import Match
 
 
-def frame_of(matches: Sequence[Match]) -> Any:
+def frame_of(matches: Sequence[Match], columns: Sequence[str]) -> Any:
     """One row for each match: a column for each figure, its provenance, and its ratio to the reference."""
     try:
         import pandas as pd
     except ImportError as error:
         raise MissingDependency("Answer.frame", "pandas", "pandas") from error
-    return pd.DataFrame([match.record() for match in matches])
+    return pd.DataFrame([match.record() for match in matches], columns=list(columns))

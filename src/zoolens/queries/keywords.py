@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -12,7 +12,7 @@ from zoolens.queries.budgets import keyword_bounds
 from zoolens.queries.errors import QueryError
 from zoolens.queries.names import folded
 from zoolens.queries.parsing import MOST_MODELS, parse_condition, parse_orders
-from zoolens.queries.syntax import EQUIVALENCE, Query
+from zoolens.queries.syntax import EQUIVALENCE, Condition, Order, Query
 from zoolens.queries.units import quantity
 
 
@@ -32,6 +32,30 @@ def with_keywords(query: Query, given: Mapping[str, Any], metrics: Mapping[str, 
 
 def _as_it_is(name: str, value: Any) -> Any:
     return value
+
+
+def _name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        said, example = _CALLED[name]
+        raise ZoolensError(f"{said}={value!r} is no name.", hint=f"Write {said}={example!r}.")
+    return value
+
+
+_CALLED = {"reference": ("ref", "resnet50"), "task": ("task", "classification"), "data": ("data", "imagenet-val"),
+           "bound": ("bound", "off")}  # fmt: skip
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(one, str) and one.strip() for one in names):
+        raise ZoolensError(f"{name}={value!r} are no names.", hint='Write show=["memory", "latency", "zoo"].')
+    return tuple(dict.fromkeys(folded(one.strip()) for one in names))
+
+
+def _explain(name: str, value: Any) -> str:
+    if value not in ("plan", "analyze"):
+        raise ZoolensError(f"explain={value!r} is not known.", hint='Write explain="plan" or explain="analyze".')
+    return str(value)
 
 
 def _share(name: str, value: Any) -> float:
@@ -56,22 +80,36 @@ def whole_limit(name: str, value: Any) -> int:
 
 
 def _bound(name: str, value: str) -> str:
+    _name(name, value)
     return value.lower() if value.lower() in ("on", "off") else value
 
 
 def _condition(name: str, value: Any) -> Any:
-    return parse_condition(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return parse_condition(value)
+    if not isinstance(value, Condition):
+        raise ZoolensError(f"where={value!r} is no condition.", hint="Write where=\"zoo = 'torchvision'\".")
+    return value
 
 
 def _orders(name: str, value: Any) -> Any:
-    return parse_orders(value) if isinstance(value, str) else tuple(value)
+    if isinstance(value, str):
+        return parse_orders(value)
+    if not isinstance(value, Sequence) or not all(isinstance(one, Order) for one in value):
+        raise ZoolensError(f"order_by={value!r} is no order.", hint='Write order_by="latency, memory DESC".')
+    return tuple(value)
 
 
-def _pairs(name: str, value: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping):
+        raise ZoolensError(
+            f"exec={value!r} are no settings.", hint='Write exec={"runtime": "onnxruntime", "batch": 8}.'
+        )
     return tuple((key, str(one)) for key, one in value.items())
 
 
 _READERS = {
     "within": _share, "confidence": _share, "limit": whole_limit, "where": _condition, "order": _orders,
-    "exec": _pairs, "bound": _bound,
+    "exec": _pairs, "bound": _bound, "reference": _name, "task": _name, "data": _name, "explain": _explain,
+    "show": _names,
 }  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from zoolens.index.rows import Figure, Row
+from zoolens.index.rows import Attribute, Figure, Row
 from zoolens.queries.guarantees import Guarantee
 from zoolens.queries.metrics import ACCURACY, Meaning
 from zoolens.queries.plan import Plan
@@ -42,6 +42,7 @@ class Match:
     figures: Mapping[str, Figure]
     ratios: Mapping[str, float]
     rejections: tuple[Rejection, ...] = ()
+    attributes: Mapping[str, Attribute | None] = field(default_factory=dict)  # those that SHOW names
 
     @property
     def ref(self) -> str:
@@ -68,6 +69,7 @@ class Match:
             "runtime": self.runtime,
             "run": self.row.key,
             "fits": self.fits,
+            **({"attributes": dict(self.attributes)} if self.attributes else {}),
             "equivalence": self.equivalence,
             "equivalence_lower": self.equivalence_lower,
             "figures": {name: _figure_data(one, self.ratios.get(name)) for name, one in self.figures.items()},
@@ -79,6 +81,7 @@ class Match:
         found: dict[str, Any] = {
             "model": self.ref,
             "runtime": self.runtime,
+            **self.attributes,
             "equivalence": self.equivalence,
             "equivalence_lower": self.equivalence_lower,
         }
@@ -111,11 +114,32 @@ def match_of(plan: Plan, row: int, guarantee: Guarantee | None = None, rejection
         figures=figures,
         ratios=_ratios(plan, figures),
         rejections=rejections,
+        attributes={name: plan.view.index.rows[row].attributes.get(name) for name in shown_attributes(plan)},
     )
 
 
+def shown_attributes(plan: Plan) -> list[str]:
+    """The attributes that SHOW names."""
+    return [name for name in plan.query.show if plan.view.is_attribute(name)]
+
+
+def record_names(plan: Plan) -> list[str]:
+    """The names of what `Match.record` holds where every figure is known."""
+    names = list(dict.fromkeys(["model", "runtime", *shown_attributes(plan), "equivalence", "equivalence_lower"]))
+    for name, metric in shown(plan).items():
+        names += [name, f"{name}_provenance"]
+        names += [f"{name}_ratio"] if plan.reference is not None and _has_ratio(metric) else []
+    return [*names, "fits", "why_not"]
+
+
+def _has_ratio(metric: Meaning) -> bool:
+    return not metric.derived and metric.unit != "fraction"
+
+
 def shown(plan: Plan) -> dict[str, Meaning]:
-    """The metrics of an answer: those asked for, and accuracy beside them where it is known."""
+    """The metrics of an answer: those that SHOW names; else those asked for, and accuracy where it is known."""
+    if plan.query.show:
+        return {name: plan.meaning(name) for name in plan.query.show if not plan.view.is_attribute(name)}
     asked = {name: one for name, one in plan.meanings.items() if one.column != EQUIVALENCE}
     if ACCURACY in plan.view.units and not any(one.column == ACCURACY for one in asked.values()):
         asked["accuracy"] = plan.meaning("accuracy")
@@ -136,7 +160,7 @@ def _ratios(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, float]:
     found = {}
     for name, metric in shown(plan).items():
         own = figure_of(plan, metric, plan.reference.row)
-        if name in figures and own is not None and own.value and not metric.derived and metric.unit != "fraction":
+        if name in figures and own is not None and own.value and _has_ratio(metric):
             found[name] = figures[name].value / own.value
     return found
 

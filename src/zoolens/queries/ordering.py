@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 _REAL: Final = "biuf"  # kinds of numpy's types
 _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "+": np.add, "-": np.subtract, "*": np.multiply,
 }  # fmt: skip
 
 
@@ -70,12 +70,18 @@ def _evaluate(
         case Negative(term):
             return -_evaluate(term, value_of, rows, functions)
         case Operation(operator, left, right):
-            return _OPERATORS[operator](
-                _evaluate(left, value_of, rows, functions), _evaluate(right, value_of, rows, functions)
-            )
+            ours, theirs = (_evaluate(side, value_of, rows, functions) for side in (left, right))
+            return _divided(ours, theirs) if operator == "/" else _OPERATORS[operator](ours, theirs)
         case Call(name, arguments):
             found = [_evaluate(argument, value_of, rows, functions) for argument in arguments]
             return _call(name, found, rows, functions)
+
+
+def _divided(left: Any, right: Any) -> Any:
+    """Unknown for rows whose divisor is zero; a divisor that is zero for all of them is a mistake."""
+    if np.ndim(right) == 0 and right == 0:
+        raise About("ORDER", "ORDER BY divides by zero.", hint="Divide by a figure or a number that is not zero.")
+    return np.where(np.asarray(right) == 0, np.nan, np.divide(left, right))
 
 
 def _call(name: str, arguments: list[Any], rows: int, functions: Mapping[str, Function]) -> Any:

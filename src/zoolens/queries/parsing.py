@@ -18,6 +18,7 @@ from zoolens.queries.units import read_amount
 __all__ = ["QueryError", "error_about", "parse", "parse_bounds", "parse_condition", "parse_orders", "places"]
 
 MOST_MODELS: Final = 1_000_000_000  # LIMIT
+_SYNONYMS: Final = {"LIKE": "CORR"}  # LIKE resnet50 reads better; the published word stays
 _NEEDED: Final = ("CORR", "TASK", "ON", "WHERE", "ORDER")
 _ELSEWHERE: Final = {
     "FROM": "A zoo is chosen by WHERE zoo = 'name', probe data by DATA name.",
@@ -104,7 +105,7 @@ def _read_selection(cursor: Cursor, fields: Fields) -> bool:
 
 
 def _read_clause(cursor: Cursor, fields: Fields, seen: set[str]) -> None:
-    keyword = cursor.token.keyword
+    keyword = _SYNONYMS.get(cursor.token.keyword, cursor.token.keyword)
     if keyword not in _READERS:
         raise _unexpected(cursor, seen)
     if keyword in seen:
@@ -119,6 +120,7 @@ _MERGED: Final = {
     "ON": "Bounds are joined by AND.",
     "WHERE": "Conditions are joined by AND or OR.",
     "ORDER": "Expressions are joined by a comma.",
+    "SHOW": "Names are joined by a comma.",
     "EXEC": "All keys go into one pair of parentheses.",
 }
 
@@ -144,7 +146,7 @@ def _unexpected(cursor: Cursor, seen: set[str]) -> QueryError:
 
 
 def _corr(cursor: Cursor, fields: Fields) -> None:
-    fields["reference"] = cursor.name("the reference's name", "Write CORR resnet50 or CORR 'zoo:name@version'.")
+    fields["reference"] = cursor.name("the reference's name", "Write LIKE resnet50 or CORR 'zoo:name@version'.")
 
 
 def _within(cursor: Cursor, fields: Fields) -> None:
@@ -179,6 +181,14 @@ def _limit(cursor: Cursor, fields: Fields) -> None:
         raise cursor.error(f"LIMIT takes a whole number from 1 on, not {token.shown}.", "Write LIMIT 5.")
     cursor.next()
     fields["limit"] = int(digits)
+
+
+def _show(cursor: Cursor, fields: Fields) -> None:
+    """metric or attribute (, another)*"""
+    names = [read_name(cursor, "a figure or an attribute", "Write SHOW memory, latency, zoo.")]
+    while cursor.accept(","):
+        names.append(read_name(cursor, "a figure or an attribute", "Write SHOW memory, latency, zoo."))
+    fields["show"] = tuple(dict.fromkeys(names))
 
 
 def _exec(cursor: Cursor, fields: Fields) -> None:
@@ -241,6 +251,7 @@ _READERS: Final[Mapping[str, Callable[[Cursor, Fields], None]]] = {
     "CONFIDENCE": _confidence,
     "DATA": _data,
     "BOUND": _bound,
+    "SHOW": _show,
     "ELSE": _else,
 }
 

@@ -50,6 +50,7 @@ _BOUND_OF: Final = {
     ACCURACY: (ACCURACY_LOWER, (">", ">="), "accuracy >= 80%"),
     ACCURACY_DROP: (ACCURACY_DROP_UPPER, ("<", "<="), "accuracy_drop <= 2%"),
 }
+_SIGNED: Final = frozenset({ACCURACY_DROP, ACCURACY_DROP_UPPER})
 OFF: Final = "off"
 ON: Final = "on"
 
@@ -65,6 +66,8 @@ def make_plan(
     reference = find_reference(query, view, lambda: all_pass(as_asked, len(view)))
     named = {bound.metric: view.meaning(bound.metric, batch) for bound in query.on}
     _check(query, named, view)
+    for name in query.show:
+        _ = view.is_attribute(name) or view.meaning(name, batch)  # an error that points at it, where it is neither
     clauses = [step for step in (twin_step(query, view), *as_asked, where_step(query, view)) if step]
     if query.exec:
         clauses += measured_steps(query, view, _figures_read(query, named, view, batch))
@@ -155,6 +158,9 @@ def _settled(
     metric = named[bound.metric]
     if metric.unit and kind_of(bound.metric) is None:
         _check_unit(bound, metric.unit)
+    if bound.quantity.value < 0 and kind_of(bound.metric) is not None and metric.column not in _SIGNED:
+        message = f"{bound.metric} is never negative, so that no bound below zero makes sense."
+        raise About(bound.metric, message, hint="Write a positive quantity.")
     if not bound.quantity.relative:
         return resolve(bound, metric, None)
     own = reference_value(query, view, reference, metric, relation)

@@ -56,6 +56,8 @@ def _clauses(query: Query) -> Iterator[str]:
         yield f"ORDER BY {', '.join(map(order_text, query.order))}"
     if query.limit is not None:
         yield f"LIMIT {query.limit}"
+    if query.show:
+        yield f"SHOW {', '.join(map(written, query.show))}"
     yield from _circumstances(query)
 
 

@@ -34,6 +34,7 @@ class Step:
     text: str
     make: Callable[[], Mask]
     clause: bool = True
+    looks_at_answers: bool = False  # then it does not say who is a candidate: those are counted before answers are seen
 
     @cached_property
     def passes(self) -> Mask:
@@ -64,9 +65,14 @@ def exec_step(query: Query, view: View) -> Step | None:
 def where_step(query: Query, view: View) -> Step | None:
     if query.where is None:
         return None
-    for name in attributes_of(query.where):
-        _check_attribute(name, view)
-    return Step(f"WHERE {condition_text(query.where)}", partial(view.where, query.where))
+    batch = batch_of(query)
+    figures = [_checked(name, view, batch) for name in attributes_of(query.where) if not view.is_attribute(name)]
+    late = [one.name for one in figures if one.answers]
+    if late and query.confidence is not None:
+        message = f"CONFIDENCE cannot be had for {late[0]} in WHERE."
+        raise About(late[0], message, hint=f"Write ON {late[0]} >= …, which is bounded, or leave CONFIDENCE out.")
+    text = f"WHERE {condition_text(query.where)}"
+    return Step(text, partial(view.where, query.where, batch), looks_at_answers=bool(late))
 
 
 def measured_steps(query: Query, view: View, metrics: Iterable[Meaning]) -> Iterator[Step]:
@@ -112,9 +118,15 @@ def _check_keys(query: Query) -> None:
             raise Misnamed("setting of EXEC", key, _EXEC_KEYS)
 
 
-def _check_attribute(name: str, view: View) -> None:
-    if name in COMMON or name in view.attributes:
-        return
-    if name in DERIVED or unaliased(name) in {column.partition("@")[0] for column in view.units}:
-        raise Misnamed("attribute", name, (), hint=f"It is a metric: write ON {name} <= … instead of WHERE.")
-    raise Misnamed("attribute", name, COMMON | view.attributes.names)
+def _checked(name: str, view: View, batch: int) -> Meaning:
+    """The figure that a name in WHERE stands for."""
+    if unaliased(name) in DERIVED:
+        message = f"{name} compares a model with the reference, which WHERE does not look at."
+        raise About(name, message, hint=f"Write ON {name} … instead of WHERE.")
+    try:
+        return view.meaning(name, batch)
+    except Misnamed:
+        known = {column.partition("@")[0] for column in view.units}
+        if unaliased(name).partition("@")[0] in known:
+            raise
+        raise Misnamed("attribute or figure", name, COMMON | view.attributes.names | known) from None

@@ -143,6 +143,7 @@ class Query:
     where: Condition | None = None
     order: tuple[Order, ...] = ()  # empty: by equivalence where there is a reference, else by the first ON metric
     limit: int | None = None
+    show: tuple[str, ...] = ()  # figures and attributes; empty: the figures that are asked for, and accuracy
     exec: tuple[tuple[str, str], ...] = ()  # (key, value): device, runtime, batch, precision, threads
     confidence: float | None = None
     bound: str = "on"  # or "off", or the name of the dataset to take the bound from

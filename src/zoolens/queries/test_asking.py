@@ -298,7 +298,19 @@ def test_a_condition_that_nobody_meets_is_the_reason(index):
         ("CORR big ON memmory <= 3 MB", "Did you mean memory", "memmory"),
         ("CORR big ORDER BY latenzy", "Did you mean latency", "latenzy"),
         ("CORR big WHERE zooo = 'toys'", "Did you mean zoo", "zooo"),
-        ("CORR big WHERE top1 = 3", "It is a metric: write ON top1", "top1"),
+        ("CORR big WHERE equivalence > 0.9", "Write ON equivalence", "equivalence"),
+        ("CORR big WHERE memory LIKE 'x*'", "is a number, and LIKE compares text", "memory"),
+        ("CORR big WHERE memory = large", "is a number, and 'large' is none", "memory"),
+        (
+            "CORR big WITHIN 50% CONFIDENCE 95% WHERE accuracy > 0.8",
+            "CONFIDENCE cannot be had",
+            "accuracy",
+        ),
+        ("CORR big SHOW memry", "Did you mean memory", "memry"),
+        ("CORR big ON memory <= -5 MB", "memory is never negative", "memory"),
+        ("CORR big ON latency > -10%", "latency is never negative", "latency"),
+        ("CORR big ORDER BY memory / 0", "divides by zero", "ORDER"),
+        ("CORR big ORDER BY memory / (1 - 1)", "divides by zero", "ORDER"),
         ("CORR big EXEC (runtim=litert)", "Did you mean runtime", "runtim"),
         ("CORR big ORDER BY worht(memory)", "no function for ORDER BY named 'worht'", "worht"),
         ("CORR big ORDER BY log(memory, 2)", "log takes one argument", "log"),
@@ -480,3 +492,64 @@ def test_distances_of_models_that_order_their_classes_differently(tmp_path):
         answer = query("CORR plain ON l2 < 0.2", store=store)
         assert answer.best.ref == "zoo:turned@1.0.0"
         assert answer.best["l2"] < 0.05  # they answer alike, class for class
+
+
+# --- for newcomers
+
+
+def test_like_is_corr(index):
+    assert query("LIKE big WITHIN 90%", store=index).query == query("CORR big WITHIN 90%", store=index).query
+    with pytest.raises(QueryError, match="a second time"):
+        query("LIKE big CORR near", store=index)
+
+
+def test_where_takes_figures_and_or_goes_over_both(index):
+    def found(condition):
+        return sorted(names(ask(index, f"WHERE {condition} LIMIT 20")))
+
+    assert found("memory <= 15 MB AND runtime IS KNOWN") == ["small", "tiny"]
+    assert found("memory <= 5 MB OR name = near") == ["claimed", "near", "tiny"]
+    assert found("NOT memory <= 15 MB AND NOT name LIKE '*n*'") == ["big"]  # what is unknown neither holds nor fails
+    assert found("memory IS UNKNOWN") == ["silent"]
+    assert found("memory BETWEEN 50 MB AND 60 MB OR latency < 1.2 ms") == ["near", "tiny"]
+
+
+def test_a_condition_on_answers_does_not_narrow_who_is_counted(index):
+    counted = ask(index, "CORR big WITHIN 50%").guarantee.comparisons
+    assert ask(index, "CORR big WITHIN 50% WHERE memory <= 60 MB").guarantee.comparisons < counted
+    assert ask(index, "CORR big WITHIN 50% WHERE accuracy >= 0.85").guarantee.comparisons == counted
+    assert len(ask(index, "CORR big WITHIN 50% WHERE accuracy >= 0.85")) < len(ask(index, "CORR big WITHIN 50%"))
+
+
+def test_columns_are_chosen(index):
+    answer = ask(index, "CORR big WITHIN 90% SHOW zoo, latency, memory")
+    assert list(answer.best.figures) == ["latency", "memory"]
+    assert answer.best.attributes == {"zoo": "toys"}
+    assert answer.columns[:5] == ["model", "runtime", "zoo", "equivalence", "equivalence_lower"]
+    assert query(ref="big", show="zoo, latency", store=index).best.as_data()["attributes"] == {"zoo": "toys"}
+
+
+def test_an_empty_answer_keeps_its_columns(index):
+    some, none = ask(index, "CORR big ON memory <= 60 MB"), ask(index, "CORR big ON memory <= 1 kB")
+    assert (len(some) > 0, len(none)) == (True, 0)
+    assert some.columns == none.columns
+    assert list(none.frame().columns) == none.columns
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ref": 5},
+        {"ref": ""},
+        {"text": 5},
+        *(
+            {"ref": "big", name: 5}
+            for name in ("exec", "where", "data", "order_by", "bound", "explain", "show", "task")
+        ),
+        {"ref": "big", "store": 5},
+    ],
+)
+def test_arguments_of_the_wrong_kind_give_a_sentence(index, wrong):
+    with pytest.raises(ZoolensError, match=r"5|''") as caught:
+        query(**{"store": index, **wrong})
+    assert caught.value.hint.startswith(("Write", "Give"))

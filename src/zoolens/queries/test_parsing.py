@@ -81,7 +81,7 @@ def test_shares_are_written_in_two_ways():
         ("CORR x LIMIT 0", "0", "Write LIMIT 5."),
         ("CORR x LIMIT 2.5", "2.5", "Write LIMIT 5."),
         ("CORR x LIMIT", "", "Write LIMIT 5."),
-        ("CORR WITHIN 95%", "WITHIN", "Write CORR resnet50 or CORR 'zoo:name@version'."),
+        ("CORR WITHIN 95%", "WITHIN", "Write LIKE resnet50 or CORR 'zoo:name@version'."),
         ("CORR 'resnet50 WITHIN 5%", "'", "Write ' behind the name too; a quote inside a name is doubled."),
         ("CORR ‘x’", "‘", "Write 'name' with straight quotes."),
         ("CORR x memory < 5", "memory", "Write ON before memory."),

@@ -103,6 +103,7 @@ queries = st.builds(
     order=st.lists(st.builds(Order, expressions, st.booleans()), max_size=2).map(tuple),
     limit=st.none() | st.integers(1, 10**9),
     exec=circumstances,
+    show=st.lists(st.sampled_from(["memory", "zoo", "my metric", "latency_p95@batch=8"]), unique=True).map(tuple),
     confidence=st.none() | st.floats(0, 1, exclude_min=True, exclude_max=True),
     bound=st.sampled_from(["on", "off", "On", "OFF"]) | names,
     data=st.none() | names,

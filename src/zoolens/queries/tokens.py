@@ -17,7 +17,7 @@ MOST_OPERATIONS: Final = 100  # of all expressions: a chain of sums is a tree as
 
 CLAUSES: Final = (
     "CORR", "WITHIN", "TASK", "ON", "WHERE", "SEGMENTS", "ORDER", "LIMIT", "EXEC", "CONFIDENCE", "DATA", "BOUND",
-    "ELSE",
+    "SHOW", "ELSE",
 )  # fmt: skip
 # Words that are no names unless they stand in quotes.
 RESERVED: Final = frozenset(

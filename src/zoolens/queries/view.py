@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.index.building import Index
-from zoolens.queries.attributes import Attributes
+from zoolens.queries.attributes import COMMON, Attributes
 from zoolens.queries.filters import rows_where
 from zoolens.queries.metrics import Meaning, meaning
 from zoolens.queries.syntax import Condition
@@ -31,7 +31,7 @@ class View:
         self.attributes = Attributes(index.rows)
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._meanings: dict[tuple[str, int], Meaning] = {}
-        self._where: dict[Condition, Mask] = {}
+        self._where: dict[tuple[Condition, int], Mask] = {}
         self._measured: dict[str, Mask] = {}
         self._agreements: OrderedDict[int, Values] = OrderedDict()
 
@@ -112,12 +112,20 @@ class View:
             found = self._meanings[name, batch] = meaning(name, self.units, batch)
         return found
 
-    def where(self, condition: Condition) -> Mask:
-        if condition not in self._where:
+    def where(self, condition: Condition, batch: int = 1) -> Mask:
+        key = (condition, batch)
+        if key not in self._where:
             if len(self._where) >= _REMEMBERED:
                 self._where.clear()
-            self._where[condition] = rows_where(condition, self.attributes)
-        return self._where[condition]
+            self._where[key] = rows_where(condition, self.attributes, lambda name: self._figures(name, batch))
+        return self._where[key]
+
+    def is_attribute(self, name: str) -> bool:
+        """A name that is both is an attribute."""
+        return name in COMMON or name in self.attributes
+
+    def _figures(self, name: str, batch: int) -> Values | None:
+        return None if self.is_attribute(name) else self.values(self.meaning(name, batch).column)
 
     def measured(self, column: str) -> Mask:
         """The rows whose figure was measured, neither claimed nor estimated."""
