@@ -11,7 +11,7 @@ from zoolens.cli.tables import make_console, plain
 from zoolens.errors import GateFailed
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.paired import Answers, Report
+    from zoolens.comparisons.paired import Answers, Report, VectorChange
 
 
 @click.command()
@@ -62,6 +62,10 @@ def print_report(report: Report, shown: int) -> None:
     console.print(f"  {report.a.dataset.size} inputs of {plain(report.a.dataset.name)}\n")
     if report.answers:
         _print_accuracy(console, report.answers)
+    for one in report.vectors:
+        _print_vectors(console, one)
+    if not report.answers and not report.vectors:
+        console.print("Answers: none to compare (one of the runs was measured with --no-accuracy).")
     _print_figures(console, report)
     if report.answers:
         _print_classes(console, report.answers)
@@ -87,6 +91,14 @@ def _print_accuracy(console: Any, answers: Answers) -> None:
             f"exact ties between the two best classes: {answers.ties_a:,} in A, {answers.ties_b:,} in B (the class "
             "with the lower number is taken for the answer)"
         )
+
+
+def _print_vectors(console: Any, one: VectorChange) -> None:
+    console.print(
+        f"{plain(one.output)} ({one.task}): same answer (within 0.1 %) {100 * one.agreement:.2f} %, bit-equal outputs: "
+        f"{100 * one.identical_outputs:.1f} %, relative distance {one.median_distance:.2g} (median), "
+        f"{one.max_distance:.2g} (largest), cosine {one.cosine:.6g}"
+    )
 
 
 def _print_figures(console: Any, report: Report) -> None:

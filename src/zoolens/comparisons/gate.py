@@ -3,7 +3,7 @@
 METRIC drop|rise|change OP NUMBER%, metric optionally with a scope: `latency_p50[batch=8] rise > 10%`. For metrics that
 are fractions (top1, recall, ece) the number is percentage points; for all others it is relative to run A. Without a
 scope every scope counts (each class, each batch size; raw timings only when named), and the worst one decides.
-`disagreement > 2%` is about answers that differ.
+`disagreement > 2%` is about answers that differ: another class, or a vector that is off by more than a thousandth.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Gate:
         """The quantity the condition is about, by scope."""
         if self.metric == "disagreement" and report.answers is not None:
             return {"": 1 - report.answers.agreement}
+        if self.metric == "disagreement" and report.vectors:
+            return {"": max(1 - one.agreement for one in report.vectors)}
         sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
         self._refuse_disturbed(report)
         found = {

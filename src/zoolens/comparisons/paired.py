@@ -6,7 +6,7 @@ report.answers.difference, report.answers.p_value, report.answers.disagreements
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.comparisons.choosing import choose_pair
+from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import judged_right, stored_translation, translated_predictions
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
-from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, read_predictions
+from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, prefix, read_predictions, vector_column
+from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 
@@ -89,8 +91,27 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class VectorChange:
+    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
+
+    output: str
+    task: str
+    n: int
+    agreeing: int  # within a relative distance of `TOLERANCE`
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    median_distance: float  # |a − b| / |a|
+    max_distance: float
+    cosine: float  # mean
+
+    @property
+    def agreement(self) -> float:
+        return self.agreeing / self.n
+
+
+@dataclass(frozen=True)
 class Report:
-    """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes."""
+    """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
+    outputs that are no classes."""
 
     a: Run
     b: Run
@@ -98,6 +119,7 @@ class Report:
     figures: tuple[Figure, ...]
     environment: tuple[Difference, ...]
     cause: str | None
+    vectors: tuple[VectorChange, ...] = ()
 
 
 def compare(
@@ -123,13 +145,17 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
         )
     without = [run for run in (a, b) if "predictions" not in store.stages(run.id) or not _classifies(run)]
     answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
+    vectors = tuple(_compare_vectors(store, a, b))
+    differ = (answers is not None and answers.identical_outputs < 1) or any(v.identical_outputs < 1 for v in vectors)
+    manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
     return Report(
         a=a,
         b=b,
         answers=answers,
         figures=tuple(_figures(*(judged_right(run, store.observations(run.id)) for run in (a, b)))),
-        environment=tuple(stack_differences(a, b)),
-        cause=likely_cause(a, b, answers is not None and answers.identical_outputs < 1),
+        environment=(*manifests, *stack_differences(a, b)),
+        cause=likely_cause(a, b, model_cause(store, a, b)) if differ else None,
+        vectors=vectors,
     )
 
 
@@ -156,6 +182,34 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
         ties_a=ours.ties,
         ties_b=theirs.ties,
     )
+
+
+def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
+    if not all(run.stages.get("predictions") == "done" for run in (a, b)):
+        return
+    outputs = zip(a.resolved.get("outputs") or (), b.resolved.get("outputs") or (), strict=False)
+    alike = [
+        (place, one)
+        for place, (one, two) in enumerate(outputs)
+        if CLASSIFICATION not in (one["task"], two["task"]) and one["width"] == two["width"]
+    ]
+    if not alike:
+        return
+    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    for place, about in alike:
+        mine, other = (vector_column(table, prefix(place)) for table in (ours, theirs))
+        relative = relative_distance(mine, other)
+        digests = [table[f"{prefix(place)}digest"].to_numpy() for table in (ours, theirs)]
+        yield VectorChange(
+            output=about["name"],
+            task=about["task"],
+            n=len(relative),
+            agreeing=int(np.count_nonzero(relative <= TOLERANCE)),
+            identical_outputs=float(np.mean(digests[0] == digests[1])),
+            median_distance=float(np.median(relative)),
+            max_distance=float(relative.max(initial=0)),
+            cosine=float(cosine(mine, other).mean()),
+        )
 
 
 def identical_share(store: Store, a: Run, b: Run) -> float | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens import plugins
+from zoolens.comparisons.modeldiff import stored_entry
 from zoolens.comparisons.paired import Report, compare_runs, identical_share
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
-from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
@@ -22,7 +22,6 @@ from zoolens.runtimes.environments import confirm_environment, parse_env
 from zoolens.runtimes.sandbox import trusting
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
-from zoolens.zoos.base import Entry, Weights
 
 DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
 OF_FILES = ("file_size", "parameters", "energy")  # neither a timing nor made of answers
@@ -141,7 +140,7 @@ def _same_job(original: Run, allow_code: bool) -> Job:
         isolate=bool(identity.get("isolated")),
         allow_code=allow_code,
     )
-    jobs, skipped = plan_jobs([_stored_entry(original)], wanted)
+    jobs, skipped = plan_jobs([stored_entry(original)], wanted)
     fitting = [job for job in jobs if job.model.fingerprint == original.model.fingerprint]
     if not fitting:
         if jobs:
@@ -152,11 +151,3 @@ def _same_job(original: Run, allow_code: bool) -> Job:
             )
         raise ZoolensError("; ".join(one.reason for one in skipped) or f"{original.ref} cannot be run here.")
     return fitting[0]
-
-
-def _stored_entry(run: Run) -> Entry:
-    """The model as the store knows it: also when its zoo lists it otherwise by now."""
-    folder = run.origin.get("folder")
-    manifest = Manifest.model_validate(run.origin["manifest"])
-    zoo = run.ref.partition(":")[0]
-    return Entry(zoo, manifest, Weights.PRESENT, Path(folder) if folder else None)

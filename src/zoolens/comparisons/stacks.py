@@ -38,20 +38,11 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
     return sorted(found, key=lambda difference: not difference.telling)
 
 
-def likely_cause(a: Run, b: Run, differ: bool) -> str | None:
-    """The recorded facts that can explain different answers, the largest first; None where there are none."""
-    if not differ:
-        return None
-    causes = [cause for cause in (_other_model(a, b), _other_precision(a, b), _other_kernels(a, b)) if cause]
+def likely_cause(a: Run, b: Run, model: str | None) -> str | None:
+    """The facts that can explain different answers, the largest first; None where there are none. `model`: what differs
+    between the models themselves."""
+    causes = [cause for cause in (model, _other_precision(a, b), _other_kernels(a, b)) if cause]
     return " ".join(causes[:2]) or None
-
-
-def _other_model(a: Run, b: Run) -> str | None:
-    if a.model.fingerprint == b.model.fingerprint:
-        return None
-    if a.model.format != b.model.format:
-        return f"Different files: A is {a.model.format}, B is {b.model.format}."
-    return "Different models: other weights, or other preprocessing in the manifest."
 
 
 def _other_precision(a: Run, b: Run) -> str | None:

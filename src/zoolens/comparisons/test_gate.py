@@ -72,7 +72,7 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         Figure("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
         Figure("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
     ]
-    report = SimpleNamespace(figures=figures, answers=None)
+    report = SimpleNamespace(figures=figures, answers=None, vectors=())
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
         parse_gate("latency_p50 rise > 20%").verdict(report)
     assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,9 @@ from zoolens.equivalence.signatures import Answers, Signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval
 from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.preprocess.classes import Translation
 
-TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
 EMBEDDING: Final = "embedding"
 
 
@@ -120,7 +120,7 @@ def check_paired(a: Signature, b: Signature) -> None:
 def _same(a: Answers, b: Answers, tolerance: float) -> NDArray[np.bool_]:
     if a.top is not None and b.top is not None:
         return np.asarray(a.top[:, 0] == b.top[:, 0])
-    return np.asarray(_relative(*_pair(a, b)) <= tolerance)
+    return np.asarray(relative_distance(*_pair(a, b)) <= tolerance)
 
 
 def _classes(a: Answers, b: Answers, labels: NDArray[np.int32], *, main: bool) -> Behaviour:
@@ -154,7 +154,7 @@ def _accuracy(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> Accurac
 def _vectors(a: Answers, b: Answers, tolerance: float) -> Behaviour:
     ours, theirs = _pair(a, b)
     distance = float(np.linalg.norm(ours - theirs, axis=1).mean())
-    relative = _relative(ours, theirs)
+    relative = relative_distance(ours, theirs)
     return Behaviour(
         output=a.output,
         task=a.task,
@@ -163,7 +163,7 @@ def _vectors(a: Answers, b: Answers, tolerance: float) -> Behaviour:
         identical=float(np.mean(a.digest == b.digest)),
         l2=Interval(distance, distance),
         relative_l2=float(relative.mean()),
-        cosine=float(_cosine(ours, theirs).mean()) if a.task == EMBEDDING else None,
+        cosine=float(cosine(ours, theirs).mean()) if a.task == EMBEDDING else None,
     )
 
 
@@ -174,19 +174,3 @@ def _pair(a: Answers, b: Answers) -> tuple[NDArray[np.float64], NDArray[np.float
             hint="Compare models that answer alike.",
         )
     return a.vectors.astype(np.float64), b.vectors.astype(np.float64)
-
-
-def _relative(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """|a − b| / |a|: 0 where both are 0, infinite where only a is."""
-    distance, size = np.linalg.norm(a - b, axis=1), np.linalg.norm(a, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(distance == 0, 0.0, distance / size)
-
-
-def _cosine(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-    """1 where both are 0: they point nowhere together."""
-    sizes = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(
-            np.where(sizes > 0, np.einsum("ij,ij->i", a, b) / sizes, (a == b).all(axis=1).astype(np.float64))
-        )

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.behaviour import TOLERANCE, agreement_of, translated
+from zoolens.equivalence.behaviour import agreement_of, translated
 from zoolens.equivalence.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.equivalence.finding import bare, formats_read, runs_like, short_names
 from zoolens.equivalence.linkage import families
 from zoolens.equivalence.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.vectors import TOLERANCE
 from zoolens.store.records import Run
 from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store

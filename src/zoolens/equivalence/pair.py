@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from zoolens.equivalence.behaviour import TOLERANCE, Accuracy, Behaviour, behaviour, worst
+from zoolens.equivalence.behaviour import Accuracy, Behaviour, behaviour, worst
 from zoolens.equivalence.bounds import binomial_lower, binomial_upper
 from zoolens.equivalence.compatibility import Compatibility, compatible
 from zoolens.equivalence.finding import measured_pairs
@@ -24,6 +24,7 @@ from zoolens.equivalence.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.intervals import CONFIDENCE, Interval
 from zoolens.measure.progress import Progress
+from zoolens.measure.vectors import TOLERANCE
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 

@@ -95,6 +95,12 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
     )
 
 
+def vector_column(table: pa.Table, before: str = "") -> NDArray[np.float64]:
+    """The answers of an output that gives vectors, inputs × numbers; `before`: see `prefix`."""
+    flat = table[f"{before}vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, np.float64).reshape(table.num_rows, -1)
+
+
 @dataclass(frozen=True)
 class Batch:
     """What one output answered: `values` are probabilities or vectors, `raw` the bits they were read from."""
