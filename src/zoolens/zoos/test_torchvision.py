@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
+from zoolens.errors import ModelError
+from zoolens.graph.sources import source_of
 from zoolens.manifests.schema import CenterCrop, Normalize, Resize
 from zoolens.zoos.base import Weights
 from zoolens.zoos.torchvision import TorchvisionZoo
@@ -62,3 +65,25 @@ def test_weights_without_a_classifier_make_no_claims_about_accuracy(entries):
     manifest = entries["vgg16/IMAGENET1K_FEATURES"].manifest
     assert manifest.task == "other"
     assert manifest.claimed("top1") is None
+
+
+def test_detectors_and_segmenters_are_listed_with_their_own_figures(entries):
+    found = {name: entry.manifest for name, entry in entries.items() if "task" in entry.manifest.attributes}
+    assert {manifest.attributes["task"] for manifest in found.values()} == {"detection", "segmentation"}
+    assert len(found) >= 18
+    detector = found["fasterrcnn_resnet50_fpn/COCO_V1"]
+    assert (detector.task, detector.claimed("box_map"), detector.claimed("params")) == ("other", 0.37, 41755286)
+    assert detector.claims[0].dataset == "COCO-val2017"
+    segmenter = found["deeplabv3_resnet50/COCO_WITH_VOC_LABELS_V1"]
+    assert segmenter.claimed("miou") == pytest.approx(0.664)
+    assert segmenter.inputs[0].preprocess[0].size == 520
+    assert segmenter.assets[0].architecture.arguments == {"weights_backbone": None, "aux_loss": True}
+
+
+def test_the_structure_of_a_segmenter_is_read_and_that_of_a_detector_is_refused_in_a_sentence(entries):
+    segmenter = source_of(entries["lraspp_mobilenet_v3_large/COCO_WITH_VOC_LABELS_V1"])
+    graph = segmenter.importer.load(replace(segmenter.request, size=(64, 64)))
+    assert graph.parameters == 3_221_538
+    detector = source_of(entries["ssdlite320_mobilenet_v3_large/COCO_V1"])
+    with pytest.raises(ModelError, match="is a detector"):
+        detector.importer.load(detector.request)

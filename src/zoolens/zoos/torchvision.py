@@ -1,4 +1,5 @@
-"""torchvision's classifiers: every set of weights, with the transforms and figures its package carries."""
+"""torchvision's classifiers, detectors and segmenters: every set of weights, with the transforms and figures that its
+package carries."""
 
 from __future__ import annotations
 
@@ -27,24 +28,56 @@ from zoolens.zoos.undescribed import weights_of
 
 _DIGEST = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 _VERSION = re.compile(r"_V(\d+)$")
+_METRICS = (
+    ("top1", "acc@1"),
+    ("top5", "acc@5"),
+    ("box_map", "box_map"),
+    ("mask_map", "mask_map"),
+    ("keypoint_map", "kp_map"),
+    ("miou", "miou"),
+    ("pixel_accuracy", "pixel_acc"),
+)
 
 
 class TorchvisionZoo(Zoo):
     name: ClassVar[str] = "torchvision"
-    summary: ClassVar[str] = "Classifiers of torchvision.models, one entry per set of weights"
+    summary: ClassVar[str] = "Classifiers, detectors and segmenters of torchvision.models, one entry per set of weights"
     distributions: ClassVar[tuple[str, ...]] = ("torchvision", "torch")
     extra: ClassVar[str | None] = "torchvision"
 
+    def state(self) -> str:
+        return "with detectors and segmenters"  # listings that were kept before these were listed are not used
+
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         models = import_torchvision().models
-        for architecture in models.list_models(module=models):
-            choices = models.get_model_weights(architecture)
-            for weights in choices:
-                name = f"{architecture}/{weights.name}"
-                if search is None or search.lower() in name.lower():
-                    default = weights is choices.DEFAULT
-                    manifest = _manifest(architecture, weights, default=default)
-                    yield Entry(self.name, manifest, weights_of(manifest, None))
+        for module, kind in ((models, ""), (models.detection, "detection"), (models.segmentation, "segmentation")):
+            for architecture in models.list_models(module=module):
+                choices = models.get_model_weights(architecture)
+                for weights in choices:
+                    name = f"{architecture}/{weights.name}"
+                    if search is None or search.lower() in name.lower():
+                        manifest = _manifest(architecture, weights, default=weights is choices.DEFAULT)
+                        manifest = _other_task(manifest, kind, weights) if kind else manifest
+                        yield Entry(self.name, manifest, weights_of(manifest, None))
+
+
+def _other_task(manifest: Manifest, kind: str, weights: Any) -> Manifest:
+    """A detector or segmenter: boxes and maps are no scores of classes, and its backbone is not fetched."""
+    auxiliary = {"aux_loss": True} if kind == "segmentation" and "lraspp" not in manifest.name else {}
+    asset = manifest.assets[0]
+    assert asset.architecture is not None
+    built = asset.architecture.model_copy(update={"arguments": {"weights_backbone": None, **auxiliary}})
+    changes = {
+        "outputs": (Output(task="other"),),
+        "assets": (asset.model_copy(update={"architecture": built}),),
+        "attributes": {
+            **manifest.attributes,
+            "task": kind,
+            "classes": list(weights.meta["categories"]),
+            **({"arguments": auxiliary} if auxiliary else {}),
+        },
+    }
+    return manifest.model_copy(update=changes)
 
 
 def _manifest(architecture: str, weights: Any, *, default: bool) -> Manifest:
@@ -79,20 +112,22 @@ def _asset(architecture: str, url: str) -> Asset:
 
 
 def _input(transforms: Any) -> Input:
+    if not hasattr(transforms, "resize_size"):  # detectors resize and normalise within the network
+        return Input(shape=(None, 3, None, None), preprocess=(Normalize(op="normalize", scale=1 / 255),))
+    resize = Resize(
+        op="resize",
+        size=transforms.resize_size[0],
+        method=transforms.interpolation.value,
+        library="torchvision",
+        antialias=bool(transforms.antialias),
+    )
+    normalize = Normalize(op="normalize", scale=1 / 255, mean=tuple(transforms.mean), std=tuple(transforms.std))
+    if not hasattr(transforms, "crop_size"):  # segmenters take the whole image
+        return Input(shape=(None, 3, None, None), preprocess=(resize, normalize))
     crop = transforms.crop_size[0]
     return Input(
         shape=(None, 3, crop, crop),
-        preprocess=(
-            Resize(
-                op="resize",
-                size=transforms.resize_size[0],
-                method=transforms.interpolation.value,
-                library="torchvision",
-                antialias=bool(transforms.antialias),
-            ),
-            CenterCrop(op="center_crop", size=(crop, crop)),
-            Normalize(op="normalize", scale=1 / 255, mean=tuple(transforms.mean), std=tuple(transforms.std)),
-        ),
+        preprocess=(resize, CenterCrop(op="center_crop", size=(crop, crop)), normalize),
     )
 
 
@@ -104,8 +139,8 @@ def _output(categories: list[str] | None) -> Output:
 def _claims(meta: dict[str, Any]) -> Iterator[Claim]:
     source = f"torchvision {metadata.version('torchvision').partition('+')[0]} weights meta"
     for dataset, figures in meta["_metrics"].items():
-        for metric, key in (("top1", "acc@1"), ("top5", "acc@5")):
-            if not math.isnan(figures[key]):
+        for metric, key in _METRICS:
+            if not math.isnan(figures.get(key, math.nan)):
                 value = round(figures[key] / 100, 6)
                 yield Claim(metric=metric, value=value, unit="fraction", dataset=dataset, source=source)
     yield Claim(metric="params", value=meta["num_params"], source=source)

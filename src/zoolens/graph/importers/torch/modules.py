@@ -39,11 +39,20 @@ class Plan:
 def plan_torchvision(request: Request) -> Plan:
     torchvision = _torchvision()
     name = request.subject
-    known = torchvision.models.list_models(module=torchvision.models)
+    models = torchvision.models
+    if name in models.list_models(module=models.detection):
+        raise ModelError(
+            f"{name} is a detector, which chooses its boxes by numbers and so cannot be traced without any.",
+            hint="Export it to ONNX or TFLite, and name the file.",
+        )
+    segmenters = models.list_models(module=models.segmentation)
+    known = [*models.list_models(module=models), *segmenters]
     if name not in known:
         raise UnknownName("torchvision model", name, known)
     size = request.size or _default_size(torchvision, name)
     needed = next((make(size) for prefix, make in _NEEDED.items() if name.startswith(prefix)), {})
+    if name in segmenters:
+        needed = {"weights_backbone": None}  # otherwise torchvision fetches them
     arguments = {**needed, **plain_arguments(request.arguments)}
     return Plan(
         lambda: torchvision.models.get_model(name, weights=None, **arguments),
@@ -52,12 +61,13 @@ def plan_torchvision(request: Request) -> Plan:
 
 
 def _default_size(torchvision: Any, name: str) -> tuple[int, int]:
-    """What the library's default weights want; the images they crop are square."""
+    """What the library's default weights want; the images they crop are square. Segmenters do not crop."""
     try:
-        crop = torchvision.models.get_model_weights(name).DEFAULT.transforms().crop_size
+        wanted = torchvision.models.get_model_weights(name).DEFAULT.transforms()
+        side = getattr(wanted, "crop_size", None) or wanted.resize_size
     except (AttributeError, ValueError):
         return 224, 224
-    return int(crop[0]), int(crop[0])
+    return int(side[0]), int(side[0])
 
 
 def plan_timm(request: Request) -> Plan:
