@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer
+from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, resolution
 from zoolens.graph.diff import causes, settings
 from zoolens.graph.diff.align import Alignment, Pair
 from zoolens.graph.diff.causes import Finding
@@ -21,8 +21,9 @@ Reason = tuple[str, Hashable]
 
 def absent_findings(alignment: Alignment) -> Iterator[Finding]:
     """For every layer that has no partner."""
+    resized = any(_is_resized(pair) for pair in alignment.pairs)
     for side in (0, 1):
-        reasons: dict[str, Reason] = {}
+        reasons: dict[str, Reason] = _by_size(alignment, side) if resized else {}
         nodes = {layer.node.name: layer.node for pair in alignment.pairs if (layer := (pair.a, pair.b)[side])}
         redundant = {node.name for node in nodes.values() if _is_redundant(node, nodes)}
         for number, row in enumerate(alignment.rows):
@@ -40,14 +41,38 @@ def _of_row(
     for pair in alone:
         node = _layer(pair).node
         follows = node.op in ACTIVATIONS or node.op in NORMS
-        inherited = reasons.get(node.inputs[0]) if follows and node.inputs else None
+        inherited = reasons.get(node.inputs[0]) if follows and node.inputs else reasons.get(node.name)
         if node.name in redundant and not inherited:
             inherited = causes.NORM_PARAMETERS, "affine"
         cause, group = inherited or _reason(block, _layer(pair), whole=whole, gate=node.name in gates)
         if node.op in LEARNED or inherited or cause == causes.GATE:
             reasons[node.name] = cause, group
         values = (pair.a is not None, pair.b is not None)
-        yield Finding(cause, number, pair, "whole", values, () if cause == causes.WIRING else (values, group))
+        shared = cause in (causes.WIRING, causes.INPUT_SIZE)
+        yield Finding(cause, number, pair, "whole", values, () if shared else (values, group))
+
+
+def _is_resized(pair: Pair) -> bool:
+    """Whether this is the input, of another image size."""
+    if pair.a is None or pair.b is None or pair.a.node.op != "input":
+        return False
+    return resolution(pair.a.node.shape) != resolution(pair.b.node.shape)
+
+
+def _by_size(alignment: Alignment, side: int) -> dict[str, Reason]:
+    """Layers that only the image size calls for: pads up to a multiple of a window, and pools down to a fixed size."""
+    found: dict[str, Reason] = {}
+    partners = alignment.reverse if side else alignment.partner
+    for pair in alignment.pairs:
+        layer, other = (pair.a, pair.b) if side == 0 else (pair.b, pair.a)
+        if layer is None or other is not None or not layer.node.inputs:
+            continue
+        node = layer.node
+        partner = partners.get(node.inputs[0])
+        fitted = partner is not None and resolution(partner.shape) == resolution(node.shape)
+        if node.op == "pad" or (node.op in POOLS and node.op != "max_pool" and fitted):
+            found[node.name] = causes.INPUT_SIZE, ()
+    return found
 
 
 def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:

@@ -48,6 +48,8 @@ OPERATOR: Final = "operator"
 WIRING: Final = "wiring"
 AUXILIARY: Final = "further outputs"
 
+_ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers
+
 # Causes that leave the number of multiply-accumulates alone and every layer in its place.
 CONSTANTS: Final = frozenset(
     {EPSILON, PADDING, BIAS, NORM_PARAMETERS, CONSTANT, FLATTEN, OUTPUT, PREPROCESSING, WIRING}
@@ -81,6 +83,12 @@ class Context:
     block_a: Block
     block_b: Block
 
+    @property
+    def grown(self) -> float:
+        """How many times as many pixels b takes in as a; 1 where both take images of one size."""
+        sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
+        return prod(sizes[1]) / prod(sizes[0]) if sizes[0] and sizes[0] != sizes[1] else 1.0
+
     def extents(self, pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Resolution of what each side's layer works on."""
         return tuple(  # type: ignore[return-value]
@@ -105,7 +113,11 @@ def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: 
     if a.op == "input":
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
-        yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(channels(b) / channels(a), 4))
+        ratio = channels(b) / channels(a)
+        if context.grown != 1 and abs(ratio / context.grown - 1) < _ROUNDED:  # a table with an entry for every place
+            yield INPUT_SIZE, "width", (channels(a), channels(b)), ()
+        else:
+            yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(ratio, 4))
     if a.op != b.op or settings.operator(a) != settings.operator(b):
         yield _substitution(a, b)
     if a.op in LEARNED and b.op in LEARNED:
@@ -193,7 +205,10 @@ def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: Context) -> It
 def _padding(pair: Pair, a: Node, b: Node, context: Context) -> Iterator[Raw]:
     one, two = settings.pads(a), settings.pads(b)
     extents = context.extents(pair)
-    if one != two and not (extents[0] != extents[1] and _both_same(a, b, extents)):
+    if one != two and extents[0] != extents[1] and _follows_extents(a, b, extents):
+        if context.grown != 1:
+            yield INPUT_SIZE, "spatial", (one, two), ()
+    elif one != two:
         yield PADDING, "spatial", (one, two), (a.op, settings.kernel(a), settings.stride(a), one, two)
     if a.op == "avg_pool" and b.op == "avg_pool" and (any(one) or any(two)):
         counted = (bool(a.get("count_pad")), bool(b.get("count_pad")))
@@ -201,12 +216,25 @@ def _padding(pair: Pair, a: Node, b: Node, context: Context) -> Iterator[Raw]:
             yield CONSTANT, "", counted, (a.op, "count_pad", counted)
 
 
-def _both_same(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    """On maps of other extents SAME pads otherwise: the rule is one, the figures differ."""
-    return (settings.pads(a), settings.pads(b)) == (
-        settings.same_padding(a, extents[0]),
-        settings.same_padding(b, extents[1]),
+def _follows_extents(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """On maps of other extents one rule pads otherwise: SAME, "ceil", or up to a multiple of a window."""
+    both = list(zip((a, b), extents, strict=True))
+    if all(settings.pads(node) == settings.same_padding(node, given) for node, given in both):
+        return True
+    if set(settings.kernel(a)) == {1}:  # nothing is gained by padding a 1×1 but a number of places
+        return _begins(a) == _begins(b)
+    bases = {(*_begins(a), *_begins(a)), (*_begins(a), *map(min, _ends(a), _ends(b)))}
+    return any(
+        all(settings.pads(node) == settings.ceil_padding(node, given, base) for node, given in both) for base in bases
     )
+
+
+def _begins(node: Node) -> tuple[int, ...]:
+    return settings.pads(node)[: len(settings.kernel(node))]
+
+
+def _ends(node: Node) -> tuple[int, ...]:
+    return settings.pads(node)[len(settings.kernel(node)) :]
 
 
 def _choices(a: Node, b: Node) -> Iterator[Raw]:

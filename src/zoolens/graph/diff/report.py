@@ -131,7 +131,9 @@ def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
     if side is None:
         return found
     stored = _by_norms(*kept, names, costs)
-    return replace(stored, stored=names[side]) if _is_nearer(stored, found) else found
+    told = tuple(one for one in stored.differences if one.cause != INTERPLAY or one.macs)  # what is stored is no weight
+    stored = replace(stored, differences=told, stored=names[side])
+    return stored if _is_nearer(stored, found) else found
 
 
 def _with_used_inputs(graph: Graph) -> Graph:

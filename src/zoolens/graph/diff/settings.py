@@ -6,7 +6,7 @@ from math import isclose
 from typing import Any, Final
 
 from zoolens.graph.model import Node
-from zoolens.graph.windows import same_pads
+from zoolens.graph.windows import ceil_pads, same_pads
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 NORM_ROLES: Final = ("norm_scale", "norm_shift")
@@ -76,3 +76,10 @@ def same_padding(node: Node, extents: tuple[int, ...]) -> tuple[int, ...]:
     """The pads that SAME gives this window on a map of these extents: the odd one at the end."""
     fits = len(extents) == len(kernel(node))
     return same_pads(extents, kernel(node), stride(node), dilation(node)) if fits else ()
+
+
+def ceil_padding(node: Node, extents: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, ...]:
+    """The pads that "ceil" makes of these on a map of these extents."""
+    if len(extents) != len(kernel(node)) or len(base) != 2 * len(extents):
+        return ()
+    return ceil_pads(extents, kernel(node), stride(node), dilation(node), base)

@@ -66,9 +66,9 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     for one in differences:
         sums[one.cause] = sums.get(one.cause, 0) + one.macs
     sums.pop(INTERPLAY, None)
-    structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]] or list(sums)
-    ordered = sorted(structural, key=lambda cause: -abs(sums[cause]))
-    shown = [f"{cause}{_share(sums[cause], macs_gap)}" for cause in ordered[:NAMED]]
+    structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]] or list(sums) or [INTERPLAY]
+    ordered = sorted(structural, key=lambda cause: -abs(sums.get(cause, 0)))
+    shown = [f"{cause}{_share(sums.get(cause, 0), macs_gap)}" for cause in ordered[:NAMED]]
     more = len(ordered) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

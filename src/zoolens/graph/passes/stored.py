@@ -28,7 +28,7 @@ def stored_values(graph: Graph) -> Graph:
 def _is_fixed(node: Node, fixed: set[str]) -> bool:
     if node.op in FIXED:
         return True
-    return bool(node.inputs) and node.op != "unknown" and all(name in fixed for name in node.inputs)
+    return bool(node.inputs) and not node.get("extents") and all(name in fixed for name in node.inputs)
 
 
 def _leaf(node: Node) -> Node:
