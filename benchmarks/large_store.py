@@ -23,8 +23,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from zoolens.store.checksums import checksum
 
 STACKS, DATASETS = 5, 4  # machines on which, and data on which, every model was measured
 TABLES = ("stages", "observations", "parts")  # facts of a run
@@ -61,6 +64,7 @@ def multiply(path: Path, wanted: int) -> None:
     with database:
         for number, (seed, run) in enumerate(_synthetic(database, seeds, wanted - len(seeds))):
             _insert(database, "runs", [run])
+            _insert(database, "changes", [{"run_id": run["id"]}])
             _insert(database, "stages", [{**row, "run_id": run["id"]} for row in facts["stages"][seed]])
             jitter = [draw.uniform(0.5, 1.5) for _ in facts["observations"][seed]]
             changed = [
@@ -141,9 +145,16 @@ def _copied(bulk: Path, row: dict[str, Any], run_id: str) -> dict[str, Any]:
 
 
 def _insert(database: sqlite3.Connection, table: str, rows: list[dict[str, Any]]) -> None:
+    if rows and "checksum" in rows[0]:
+        rows = [{**row, "checksum": checksum(table, {**row, **_times(row)})} for row in rows]
     if rows:
         marks = ", ".join(f":{name}" for name in rows[0])
         database.executemany(f"INSERT OR IGNORE INTO {table} ({', '.join(rows[0])}) VALUES ({marks})", rows)
+
+
+def _times(row: dict[str, Any]) -> dict[str, datetime]:
+    names = [name for name in ("created", "updated") if name in row]
+    return {name: datetime.fromisoformat(row[name]).replace(tzinfo=UTC) for name in names}
 
 
 def timed(*arguments: str) -> Timed:

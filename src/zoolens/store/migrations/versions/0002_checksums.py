@@ -7,7 +7,6 @@ only the runs that are named after it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -68,17 +67,18 @@ def write_checksums(name: str) -> None:
     chosen = [sa.cast(table.c[one], sa.Text).label(one) if one in TEXT_OF else table.c[one] for one in columns]
     change = sa.update(table).where(*(table.c[key] == sa.bindparam(f"key_{key}") for key in keys(name)))
     change = change.values(checksum=sa.bindparam("made"))
-    for rows in batches(bind, sa.select(*chosen)):
-        made = [{"made": checksum(name, aware(row)), **{f"key_{key}": row[key] for key in keys(name)}} for row in rows]
-        bind.execute(change, made)
+    order = [table.c[key] for key in keys(name)]
+    query, last, done = sa.select(*chosen).order_by(*order).limit(BATCH), None, 0
+    while rows := bind.execute(query if last is None else query.where(sa.tuple_(*order) > last)).mappings().all():
+        bind.execute(change, [made_for(name, row) for row in rows])
+        last = sa.tuple_(*(sa.literal(rows[-1][key]) for key in keys(name)))
+        done += len(rows)
+        if done % (10 * BATCH) == 0:
+            logger.warning("The store is brought to a new version: checksums of %s rows of %s.", f"{done:,}", name)
 
 
-def batches(bind: Any, query: Any) -> Iterator[list[Any]]:
-    rows = bind.execute(query).mappings().all()
-    if len(rows) > BATCH:
-        logger.warning("The store is brought to a new version: checksums of %s rows.", f"{len(rows):,}")
-    for start in range(0, len(rows), BATCH):
-        yield rows[start : start + BATCH]
+def made_for(name: str, row: Any) -> dict[str, Any]:
+    return {"made": checksum(name, aware(row)), **{f"key_{key}": row[key] for key in keys(name)}}
 
 
 def aware(row: Any) -> dict[str, Any]:
