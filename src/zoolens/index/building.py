@@ -30,10 +30,11 @@ from zoolens.index.facts import rows_from
 from zoolens.index.filling import fill
 from zoolens.index.finding import Names
 from zoolens.index.memory import memory_budget
-from zoolens.index.placing import index_path, removed_models, store_state
+from zoolens.index.placing import index_path, removed_models, rows_path, store_state
 from zoolens.index.ranking import Ranking
 from zoolens.index.resources import with_resources
 from zoolens.index.rows import Row
+from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import Space, class_space
 from zoolens.index.structures import read_structures
@@ -223,8 +224,10 @@ _recent: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
 
 def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:
     """The runs (None: of any task) on one dataset: the one with most models, then most inputs, then the newest."""
+    if data is None:
+        return store.runs_of(chosen_probes(run_table(store), task))
     runs = probe_runs(store, data=data, task=task)
-    if data is not None and not runs:
+    if not runs:
         known = {run.dataset.name for run in probe_runs(store, task=task)}
         raise UnknownName("dataset with measured models", data, known)
     chosen = default_dataset(runs)
@@ -260,10 +263,11 @@ def _build(
     )  # fmt: skip
 
 
-def _rows(store: Store, runs: Iterable[Run], task: str) -> list[Row]:
+def _rows(store: Store, runs: Sequence[Run], task: str) -> list[Row]:
+    cache = rows_path(store, task, runs[0].key.dataset if runs else "")
     return [
         row
-        for row in with_resources(rows_from(store, runs, estimators=[latency_estimates]))
+        for row in with_resources(rows_from(store, runs, estimators=[latency_estimates], cache=cache))
         if row.attributes.get("task") in (None, task)
     ]
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from zoolens.errors import ZoolensError
 from zoolens.index.attributes import manifest_of, run_attributes, split_ref
 from zoolens.index.claims import claimed_figures
 from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
 from zoolens.index.names import Names, stored_names
+from zoolens.index.rowcache import Group, KeptRow, read_rows, still_true, write_rows
 from zoolens.index.rows import Figure, Row
-from zoolens.index.structures import Structures, known_structures
+from zoolens.index.runtable import RunTable, run_table
+from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.store.records import CLAIM_RUNTIME, Run
@@ -26,20 +30,27 @@ from zoolens.store.store import Store
 Estimator = Callable[[Sequence[Row]], Mapping[str, Mapping[str, Figure]]]
 Facts = Mapping[str, Sequence[Fact]]
 
+_AT_ONCE: Final = 1_000  # groups of runs
 _OURS = ("export_time",)  # about our reading of a structure, not about the model
 
 
-def rows_from(store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[Estimator] = ()) -> list[Row]:
-    """Every row that the store knows; those of `probes`, runs on one dataset, have a signature."""
-    facts, structures = stored_facts(store), known_structures(store)
-    names = stored_names(store)
-    measured = [_named(row, names) for row in _measured(store, facts, structures, list(probes))]
+def rows_from(
+    store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[Estimator] = (), cache: Path | None = None
+) -> list[Row]:
+    """Every row that the store knows; those of `probes`, runs on one dataset, have a signature. `cache`: a file with
+    the rows of before, of which only those are worked out again that something new is known of."""
+    structures, names = known_structures(store), stored_names(store)
+    measured = [_named(row, names) for row in _measured(store, structures, list(probes), cache)]
+    facts = stored_facts(store, [run.id for run in structures.runs])
     claimed = _claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured})
     rows = [*measured, *claimed]
     rows += _structural(facts, structures, rows)
     for estimate in estimators:
         guesses = estimate(rows)
-        rows = [replace(row, figures=merged(row.figures.items(), guesses.get(row.key, {}).items())) for row in rows]
+        rows = [
+            replace(row, figures=merged(row.figures.items(), guesses[row.key].items())) if row.key in guesses else row
+            for row in rows
+        ]
     return sorted(rows, key=lambda row: (row.ref, row.runtime or "", row.key))
 
 
@@ -51,14 +62,59 @@ def _named(row: Row, names: Names) -> Row:
 # --- what was run
 
 
-def _measured(store: Store, facts: Facts, structures: Structures, probes: list[Run]) -> list[Row]:
+def _measured(store: Store, structures: Structures, probes: list[Run], cache: Path | None) -> Iterator[Row]:
+    table = run_table(store)
     chosen = {(run.key.model, run.key.stack): run for run in probes}
-    groups: dict[tuple[str, str], list[Run]] = {key: [run] for key, run in chosen.items()}
-    for run in store.runs():  # newest first: of two figures of one name the newer counts
-        runs = groups.setdefault((run.key.model, run.key.stack), [])
-        if run not in runs and facts.get(run.id):
-            runs.append(run)
-    return [_row(store, facts, structures, runs, probe=chosen.get(key)) for key, runs in groups.items() if runs]
+    groups: dict[Group, list[str]] = {key: [run.id] for key, run in chosen.items()}
+    for summary in reversed(table.runs.values()):  # newest first: of two figures of one name the newer counts
+        if summary.measured:
+            ids = groups.setdefault((summary.model, summary.stack), [])
+            if summary.id not in ids:
+                ids.append(summary.id)
+    kept = _kept(store, table, cache) if cache is not None else {}
+    missing = []
+    for group, ids in groups.items():
+        probe = chosen.get(group)
+        if group in kept and kept[group].probe == (None if probe is None else probe.id):
+            yield kept[group].row
+        else:
+            missing.append((group, ids))
+            kept.pop(group, None)
+    for found in _worked_out(store, structures, missing, chosen):
+        kept[found.group] = found
+        yield found.row
+    if missing and cache is not None:
+        write_rows(cache, table.mark, kept.values())
+
+
+def _kept(store: Store, table: RunTable, cache: Path) -> dict[Group, KeptRow]:
+    mark, kept = read_rows(cache)
+    if not kept:
+        return {}
+    changed = [table.runs[one] for one in store.changed_since(mark)[1] if one in table.runs]
+    structures = {run.model for run in changed if not run.measured}
+    refs = {run.model.ref for run in store.runs_of([run.id for run in changed if not run.measured])}
+    return dict(still_true(kept, {run.model for run in changed if run.measured}, structures, refs))
+
+
+def _worked_out(
+    store: Store, structures: Structures, groups: Sequence[tuple[Group, list[str]]], probes: Mapping[Group, Run]
+) -> Iterator[KeptRow]:
+    """Rows from the observations of their runs, some at a time: all facts of a large store would not fit in memory."""
+    of_structures = stored_facts(store, [run.id for run in structures.runs]) if groups else {}
+    for start in range(0, len(groups), _AT_ONCE):
+        some = groups[start : start + _AT_ONCE]
+        ids = [one for _, members in some for one in members]
+        facts = {**of_structures, **stored_facts(store, ids)}
+        runs = {run.id: run for run in store.runs_of(ids)}
+        for group, members in some:
+            probe = probes.get(group)
+            known = [runs[one] for one in members if facts.get(one) or (probe is not None and one == probe.id)]
+            if known:
+                row = _row(store, facts, structures, known, probe=None if probe is None else runs[probe.id])
+                named = runs[row.key]
+                architectures = tuple(architecture_keys(manifest_of(named)))
+                yield KeptRow(group, None if probe is None else probe.id, architectures, row)
 
 
 def _row(store: Store, facts: Facts, structures: Structures, runs: Sequence[Run], *, probe: Run | None) -> Row:

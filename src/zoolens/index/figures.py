@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from zoolens.store.store import Store
 
 ABOUT_DATA: Final = "metric:"  # stages whose figures hold for the inputs of their run only
 _RANK: Final = {Provenance.MEASURED: 0, Provenance.ESTIMATED: 1, Provenance.CLAIMED: 2, Provenance.UNAVAILABLE: 3}
+
+_AT_ONCE: Final = 5_000  # runs a statement
 
 Named = tuple[str, Figure]
 
@@ -33,15 +35,19 @@ def figure_name(metric: str, scope: str = "") -> str:
     return f"{metric}@{scope}" if scope else metric
 
 
-def stored_facts(store: Store) -> dict[str, list[Fact]]:
-    """Every figure that the store has, by run. Recalls of single classes and disturbed latencies are left out."""
-    column = observations.c
+def stored_facts(store: Store, runs: Collection[str]) -> dict[str, list[Fact]]:
+    """The figures of some runs, by run. Recalls of single classes and disturbed latencies are left out."""
+    column, ids = observations.c, list(runs)
     query = (
         select(*(column[name] for name in FIGURE), column.checksum)
         .where(column.value.is_not(None), ~column.scope.startswith("class="), ~column.scope.endswith(",raw"))
         .order_by(column.seq)
     )
-    return store.read(lambda connection: _by_run(connection, query))
+    found: dict[str, list[Fact]] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        some = query.where(column.run_id.in_(ids[start : start + _AT_ONCE]))
+        found |= store.read(lambda connection, some=some: _by_run(connection, some))  # type: ignore[misc]
+    return found
 
 
 def _by_run(connection: Connection, query: Any) -> dict[str, list[Fact]]:

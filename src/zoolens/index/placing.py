@@ -21,6 +21,16 @@ def index_path(store: Store, task: str, dataset: str) -> Path:
     return cache_dir() / "index" / _folder(store) / f"{task}-{dataset[:12]}.zli"
 
 
+def runs_path(store: Store) -> Path:
+    """Summaries of all runs."""
+    return cache_dir() / "index" / _folder(store) / "runs.jsonl"
+
+
+def rows_path(store: Store, task: str, dataset: str) -> Path:
+    """Rows of measured models, with their answers to one dataset."""
+    return cache_dir() / "index" / _folder(store) / f"rows-{task}-{dataset[:12] or 'none'}.jsonl"
+
+
 def _folder(store: Store) -> str:
     """By the id that the database carries, and by its place: a copy may hold other facts under the same id."""
     return fingerprint([store.read(_store_id), store.name])[:16]

@@ -37,7 +37,7 @@ class Structures:
     def of(self, ref: str, manifest: Mapping[str, Any], measured: ModelRecord | None = None) -> Run | None:
         """`measured`: the content that was run, which the structure must be of."""
         size = _size(manifest)
-        for content in _architectures(manifest):
+        for content in architecture_keys(manifest):
             if found := self.by_content.get((content, size)):
                 return found
         read = self.by_ref.get((ref, size), ())
@@ -115,7 +115,7 @@ def _size(manifest: Mapping[str, Any]) -> Size | None:
     return manifest_size(Manifest.model_construct(inputs=(first,)))
 
 
-def _architectures(manifest: Mapping[str, Any]) -> Iterator[str]:
+def architecture_keys(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Fingerprints of the architectures that a manifest names, as `graph.sources` makes them."""
     known = manifest.get("attributes") or {}
     yield _architecture(known.get("library"), known.get("architecture"), known.get("arguments"))

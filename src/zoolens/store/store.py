@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
+RUNS_AT_ONCE: Final = 5_000  # whose rows are in memory together
+CHANGES_AGAIN: Final = 1_000
 OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
 _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
@@ -212,6 +214,28 @@ class Store:
                 connection, model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit
             )
         )
+
+    def runs_of(self, ids: Collection[str]) -> list[Run]:
+        """The runs of these ids, newest first, whatever they are about."""
+        wanted = list(ids)
+        found: list[Run] = []
+        for start in range(0, len(wanted), RUNS_AT_ONCE):
+            some = wanted[start : start + RUNS_AT_ONCE]
+            found += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
+        return found
+
+    def changed_since(self, mark: int) -> tuple[int, list[str]]:
+        """Runs that got something new after `mark`, and the mark to ask with next time; 0 asks for all.
+
+        Processes that write to PostgreSQL may finish in another order than they began, so that the last changes are
+        told once more: who asks must not mind.
+        """
+        change = schema.changes.c
+        last = self.read(lambda connection: connection.execute(select(func.max(change.seq))).scalar()) or 0
+        query = select(change.run_id).where(change.seq > mark).distinct()
+        rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
+        seen = last if self._engine.dialect.name == "sqlite" else max(0, last - CHANGES_AGAIN)
+        return seen, [str(row.run_id) for row in rows]
 
     def run(self, name: str) -> Run:
         """The run of this id, of an id that begins so, or "last", "last~1" and so on: the run that a user's own
