@@ -30,22 +30,22 @@ class Derived:
 NOTHING: Final = Derived(0, ())
 
 
-def read_derived(path: Path) -> Derived:
-    """What is in the file; nothing where there is none, or it is damaged or was made by other code."""
+def read_derived(path: Path, about: str = "") -> Derived:
+    """What is in the file; nothing where there is none, or it is damaged, about something else or of other code."""
     try:
         head, _, body = path.read_bytes().partition(b"\n")
         header: dict[str, Any] = json.loads(head)
-        if header["code"] != code_digest() or header["checksum"] != crc32(body):
+        if header["code"] != code_digest() or header["about"] != about or header["checksum"] != crc32(body):
             return NOTHING
         return Derived(int(header["mark"]), tuple(body.decode().splitlines()))
     except (OSError, ValueError, KeyError, TypeError):
         return NOTHING
 
 
-def write_derived(path: Path, mark: int, lines: Iterable[str]) -> None:
+def write_derived(path: Path, mark: int, lines: Iterable[str], about: str = "") -> None:
     """Replace the file. One that cannot be written is done without: a read-only home only costs time."""
     body = "\n".join(lines).encode()
-    head = json.dumps({"code": code_digest(), "checksum": crc32(body), "mark": mark})
+    head = json.dumps({"code": code_digest(), "about": about, "checksum": crc32(body), "mark": mark})
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:

@@ -23,7 +23,7 @@ from zoolens.index.runtable import RunTable, run_table
 from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
-from zoolens.store.records import CLAIM_RUNTIME, Run
+from zoolens.store.records import CLAIM_RUNTIME, Run, fingerprint
 from zoolens.store.store import Store
 
 # All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
@@ -71,7 +71,8 @@ def _measured(store: Store, structures: Structures, probes: list[Run], cache: Pa
             ids = groups.setdefault((summary.model, summary.stack), [])
             if summary.id not in ids:
                 ids.append(summary.id)
-    kept = _kept(store, table, cache) if cache is not None else {}
+    about = fingerprint(store.shared_dataset_names())  # such datasets are called otherwise, and so are their figures
+    kept = _kept(store, table, cache, about) if cache is not None else {}
     missing = []
     for group, ids in groups.items():
         probe = chosen.get(group)
@@ -84,11 +85,11 @@ def _measured(store: Store, structures: Structures, probes: list[Run], cache: Pa
         kept[found.group] = found
         yield found.row
     if missing and cache is not None:
-        write_rows(cache, table.mark, kept.values())
+        write_rows(cache, about, table.mark, kept.values())
 
 
-def _kept(store: Store, table: RunTable, cache: Path) -> dict[Group, KeptRow]:
-    mark, kept = read_rows(cache)
+def _kept(store: Store, table: RunTable, cache: Path, about: str) -> dict[Group, KeptRow]:
+    mark, kept = read_rows(cache, about)
     if not kept:
         return {}
     changed = [table.runs[one] for one in store.changed_since(mark)[1] if one in table.runs]

@@ -30,15 +30,15 @@ class KeptRow:
     line: str | None = None
 
 
-def read_rows(path: Path) -> tuple[int, dict[Group, KeptRow]]:
-    """The rows of a file, and the last change of the store that they know of."""
-    kept = read_derived(path)
+def read_rows(path: Path, about: str) -> tuple[int, dict[Group, KeptRow]]:
+    """The rows of a file, and the last change of the store that they know of. `about`: what else rows depend on."""
+    kept = read_derived(path, about)
     rows = map(_parsed, kept.lines)
     return kept.mark, {row.group: row for row in rows}
 
 
-def write_rows(path: Path, mark: int, rows: Iterable[KeptRow]) -> None:
-    write_derived(path, mark, (kept.line or _text(kept) for kept in rows))
+def write_rows(path: Path, about: str, mark: int, rows: Iterable[KeptRow]) -> None:
+    write_derived(path, mark, (kept.line or _text(kept) for kept in rows), about)
 
 
 def still_true(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from zoolens.equivalence.signatures import STAGE, task_of
 from zoolens.index.derived import read_derived, write_derived
 from zoolens.index.placing import runs_path
-from zoolens.store.records import ASIDE, Run
+from zoolens.store.records import ASIDE, Purpose, Run
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
 _ID: Final = slice(2, 18)  # where the id stands in a line: `["0123456789abcdef", …`
@@ -22,7 +22,7 @@ _ID: Final = slice(2, 18)  # where the id stands in a line: `["0123456789abcdef"
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """`answered`: it has finished predictions. `runtime` has a colon where nobody ran the model."""
+    """`answered`: it has finished predictions. `trial`: the doctor's, whom nobody asked for."""
 
     id: str
     model: str
@@ -33,11 +33,14 @@ class RunSummary:
     inputs: int
     runtime: str
     task: str
+    ref: str
     answered: bool
+    trial: bool
 
     @property
     def measured(self) -> bool:
-        return ASIDE not in self.runtime
+        """It is an evaluation that somebody asked for."""
+        return ASIDE not in self.runtime and not self.trial
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,15 @@ def summary_of(run: Run) -> RunSummary:
         inputs=run.dataset.size,
         runtime=run.stack.runtime,
         task=task_of(run) if ASIDE not in run.stack.runtime else "",
+        ref=run.ref,
         answered=run.stages.get(STAGE) == "done",
+        trial=run.purpose is Purpose.TRIAL,
     )
 
 
 def chosen_probes(table: RunTable, task: str | None) -> list[str]:
-    """Ids of the runs (None: of any task) on one dataset: the one with most models, then most inputs, then the newest.
-    Of several attempts the last counts."""
+    """Ids of the runs (None: of any task) on the dataset that is meant where none is named (`default_dataset`). Of
+    several attempts the last counts."""
     last: dict[tuple[str, str, str], RunSummary] = {}
     for run in table.measured():
         if run.answered and task in (None, run.task):
@@ -96,8 +101,10 @@ def chosen_probes(table: RunTable, task: str | None) -> list[str]:
     by_data: dict[str, list[RunSummary]] = {}
     for run in last.values():
         by_data.setdefault(run.dataset, []).append(run)
-    return [run.id for run in max(by_data.values(), key=_worth, default=[])]
+    chosen = max(by_data, key=lambda data: _worth(by_data[data]), default="")
+    return [run.id for run in by_data.get(chosen, ())]
 
 
 def _worth(runs: Sequence[RunSummary]) -> tuple[int, int, str]:
-    return len({run.model for run in runs}), runs[0].inputs, max(run.created for run in runs)
+    """As `default_dataset` judges whole runs: most models, most inputs, the newest."""
+    return len({run.ref for run in runs}), runs[0].inputs, max(run.created for run in runs)

@@ -84,14 +84,19 @@ def load_runs(
 
 def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
     """The same runs, with datasets that share their name called name#fingerprint."""
-    shared = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1)
-    names = {row.name for row in connection.execute(shared)} if found else set()
+    names = shared_names(connection) if found else []
     if not names:
         return found
     return [
         replace(run, dataset=replace(run.dataset, name=full_name(run.dataset))) if run.dataset.name in names else run
         for run in found
     ]
+
+
+def shared_names(connection: Connection) -> list[str]:
+    """Names that several datasets have."""
+    query = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1).order_by(datasets.c.name)
+    return [str(row.name) for row in connection.execute(query)]
 
 
 def full_name(dataset: DatasetRecord) -> str:

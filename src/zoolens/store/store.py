@@ -224,6 +224,10 @@ class Store:
             found += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
         return found
 
+    def shared_dataset_names(self) -> list[str]:
+        """Names that several datasets have: each of them is called name#fingerprint."""
+        return self.read(queries.shared_names)
+
     def changed_since(self, mark: int) -> tuple[int, list[str]]:
         """Runs that got something new after `mark`, and the mark to ask with next time; 0 asks for all.
 
