@@ -27,6 +27,7 @@ from zoolens.index.columns import Columns
 from zoolens.index.contents import current_rows
 from zoolens.index.estimates import latency_estimates
 from zoolens.index.facts import rows_from
+from zoolens.index.figurematrix import matrix_of
 from zoolens.index.filling import fill
 from zoolens.index.finding import Names
 from zoolens.index.memory import memory_budget
@@ -36,7 +37,7 @@ from zoolens.index.resources import with_resources
 from zoolens.index.rows import Row
 from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
-from zoolens.index.spaces import Space, class_space
+from zoolens.index.spaces import Space, class_spaces
 from zoolens.index.structures import read_structures
 from zoolens.measure.classorder import JUDGED_WRONGLY
 from zoolens.measure.predictions import CLASSIFICATION
@@ -165,13 +166,8 @@ def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
 
 def columns_of(rows: Sequence[Row]) -> Columns:
     """Every figure of every row, by name; NaN where a row has none."""
-    values: dict[str, NDArray[np.float64]] = {}
-    for number, row in enumerate(rows):
-        for name, figure in row.figures.items():
-            if name not in values:
-                values[name] = np.full(len(rows), np.nan)
-            values[name][number] = figure.value
-    return Columns(values)
+    matrix = matrix_of([row.figures for row in rows])
+    return Columns(dict(zip(matrix.names, matrix.values, strict=True)))
 
 
 def build_index(
@@ -246,7 +242,7 @@ def _build(
     if not probes:
         which = "model" if task == CLASSIFICATION else f"model of the task {task}"
         return Index(rows, columns=columns, store=store, memory=memory, notes=(f"No {which} was measured yet.",))
-    spaces = {run.id: class_space(run) for run in runs}
+    spaces = class_spaces(runs)
     room = max(memory // 4, memory - columns.nbytes - _RANKED * len(rows))
     semantic, notes = _semantic(store, runs, spaces, probes[0].dataset, task, room, watcher)
     notes += replaced

@@ -19,6 +19,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.operators import longest_path, operators
 from zoolens.graph.serialise import unpack
 from zoolens.graph.structure import KIND
+from zoolens.index.figurematrix import units_of
 from zoolens.index.rows import Figure, Row
 from zoolens.index.structures import known_structures
 from zoolens.measure.operators import LatencyTable, latency_table
@@ -140,7 +141,7 @@ def _is_float32(row: Row) -> bool:
 
 
 def _sums(rows: Sequence[Row]) -> list[str]:
-    return sorted({name for row in rows for name in row.figures if name.startswith(f"{METRIC}@")})
+    return sorted(name for name in units_of(row.figures for row in rows) if name.startswith(f"{METRIC}@"))
 
 
 def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:

@@ -20,6 +20,7 @@ from zoolens.index.names import Names, stored_names
 from zoolens.index.rowcache import Group, KeptRow, read_rows, still_true, write_rows
 from zoolens.index.rows import Figure, Row
 from zoolens.index.runtable import RunTable, run_table
+from zoolens.index.spaces import may_be_renamed
 from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
@@ -40,11 +41,13 @@ def rows_from(
     """Every row that the store knows; those of `probes`, runs on one dataset, have a signature. `cache`: a file with
     the rows of before, of which only those are worked out again that something new is known of."""
     structures, names = known_structures(store), stored_names(store)
-    measured = [_named(row, names) for row in _measured(store, structures, list(probes), cache)]
+    found = list(_measured(store, structures, list(probes), cache))
+    measured = [_named(one.row, names) for one in found]
     facts = stored_facts(store, [run.id for run in structures.runs])
-    claimed = _claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured})
+    claimed = list(_claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured}))
     rows = [*measured, *claimed]
-    rows += _structural(facts, structures, rows)
+    used = {one.structure for one in found} | {figure.source for row in claimed for figure in row.figures.values()}
+    rows += _structural(facts, structures, used, {row.ref.partition("@")[0] for row in rows})
     for estimate in estimators:
         guesses = estimate(rows)
         rows = [
@@ -62,7 +65,7 @@ def _named(row: Row, names: Names) -> Row:
 # --- what was run
 
 
-def _measured(store: Store, structures: Structures, probes: list[Run], cache: Path | None) -> Iterator[Row]:
+def _measured(store: Store, structures: Structures, probes: list[Run], cache: Path | None) -> Iterator[KeptRow]:
     table = run_table(store)
     chosen = {(run.key.model, run.key.stack): run for run in probes}
     groups: dict[Group, list[str]] = {key: [run.id] for key, run in chosen.items()}
@@ -77,15 +80,16 @@ def _measured(store: Store, structures: Structures, probes: list[Run], cache: Pa
     for group, ids in groups.items():
         probe = chosen.get(group)
         if group in kept and kept[group].probe == (None if probe is None else probe.id):
-            yield kept[group].row
+            yield kept[group]
         else:
             missing.append((group, ids))
             kept.pop(group, None)
     for found in _worked_out(store, structures, missing, chosen):
-        kept[found.group] = found
-        yield found.row
+        if not found.fleeting:
+            kept[found.group] = found
+        yield found
     if missing and cache is not None:
-        write_rows(cache, about, table.mark, kept.values())
+        write_rows(cache, about, table.mark, list(kept.values()))
 
 
 def _kept(store: Store, table: RunTable, cache: Path, about: str) -> dict[Group, KeptRow]:
@@ -112,22 +116,25 @@ def _worked_out(
             probe = probes.get(group)
             known = [runs[one] for one in members if facts.get(one) or (probe is not None and one == probe.id)]
             if known:
-                row = _row(store, facts, structures, known, probe=None if probe is None else runs[probe.id])
-                named = runs[row.key]
-                architectures = tuple(architecture_keys(manifest_of(named)))
-                yield KeptRow(group, None if probe is None else probe.id, architectures, row)
+                yield _row(store, facts, structures, group, known, probe=None if probe is None else runs[probe.id])
 
 
-def _row(store: Store, facts: Facts, structures: Structures, runs: Sequence[Run], *, probe: Run | None) -> Row:
+def _row(
+    store: Store, facts: Facts, structures: Structures, group: Group, runs: Sequence[Run], *, probe: Run | None
+) -> KeptRow:
     named = probe or runs[0]
     manifest = manifest_of(named)
+    structure = structures.of(named.ref, manifest, named.model)
     observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
-    figures = merged(
-        *observed,
-        _structure_figures(facts, structures.of(named.ref, manifest, named.model)),
-        claimed_figures(manifest, ran=True),
+    figures = merged(*observed, _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
+    return KeptRow(
+        group,
+        probe=None if probe is None else probe.id,
+        structure=None if structure is None else structure.id,
+        architectures=tuple(architecture_keys(manifest)),
+        row=Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None),
+        fleeting=any(may_be_renamed(run) for run in runs),
     )
-    return Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None)
 
 
 def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> Iterator[Named]:
@@ -174,10 +181,8 @@ def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[s
         yield Row(run.id, run.model.fingerprint, run.model.ref, run_attributes(run), figures)
 
 
-def _structural(facts: Facts, structures: Structures, rows: Iterable[Row]) -> Iterator[Row]:
+def _structural(facts: Facts, structures: Structures, used: set[str | None], named: set[str]) -> Iterator[Row]:
     """Structures that belong to no other row; of several image sizes the one that was read last."""
-    used = {figure.source for row in rows for figure in row.figures.values()}
-    named = {row.ref.partition("@")[0] for row in rows}
     for run in structures.runs:
         ref, _, _ = run.model.ref.partition("@")
         if run.id not in used and ref not in named:

@@ -7,7 +7,8 @@ accuracy was computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,23 @@ class Space:
     width: int | None = None
     translation: Translation | None = None
     problem: str = ""
+
+
+def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:
+    """Of many runs, by their ids. What runs declare alike, on the same data, is worked out once."""
+    known: dict[str, Space] = {}
+    found = {}
+    for run in runs:
+        if may_be_renamed(run):
+            found[run.id] = class_space(run)
+            continue
+        manifest = manifest_of(run)
+        declared = [manifest.get("outputs"), manifest.get("inputs"), run.resolved.get("outputs"), run.key.dataset]
+        key = json.dumps([*declared, run.stack.identity.get("class_order")], sort_keys=True, default=str)
+        if key not in known:
+            known[key] = class_space(run)
+        found[run.id] = known[key]
+    return found
 
 
 def class_space(run: Run) -> Space:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.index.building import Index
+from zoolens.index.figurematrix import units_of
 from zoolens.queries.attributes import COMMON, Attributes
 from zoolens.queries.filters import rows_where
 from zoolens.queries.metrics import Meaning, meaning
@@ -56,15 +57,8 @@ class View:
     @cached_property
     def units(self) -> dict[str, str]:
         """Every column of figures, with its unit."""
-        wanted = set(self.index.columns.names)
-        units: dict[str, str] = {}
-        for row in self.index.rows:
-            for name in wanted & row.figures.keys():
-                units[name] = row.figures[name].unit
-            wanted -= units.keys()
-            if not wanted:
-                break
-        return units | dict.fromkeys(wanted, "")
+        units = units_of(row.figures for row in self.index.rows)
+        return {name: units.get(name, "") for name in self.index.columns.names}
 
     @cached_property
     def models(self) -> NDArray[np.int64]:

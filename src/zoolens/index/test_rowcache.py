@@ -1,0 +1,122 @@
+"""Kept rows are the rows that would be worked out from nothing, whatever changed in the store meanwhile."""
+
+import json
+
+import pytest
+
+from zoolens.equivalence.signatures import probe_runs
+from zoolens.index.building import build_index, columns_of
+from zoolens.index.conftest import add_run, observed
+from zoolens.index.derived import read_derived, write_derived
+from zoolens.index.facts import rows_from
+from zoolens.index.figurematrix import KeptFigures
+from zoolens.index.placing import runs_path
+from zoolens.index.test_facts import claims, structure
+from zoolens.store.records import DatasetRecord, ModelRecord, Observation
+
+
+def plain(rows):
+    return [
+        (row.key, row.model, row.ref, dict(row.attributes), dict(row.figures), row.signature, row.also) for row in rows
+    ]
+
+
+def both(store, path, dataset="digits"):
+    """The rows with what was kept, and from nothing."""
+    probes = probe_runs(store, data=dataset)
+    kept = rows_from(store, probes, cache=path)
+    assert plain(kept) == plain(rows_from(store, probes))
+    return kept
+
+
+def test_kept_rows_follow_every_change_of_the_store(store, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    first = add_run(store, "net", latency=0.5)
+    second = add_run(store, "other", seed=1)
+    both(store, path)
+    assert all(isinstance(row.figures, KeptFigures) for row in both(store, path))
+
+    store.finish_stage(second.id, "latency:batch=1", [Observation("latency_p50", 0.25, scope="batch=1", unit="s")])
+    after = both(store, path)
+    assert [isinstance(row.figures, KeptFigures) for row in after] == [True, False]  # only what changed is made anew
+
+    store.finish_stage(first.id, "size", observed(file_size=100, parameters=10))
+    both(store, path)
+    add_run(store, "net", dataset="letters", latency=0.125)  # other data of the same model and stack
+    both(store, path)
+    add_run(store, "net", runtime="faster", latency=0.0625)
+    both(store, path)
+    again = store.begin_run(first.model, first.dataset, first.stack, attempt=1)
+    store.finish_stage(again.id, "energy", [Observation("energy", 2.0, scope="batch=1", unit="J")])
+    both(store, path)
+    store.set_resolved(second.id, {"precision": "int8"})
+    assert next(row for row in both(store, path) if row.key == second.id).attributes["precision"] == "int8"
+    alias = ModelRecord(first.model.fingerprint, "elsewhere:net@2", first.model.format, first.model.manifest)
+    store.begin_run(alias, first.dataset, first.stack)
+    assert any(row.also for row in both(store, path))
+    both(store, path, "letters")  # other probes: other rows have the answers
+
+
+def test_a_structure_and_claims_that_come_later_reach_kept_rows(store, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    net = {"library": "torchvision", "architecture": "alexnet", "arguments": {}}
+    add_run(store, "net", attributes=net)
+    asset = {"format": "fake", "files": [{"location": "x", "sha256": "ab12ab12"}]}
+    add_run(store, "file", assets=[asset], seed=1)
+    both(store, path)
+    structure(store, net, "torchvision:alexnet", [8, 8], flops=100)
+    assert [row.figures["flops"].value for row in both(store, path) if "flops" in row.figures] == [100]
+    structure(store, {"format": "fake", "files": {"model": "ab12" * 16}}, "zoo:file@1.0.0", [8, 8], flops=55)
+    assert [row.figures["flops"].value for row in both(store, path)] == [55, 100]
+    claims(store, "zoo:never-run@1")
+    assert {row.ref for row in both(store, path)} == {"zoo:net@1.0.0", "zoo:file@1.0.0", "zoo:never-run@1"}
+
+
+def test_datasets_that_come_to_share_a_name_rename_kept_figures(store, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run = add_run(store, "net")
+    both(store, path)
+    twin = DatasetRecord("0123456789", run.dataset.name, run.dataset.size, run.dataset.details)
+    store.begin_run(run.model, twin, run.stack)
+    row = next(one for one in both(store, path, run.dataset.fingerprint) if one.key == run.id)
+    assert f"top1@digits#{run.dataset.fingerprint[:8]}" in row.figures
+
+
+def test_columns_are_the_same_from_kept_rows(store, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    add_run(store, "net", latency=0.5)
+    add_run(store, "other", seed=1)
+    fresh, kept = both(store, path), both(store, path)
+    add_run(store, "third", seed=2, latency=0.75)
+    mixed = both(store, path)
+    for rows in (fresh, kept, mixed):
+        columns = columns_of(rows)
+        for number, row in enumerate(rows):
+            known = {name: columns.value(name, number) for name in columns.names}
+            assert {name: value for name, value in known.items() if value == value} == {
+                name: figure.value for name, figure in row.figures.items()
+            }
+            assert all((name in row.figures) == (value == value) for name, value in known.items())
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"not json\n[1]", None])
+def test_a_damaged_file_is_made_anew(store, damage):
+    add_run(store, "net", latency=0.5)
+    expected = plain(build_index(store).rows)
+    for path in runs_path(store).parent.glob("*.jsonl"):
+        content = path.read_bytes()
+        path.write_bytes(content[:-3] + b"9" + content[-2:] if damage is None else damage)
+        assert read_derived(path).lines == ()
+    add_run(store, "other", seed=1)
+    rows = plain(build_index(store).rows)
+    assert [row for row in rows if row[2] == expected[0][2]] == expected
+
+
+def test_files_about_something_else_or_of_other_code_count_for_nothing(tmp_path):
+    path = tmp_path / "file"
+    write_derived(path, 7, ["one", "two"], "this")
+    assert read_derived(path, "this").lines == ("one", "two")
+    assert read_derived(path, "that").lines == ()
+    head, _, body = path.read_bytes().partition(b"\n")
+    path.write_bytes(json.dumps({**json.loads(head), "code": "older"}).encode() + b"\n" + body)
+    assert read_derived(path, "this").lines == ()
