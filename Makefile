@@ -61,6 +61,11 @@ system:
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql; } || \
 	  echo "PostgreSQL is not here and cannot be installed: its tests will be skipped"
+# A browser for tests/test_pages.py, likewise.
+	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; } || \
+	  echo "No browser is here and none can be installed: the test of our pages will be skipped"
 
 clean:
 	rm -rf $(VENV) $(DEMO) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

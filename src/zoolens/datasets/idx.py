@@ -78,7 +78,10 @@ def read_idx(path: Path) -> NDArray[Any]:
             f"{path} is declared as {wanted} but holds {len(data) - offset:,} bytes.",
             hint="It is truncated or damaged: fetch it again.",
         )
-    return data[offset:].reshape(shape)
+    try:
+        return data[offset:].reshape(shape)
+    except ValueError as error:  # sides of nought beside sides beyond all measure
+        raise DatasetError(f"{path} is declared with an impossible shape.", hint="Fetch it again.") from error
 
 
 def find_idx_images(folder: Path) -> list[Path]:

@@ -132,15 +132,22 @@ def _file_digest(path: Path) -> str:
     return sha256_file(path)
 
 
-def images_under(folder: Path) -> Iterator[Path]:
-    """Image files at any depth, in the order of their names; hidden ones are left out."""
+def images_under(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
+    """Image files at any depth, in the order of their names; hidden ones are left out.
+
+    `above`: the folders that this one lies in, so that a link to one of them does not lead round and round.
+    """
+    here = folder.stat()
+    above |= {(here.st_dev, here.st_ino)}
     with os.scandir(folder) as listing:  # tells files from folders without asking for each
         entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from images_under(folder / entry.name)
+            target = entry.stat()
+            if (target.st_dev, target.st_ino) not in above:
+                yield from images_under(folder / entry.name, above)
         elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122 - a Path per stray file is slow
             yield folder / entry.name
 

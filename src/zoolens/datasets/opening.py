@@ -32,6 +32,10 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
     arguments = {**written, **options}
     _check_options(kind, opener, location, arguments)
     try:
+        Path(location).expanduser()
+    except RuntimeError as error:
+        raise DatasetError(f"{_short(location)} has no home folder.", hint="Write the path in full.") from error
+    try:
         dataset: Dataset = opener(location, **arguments)
     except OSError as error:  # a name too long, a folder that may not be entered: whatever the kind does not explain
         raise DatasetError(f"The dataset {_short(spec)} cannot be read: {error.strerror or error}.") from error

@@ -371,3 +371,24 @@ def test_parquet_shards_that_do_not_belong_together(tmp_path):
     pq.write_table(pa.table({"x": [[1.0]], "z": [0]}), tmp_path / "b.parquet")
     with pytest.raises(DatasetError):
         open_dataset(tmp_path)
+
+
+def test_links_that_lead_round_and_round_are_followed_once(tmp_path):
+    (tmp_path / "cat").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "cat" / "0.png")
+    for name in ("a", "b"):  # 2⁴⁰ ways to the same picture
+        (tmp_path / "cat" / name).symlink_to(".")
+    assert len(open_dataset(tmp_path)) == 1
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    for spec in (f"npz:{'a' * 5000}", "npz:a\0b", "imagefolder:~no-such-user-here/x"):
+        with pytest.raises(DatasetError):
+            open_dataset(spec)
+
+
+def test_idx_with_sides_of_nought(tmp_path):
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(struct.pack(">4B4I", 0, 0, 8, 4, 1 << 31, 1 << 31, 1 << 31, 0))
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, 0))
+    with pytest.raises(DatasetError):
+        open_dataset(tmp_path)

@@ -144,7 +144,7 @@ def _clause(piece: str) -> Clause:
     if name == "memory":
         return Memory(piece, *_quantity(piece, rest, _bytes))
     if name == "cores":
-        return Cores(piece, *_quantity(piece, rest, lambda text: int(text) if text.isdecimal() else None))
+        return Cores(piece, *_quantity(piece, rest, _count))
     if name == "device":
         if not re.fullmatch(r"==\s*[\w:.-]+", rest):
             raise _unreadable(piece, "a device is given as in device==cpu")
@@ -161,8 +161,12 @@ def _quantity(piece: str, rest: str, parse: Callable[[str], int | None]) -> tupl
     return match[1], wanted
 
 
+def _count(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
+
+
 def _bytes(text: str) -> int | None:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text)
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)", text)
     unit = _UNITS.get(match[2].upper()) if match else None
     return int(float(match[1]) * unit) if match and unit else None
 

@@ -133,3 +133,9 @@ def test_a_machine_with_exactly_the_memory_satisfies(amount, unit):
     machine = dataclasses.replace(MACHINE, memory_bytes=amount * factor)
     assert failures(f"memory=={amount}{unit}", machine=machine) == []
     assert failures(f"memory>{amount}{unit}", machine=machine) != []
+
+
+@pytest.mark.parametrize("text", [f"cores>={'9' * 5000}", f"memory>={'9' * 400}GB", "cores>=²"])
+def test_amounts_beyond_all_measure_are_refused(text):
+    with pytest.raises(ConstraintError, match="cannot be read"):
+        parse_requirements_text(text)
