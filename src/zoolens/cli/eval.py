@@ -120,4 +120,4 @@ def _line(outcome: Outcome) -> str:
         return f"[yellow]![/] {title}: {escape(outcome.warnings[0])}"
     count = len(outcome.measured)
     state = f"measured {count} stage{'s' if count > 1 else ''}" if count else "already measured"
-    return f"[green]✓[/] {title}: {state}"
+    return f"[green]✓[/] {title}: {escape('; '.join((state, *outcome.notes)))}"

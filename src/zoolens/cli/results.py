@@ -73,6 +73,7 @@ def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
         "kept": outcome.kept,
         "errors": outcome.errors,
         "warnings": outcome.warnings,
+        "notes": outcome.notes,
         "skipped": outcome.skipped,
     }
     if run is not None:

@@ -25,6 +25,7 @@ from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
+    TIMED_WITH,
     Context,
     compute_metric,
     doubled_softmax,
@@ -32,6 +33,7 @@ from zoolens.measure.stages import (
     measure_cold_start,
     measure_size,
     predict_all,
+    remarks,
     stored_predictions,
     suspicions,
 )
@@ -74,6 +76,7 @@ class Outcome:
     kept: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # worth knowing, and no failure
     skipped: str | None = None
 
     @property
@@ -287,6 +290,7 @@ class _Stages:
         self._kept: list[str] = []
         self._errors: list[str] = []
         self._warnings: list[str] = []
+        self._notes: list[str] = []
 
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
@@ -310,7 +314,17 @@ class _Stages:
             kept=tuple(self._kept),
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
+            notes=(*self._notes, *self._said_of_run(plan)),
         )
+
+    def _said_of_run(self, plan: EvaluationPlan) -> Iterator[str]:
+        """Why figures are absent that one would look for."""
+        task = self._context.job.manifest.task
+        if plan.accuracy and not self._errors and task != CLASSIFICATION:
+            yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
+        made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
+        if made_up:
+            yield f"it was timed with {made_up}"
 
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""
@@ -323,6 +337,7 @@ class _Stages:
         for name in plugins.names(plugins.METRICS):
             self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
         self._warnings += suspicions(predictions)
+        self._notes += remarks(predictions)
         run = context.store.run(context.run.id)
         self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
         if problem := class_order(context.job, context.dataset).problem:

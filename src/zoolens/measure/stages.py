@@ -31,12 +31,13 @@ from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictio
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
-from zoolens.runtimes.noise import sums_to_one
+from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.store import Store
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
+TIMED_WITH: Final = "timed_with"  # in run.resolved: what latency was measured with, where no data fit
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 JUDGED_TOGETHER = 512  # inputs
 
@@ -84,6 +85,7 @@ def predict_all(context: Context) -> list[Observation]:
 def _predict_from(context: Context, start: int, part: int) -> bool:
     """Predict all inputs from `start` on. False: another process wrote the same part before us."""
     subject, store = context.subject(), context.store
+    subject.check_answers()
     size = subject.fixed_batch or ACCURACY_BATCH
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
@@ -190,6 +192,10 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
                 f"it is right on {right:,} of {len(predictions):,} inputs, which is no better than guessing; suspect "
                 "the order of the labels and the preprocessing: `zoolens doctor` tries both"
             )
+
+
+def remarks(predictions: Predictions) -> Iterator[str]:
+    """What is worth knowing and no reason to doubt."""
     if ties := predictions.ties:
         yield (
             f"{ties:,} of {len(predictions):,} answers are exact ties between the two best classes; the class with the "
@@ -243,10 +249,12 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         return [*latency_observations(samples, batch), lost]
     subject = context.subject()
     context.progress.begin(context.job.title, f"latency, batch {batch}", None)
-    feeds = {subject.input.name: subject.inputs(context.dataset, batch)}
+    feeds = subject.feeds(context.dataset, batch)
     session = subject.session
-    try:
-        subject.predict(feeds[subject.input.name])  # does this batch size work at all?
+    if subject.has_several_inputs:
+        store.set_resolved(run.id, {TIMED_WITH: MADE_UP})
+    try:  # does this batch size work at all?
+        session.predict(feeds) if subject.has_several_inputs else subject.predict(feeds[subject.input.name])
     except ModelError as error:
         context.progress.end()
         return [unavailable("latency_p50", str(error), scope=f"batch={batch}", unit="s")]
@@ -268,12 +276,12 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
 def measure_cold_start(context: Context) -> list[Observation]:
     """A fresh process, opened and run once, several times over. Files come from the page cache; that is said."""
     context.progress.begin(context.job.title, "cold start", context.cold_repeats)
-    feed = context.subject().inputs(context.dataset, context.subject().fixed_batch or 1)
+    feeds = context.subject().feeds(context.dataset, context.subject().fixed_batch or 1)
     phases: dict[str, list[float]] = {}
     peaks: list[float] = []
     for _ in range(context.cold_repeats):
         with context.job.open_isolated() as session:
-            session.predict({session.inputs[0].name: feed})
+            session.predict(feeds)
             once = {**session.phases, "first_run": session.last_predict_seconds or 0.0}
             peaks.append(float(session.peak_memory_bytes))
         once["total"] = math.fsum(once.values())

@@ -20,6 +20,7 @@ from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.runtimes.base import Session, TensorSpec
 from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.noise import made_up_feeds
 
 Array = NDArray[Any]
 Lookup = Callable[[int], dict[int, int] | None]
@@ -71,6 +72,26 @@ class Subject:
                 )
         return answers
 
+    @property
+    def has_several_inputs(self) -> bool:
+        return len(self.session.inputs) != 1
+
+    def check_answers(self) -> None:
+        """Refuse to judge what no dataset can be fed to."""
+        if self.has_several_inputs or len(self.job.manifest.inputs) != 1:
+            names = ", ".join(spec.name for spec in self.session.inputs)
+            count = len(self.session.inputs)
+            raise ModelError(
+                f"{self.job.entry.ref} has {count} inputs ({names}), but datasets give one per example.",
+                hint="Time it without its answers: --no-accuracy.",
+            )
+
+    def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
+        """What latency is measured with: real inputs, or made-up ones for a model with several."""
+        if self.has_several_inputs:
+            return made_up_feeds(self.session.inputs, batch)
+        return {self.input.name: self.inputs(dataset, batch)}
+
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with."""
         wanted = [self.prepare(dataset.read(index % len(dataset))) for index in range(batch)]
@@ -79,12 +100,9 @@ class Subject:
 
 def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     manifest = job.manifest
-    if len(session.inputs) != 1 or len(manifest.inputs) != 1:
-        names = ", ".join(spec.name for spec in session.inputs)
-        raise ModelError(
-            f"{job.entry.ref} has {len(session.inputs)} inputs ({names}), but datasets give one per example."
-        )
     source = session.inputs[0]
+    if len(session.inputs) != 1 or len(manifest.inputs) != 1:  # can be timed, not judged: see `check_answers`
+        return Subject(job, session, source, (), lambda sample: sample.value, None)
     prepare, prepare_many = _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
     return Subject(job, session, source, outputs, prepare, prepare_many)

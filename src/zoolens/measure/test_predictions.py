@@ -9,7 +9,7 @@ from zoolens.measure.metrics.calibration import calibration, expected_calibratio
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
 from zoolens.measure.predictions import Batch, PredictionBuffer, best_classes, bit_digest, read_predictions
-from zoolens.measure.stages import suspicions
+from zoolens.measure.stages import remarks
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
 
@@ -90,6 +90,6 @@ def test_exact_ties_between_the_two_best_classes_are_counted():
     buffer.add(["a", "b", "c"], np.array([1, 0, 1]), [Batch(rows, rows)])
     predictions = read_predictions(buffer.take())
     assert predictions.ties == 2
-    (told,) = suspicions(predictions)
+    (told,) = remarks(predictions)
     assert told.startswith("2 of 3 answers are exact ties")
     assert next(topk(predictions)).details["ties"] == 2

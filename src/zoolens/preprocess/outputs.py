@@ -133,7 +133,7 @@ def _vectors(values: Scores) -> Scores:
     if flat.shape[1] > MAX_WIDTH:
         raise ModelError(
             f"The output has {flat.shape[1]:,} numbers for each input; more than {MAX_WIDTH:,} are not kept.",
-            hint="Declare a smaller output in the manifest.",
+            hint="Declare a smaller output in the manifest, or time it without its answers: --no-accuracy.",
         )
     return flat
 

@@ -5,6 +5,7 @@ A softmax at the end of a file that cannot be read as a graph shows in this way,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 from zoolens.runtimes.base import Session, TensorSpec
 
 MAX_ELEMENTS: Final = 1 << 22
+FREE: Final = 16  # extent of dimensions that a file leaves open, other than the batch
+MADE_UP: Final = f"made-up inputs (noise, or zeros where they are whole numbers; open dimensions of {FREE})"
 ROWS: Final = 2
 
 
@@ -44,6 +47,21 @@ def sums_to_one(raw: NDArray[Any], spec: TensorSpec) -> bool:
     if not np.isfinite(rows).all() or rows.min() < -1e-6 or np.abs(rows.sum(axis=1) - 1).max() > slack:
         return False
     return bool(np.any((rows > 1e-6) & (rows < 1 - 1e-6)))
+
+
+def made_up_feeds(specs: Sequence[TensorSpec], batch: int) -> dict[str, NDArray[Any]]:
+    """Something to time a model with that no dataset fits, such as one with several inputs."""
+    return {spec.name: _made_up(spec, batch) for spec in specs}
+
+
+def _made_up(spec: TensorSpec, batch: int) -> NDArray[Any]:
+    shape = [extent if extent and extent > 0 else FREE for extent in spec.shape]
+    if spec.shape and not spec.shape[0]:
+        shape[0] = batch
+    kind = np.dtype(spec.dtype if spec.dtype in np.sctypeDict else np.float32)
+    if kind.kind == "f":
+        return np.random.default_rng(0).standard_normal(shape).astype(kind)
+    return np.zeros(shape, kind)
 
 
 def _noise(spec: TensorSpec) -> NDArray[Any] | None:

@@ -1,0 +1,57 @@
+"""Models that no dataset fits can be timed, and what is absent is said in words."""
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.measure.evaluate import evaluate
+
+onnx = pytest.importorskip("onnx")
+helper = onnx.helper
+
+
+def two_inputs(folder):
+    """Adds the embedding of word numbers to a vector: two inputs, of which one is whole numbers."""
+    table = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "words"], ["found"]),
+            helper.make_node("ReduceMean", ["found"], ["mean"], axes=[1], keepdims=0),
+            helper.make_node("Add", ["mean", "vector"], ["answer"]),
+        ],
+        "two",
+        [
+            helper.make_tensor_value_info("words", onnx.TensorProto.INT64, ["n", "length"]),
+            helper.make_tensor_value_info("vector", onnx.TensorProto.FLOAT, ["n", 8]),
+        ],
+        [helper.make_tensor_value_info("answer", onnx.TensorProto.FLOAT, ["n", 8])],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), folder / "two.onnx")
+    return str(folder / "two.onnx")
+
+
+def test_a_model_with_two_inputs_is_timed_without_accuracy(home, tmp_path, data):
+    store, model = zoolens.open_store(), two_inputs(tmp_path)
+    (outcome,) = evaluate(model, data, runtimes="onnxruntime", batches=(1, 4), accuracy=False, store=store)
+    assert not outcome.errors
+    found = {(one.metric, one.scope): one.value for one in store.observations(outcome.run.id)}
+    assert found["latency_p50", "batch=1"] > 0
+    assert found["latency_p50", "batch=4"] > 0
+    assert found["cold_start", "total"] > 0
+    assert "timed with made-up inputs" in outcome.notes[0]
+
+
+def test_its_answers_are_refused_with_the_way_out(home, tmp_path, data):
+    store, model = zoolens.open_store(), two_inputs(tmp_path)
+    (outcome,) = evaluate(model, data, runtimes="onnxruntime", batches=(), cold=False, store=store)
+    assert "2 inputs (words, vector)" in outcome.errors[0]
+    assert "--no-accuracy" in outcome.errors[0]
+
+
+def test_a_tick_without_figures_says_why(home, tmp_path, fake_model, data):
+    model = fake_model(behaviour="label_leak")
+    model.write_text(model.read_text().replace("scores: logits", "task: other"))
+    (outcome,) = evaluate(str(model), data, batches=(), cold=False, store=zoolens.open_store())
+    assert not outcome.failed
+    assert "no classes (task: other)" in outcome.notes[0]
