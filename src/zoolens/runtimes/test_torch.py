@@ -17,7 +17,7 @@ import pytest
 from zoolens.errors import CodeNotAllowed, ModelError, UnsupportedAbility
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.torch import Torch
-from zoolens.runtimes.torcharchive import harmless_expression
+from zoolens.runtimes.torchexport import harmless_expression
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ from zoolens.runtimes.base import (
     first_line,
     lent_threads,
 )
-from zoolens.runtimes.torcharchive import check_export, check_torchscript
+from zoolens.runtimes.torchexport import check_export
+from zoolens.runtimes.torchscript import check_torchscript
 from zoolens.runtimes.torchweights import build_with_weights
 from zoolens.torchvision_shim import import_torchvision
 
@@ -59,7 +61,7 @@ class Torch(Runtime):
             return torch.jit.load(str(model.path()), map_location="cpu").eval()
         if model.format == "torch-export":
             check_export(model.path())
-            return torch.export.load(str(model.path())).module()
+            return _module(torch.export.load(str(model.path())))
         return build_with_weights(model).eval()
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
@@ -173,6 +175,13 @@ def _reason(error: BaseException) -> str:
 
 def _dtype(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def _module(program: Any) -> Any:
+    """The program to run, without the guards that torch would execute as Python; a hook checks shapes without them."""
+    if "check_guards" in inspect.signature(program.module).parameters:
+        return program.module(check_guards=False)
+    return program.module()
 
 
 def _declared_inputs(loaded: Any, model: ModelFiles) -> tuple[TensorSpec, ...]:
