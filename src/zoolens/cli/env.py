@@ -23,7 +23,7 @@ def export(run: str, output: Path | None, store: str | None) -> None:
     from zoolens.measure.containers import write_stack
     from zoolens.store.store import open_store
 
-    record = open_store(store).measured_run(run)
+    record = open_store(store, must_exist=True).measured_run(run)
     folder = output or Path(f"zoolens-env-{record.id[:8]}")
     for path in write_stack(record, folder):
         click.echo(path)

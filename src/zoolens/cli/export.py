@@ -34,7 +34,7 @@ def command(
     chosen = format_ or suffix or "csv"
     if predictions and output is None:
         raise ZoolensError("Predictions go to a file of their own.", hint="Name one with -o.")
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         runs = list(dict.fromkeys(opened.run(name).id for name in names)) if names else None
         if output is None:
             export_to_stream(opened, sys.stdout, chosen, runs=runs)

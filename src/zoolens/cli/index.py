@@ -93,7 +93,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
     from zoolens.index.maintaining import remove_models
     from zoolens.store.store import open_store
 
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         for ref in remove_models(opened, models, data=data, task=task):
             click.echo(f"Removed {ref}.")
 
@@ -133,7 +133,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.index.estimates import COVERED, estimate_operators
     from zoolens.store.store import open_store
 
-    with Bars() as bars, open_store(store) as opened:
+    with Bars() as bars, open_store(store, must_exist=True) as opened:
         found = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
     columns = [Column("model", keep=3), Column("sum", right=True, keep=2), Column("critical path", right=True)]
     usable = [one for one in found if one.raw.covered >= COVERED]
@@ -154,7 +154,7 @@ def rebuild(data: str | None, task: str, store: str | None) -> None:
     from zoolens.index.maintaining import rebuild as make_anew
     from zoolens.store.store import open_store
 
-    with Bars() as bars, open_store(store) as opened:
+    with Bars() as bars, open_store(store, must_exist=True) as opened:
         index = make_anew(opened, data=data, task=task, progress=bars)
     _print_summary(index)
 
@@ -169,7 +169,7 @@ def verify(data: str | None, task: str, store: str | None) -> None:
     from zoolens.index.maintaining import verify as hold_against
     from zoolens.store.store import open_store
 
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         found = hold_against(opened, data=data, task=task)
     if found.differing:
         raise ZoolensError(

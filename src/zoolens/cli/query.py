@@ -235,9 +235,29 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"Answers are compared on {answer.n:,} inputs of {answer.dataset}."
     elif any(_is_accuracy(answer, name) for match in answer.matches for name in match.figures):
         yield f"Measured accuracies are of {answer.n:,} inputs of {answer.dataset}."
+    yield from _about_memory(answer)
     yield from _about_index(answer.notes)
     if answer.guarantee is not None and (answer.matches or answer.misses):
         yield _promise(answer, answer.guarantee)
+
+
+def _about_memory(answer: Answer) -> Iterator[str]:
+    """Peak memory is of a whole process: the runtime's own part is no more than the least that any model took."""
+    from zoolens.queries.matches import shown
+
+    column = "peak_memory@process"
+    if not any(one.column == column for one in shown(answer.plan).values()):
+        return
+    least: dict[str, float] = {}
+    for row in answer.plan.view.index.rows:
+        found = row.figures.get(column)
+        if found is not None and row.runtime is not None and found.provenance == "measured":
+            least[row.runtime] = min(found.value, least.get(row.runtime, found.value))
+    there = {match.runtime for match in (*answer.matches, *([answer.reference] if answer.reference else []))}
+    told = [f"{value / 1e6:.3g} MB in {name}" for name, value in sorted(least.items()) if name in there]
+    if told:
+        most = " and ".join(told)
+        yield f"memory is of the whole process; the runtime's part is at most {most}, the least that any model took."
 
 
 def _about_index(notes: Sequence[str]) -> Iterator[str]:

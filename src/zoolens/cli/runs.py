@@ -53,7 +53,7 @@ def command(
     from zoolens.measure.classorder import judged_right
     from zoolens.store.store import open_store
 
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
         stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
         hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
@@ -78,7 +78,7 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
     from zoolens.measure.classorder import judged_right
     from zoolens.store.store import open_store
 
-    with open_store(store or (ctx.obj or {}).get("store")) as opened:
+    with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
         found = opened.run(run)
         observations = opened.observations(found.id)
         stages = opened.stages(found.id)

@@ -26,7 +26,7 @@ def check(store: str | None, as_json: bool) -> None:
     def say(table: str, rows: int) -> None:
         click.echo(f"{table}: {rows:,} rows", err=True)
 
-    with open_store(store) as opened:
+    with open_store(store, must_exist=True) as opened:
         checked = check_store(opened, say)
         name = opened.name
     if as_json:

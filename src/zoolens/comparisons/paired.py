@@ -132,7 +132,7 @@ def compare(
     """Compare two stored runs: of two models (the newest runs on the same data, in the same runtime where there are
     such), or named by id, id prefix, "last" or "last~1". `runtimes`: one for both, or one for each."""
     named = (runtimes,) if isinstance(runtimes, str) else tuple(runtimes)
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
 
 

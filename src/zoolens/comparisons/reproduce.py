@@ -59,7 +59,7 @@ def reproduce(
     trust: bool = False,
     progress: Progress | None = None,
 ) -> Reproduction:
-    with trusting(trust), borrowed_store(store) as opened:
+    with trusting(trust), borrowed_store(store, must_exist=True) as opened:
         original = opened.measured_run(run)
         again = _repeat(opened, original, allow_code, progress or Silent())
         report = compare_runs(opened, original, again)

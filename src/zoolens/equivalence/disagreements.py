@@ -111,7 +111,7 @@ def disagree(
     """The `n` models that answer most like `model`, and the inputs on which they and it disagree (at most `limit`)."""
     if n < 1:
         raise ZoolensError(f"{n} models cannot disagree with another.", hint="Ask for one or more.")
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         run = _reference(opened, str(model), data, runtime)
         ours = signature_of(opened, run)
         candidates, notes = _candidates(opened, ours, runtime)

@@ -70,7 +70,7 @@ def agreement_matrix(
     (a pattern: "*" for all) once in every runtime that it fits.
     """
     patterns = (models,) if isinstance(models, str) else tuple(models)
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         runs = _on_one_dataset(runs_like(opened, patterns, data=data, runtime=runtime))
         if runtime is None:
             runs = one_each(runs)

@@ -136,7 +136,7 @@ def equiv(
     if not 0 < confidence < 1:
         raise ZoolensError(f"A confidence of {confidence:g} makes no sense.", hint="Give a number such as 0.95.")
     where = None if data is None else str(data)
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=data is None) as opened:
         pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
         alpha = None if bound == "off" else 1 - confidence
         on = tuple(_on_data(opened, one, two, alpha, tolerance) for one, two in pairs)

@@ -186,7 +186,7 @@ def build_index(
     An unchanged store gives the same object again.
     """
     watcher, budget = progress or _Logged(), memory_budget(memory)
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         if refresh:
             read_structures(opened, probe_runs(opened, data=data, task=task), progress)
         removed = removed_models(opened)

@@ -56,21 +56,27 @@ _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
 
 
-def open_store(target: str | Path | None = None) -> Store:
+def open_store(target: str | Path | None = None, *, must_exist: bool = False) -> Store:
     """Open a store, making or migrating it where needed.
 
-    None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL.
+    None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL. `must_exist`: for
+    those who only read: a file that is named and is not there is an error, not a new store.
     """
-    return Store(resolve(target))
+    found = resolve(target)
+    if must_exist and target is not None and found.path is not None and not found.path.exists():
+        raise StoreError(
+            f"There is no store at {found.path}.", hint="Check the name; `zoolens eval --store` makes one."
+        )
+    return Store(found)
 
 
 @contextmanager
-def borrowed_store(store: Store | str | Path | None) -> Iterator[Store]:
+def borrowed_store(store: Store | str | Path | None, *, must_exist: bool = False) -> Iterator[Store]:
     """A store that is open already, left open; or one opened for the occasion, and closed after it."""
     if isinstance(store, Store):
         yield store
         return
-    with open_store(store) as opened:
+    with open_store(store, must_exist=must_exist) as opened:
         yield opened
 
 

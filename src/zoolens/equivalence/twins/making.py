@@ -8,7 +8,8 @@ reference. The order matters: parts of B in A make another network than parts of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +20,7 @@ from zoolens.equivalence.bounds import corrected
 from zoolens.equivalence.origins import check_model
 from zoolens.equivalence.pair import OnData, equiv
 from zoolens.equivalence.twins.pieces import Piece, pieces_of
-from zoolens.equivalence.twins.provenance import segment_data, twins_folder, write_twin
+from zoolens.equivalence.twins.provenance import Written, segment_data, twins_folder, write_twin
 from zoolens.equivalence.twins.search import attempts
 from zoolens.equivalence.twins.theory import Theory, some_inputs, theory_of
 from zoolens.equivalence.twins.theory import as_data as theory_data
@@ -157,12 +158,13 @@ class _Maker:
         written = write_twin(spliced, self.reference, self.donor, kept, self.folder, among=self.candidates)
         began = perf_counter()
         confidence = 1 - corrected(1 - CONFIDENCE, self.candidates)
-        report = equiv(
-            self.name, str(written.manifest), data=data, runtime=runtime, store=store,
-            confidence=confidence, progress=progress,
-        )  # fmt: skip
-        check_model(self.reference, report.worst.a)
-        _complete(report.worst.b, written.manifest, store, progress)
+        with _removed_on_failure(written):
+            report = equiv(
+                self.name, str(written.manifest), data=data, runtime=runtime, store=store,
+                confidence=confidence, progress=progress,
+            )  # fmt: skip
+            check_model(self.reference, report.worst.a)
+            _complete(report.worst.b, written.manifest, store, progress)
         return Twin(
             reference=self.reference.full_ref,
             donor=self.donor.full_ref,
@@ -175,6 +177,19 @@ class _Maker:
             splice_seconds=splice_seconds,
             run_seconds=perf_counter() - began,
         )
+
+
+@contextmanager
+def _removed_on_failure(written: Written) -> Iterator[None]:
+    """A twin that could not be judged leaves no files behind, nor a folder that was made for them."""
+    try:
+        yield
+    except BaseException:
+        for path in written.new:
+            path.unlink(missing_ok=True)
+        if written.new and not any(written.manifest.parent.iterdir()):
+            written.manifest.parent.rmdir()
+        raise
 
 
 def _complete(run: Run, manifest: Path, store: Store, progress: Progress) -> None:

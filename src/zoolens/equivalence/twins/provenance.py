@@ -36,6 +36,7 @@ class Written:
     manifest: Path
     model: Path
     name: str
+    new: tuple[Path, ...] = ()  # files that were not there before
 
 
 def twins_folder() -> Path:
@@ -53,9 +54,10 @@ def write_twin(
     model, path = folder / f"{stem}.onnx", folder / f"{stem}.yaml"
     asset = Asset(format="onnx", files=(AssetFile(location=model.name, sha256=digest, bytes=len(content)),))
     manifest = twin_manifest(graph, reference, donor, pieces, name=stem, asset=asset, among=among)
+    new = tuple(one for one in (model, path) if not one.exists())
     _write(model, content)
     _write(path, dump_manifest(manifest).encode())
-    return Written(path, model, stem)
+    return Written(path, model, stem, new)
 
 
 def _short(entry: Entry) -> str:

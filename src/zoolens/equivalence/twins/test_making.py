@@ -178,3 +178,9 @@ def test_weights_and_answers_of_the_reference_are_of_one_file(store, images, tmp
 def test_an_epsilon_must_be_a_share(store, images):
     with pytest.raises(ZoolensError, match="epsilon of 1 makes no sense"):
         make_twins("demo:lenet-torch", "demo:lenet-jax", data=images, epsilon=1, store=store)
+
+
+def test_a_twin_that_cannot_be_judged_leaves_nothing_behind(store, tmp_path):
+    with pytest.raises(ZoolensError):
+        make_twins("demo:mlp-small", "demo:mlp-small", data="nothing.npz", store=store, folder=tmp_path / "twins")
+    assert not (tmp_path / "twins").exists()
