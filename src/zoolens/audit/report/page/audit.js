@@ -290,7 +290,7 @@ function split(lines, blocks) {
   for (const [at, line] of lines.entries()) {
     const full = parts.at(-1).length >= Math.ceil(lines.length / blocks) && parts.length < blocks;
     const lonely = line.family !== undefined && parts.at(-1).length >= Math.ceil(lines.length / blocks) - 1 && parts.length < blocks;
-    if (at && (full || lonely)) parts.push([]);
+    if (at && (full || lonely)) parts.push(line.row ? [{ family: line.row.family }] : []);
     parts.at(-1).push(line);
   }
   return parts;
