@@ -42,6 +42,7 @@ docs: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/eval_overhead.py
+	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/interference.py
 	$(BIN)/python benchmarks/cost_counting.py
 	$(BIN)/python benchmarks/query.py

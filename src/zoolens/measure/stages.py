@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -40,6 +40,9 @@ ACCURACY_BATCH = 32
 TIMED_WITH: Final = "timed_with"  # in run.resolved: what latency was measured with, where no data fit
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 JUDGED_TOGETHER = 512  # inputs
+BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
+BYTES_HANDED_OVER = 1 << 20  # or take
+SECONDS_HANDED_OVER = 0.05
 
 
 @dataclass
@@ -136,24 +139,48 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
 
 
 def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
-    """Batches and their answers. While a worker runs one batch, the next is prepared and the last one is judged."""
-    ahead: tuple[Inputs, Callable[[], tuple[Any, ...]]] | None = None
-    for batch in inputs:
+    """Batches and their answers. While a worker runs some batches, the next are prepared and the last ones are judged.
+
+    Small batches are handed over several at a time, since waking a worker takes as long as a small model does.
+    """
+    ahead: tuple[list[Inputs], Callable[[], list[tuple[Any, ...]]]] | None = None
+    for group in _handed_over(subject, inputs):
         before = (ahead[0], ahead[1]()) if ahead else None
-        ahead = batch, _begin_padded(subject, batch.array, subject.fixed_batch)
+        ahead = group, subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
         if before:
-            yield before
+            yield from _cut(*before)
     if ahead:
-        yield ahead[0], ahead[1]()
+        yield from _cut(ahead[0], ahead[1]())
 
 
-def _begin_padded(subject: Subject, array: Any, fixed: int | None) -> Callable[[], tuple[Any, ...]]:
+def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[Inputs]]:
+    """One batch at a time in our own process; for a worker more of them as long as they are small and done at once."""
+    if not isinstance(subject.session, IsolatedSession):
+        yield from ([batch] for batch in inputs)
+        return
+    group: list[Inputs] = []
+    most = 1
+    for batch in inputs:
+        group.append(batch)
+        if len(group) >= most or sum(one.array.nbytes for one in group) >= BYTES_HANDED_OVER:
+            yield group
+            quick = (subject.session.last_predict_seconds or math.inf) < SECONDS_HANDED_OVER
+            most = min(2 * most, BATCHES_HANDED_OVER) if quick else max(1, most // 2)
+            group = []
+    if group:
+        yield group
+
+
+def _padded(array: Any, fixed: int | None) -> Any:
     """The last batch of a model with a fixed batch size is filled up with its last input."""
     missing = (fixed or len(array)) - len(array)
-    if missing <= 0:
-        return subject.begin_predict(array)
-    filled = subject.begin_predict(np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]))
-    return lambda: tuple(answer[: len(array)] for answer in filled())
+    return array if missing <= 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Any, ...]]) -> Iterator[_Answered]:
+    """Each batch with its answers, those to filled-up inputs cut off."""
+    for batch, answered in zip(group, answers, strict=True):
+        yield batch, tuple(answer[: len(batch.array)] for answer in answered)
 
 
 # --- metrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -51,15 +51,14 @@ class Subject:
 
     def predict(self, batch: Array) -> tuple[Array, ...]:
         """Raw answers of one batch, one array for each output."""
-        return self.begin_predict(batch)()
+        return self._checked(self.session.predict({self.input.name: batch}), batch)
 
-    def begin_predict(self, batch: Array) -> Callable[[], tuple[Array, ...]]:
-        """Hand a batch to the model; what is given back waits for the answers. In our own process it waits here."""
-        feeds = {self.input.name: batch}
+    def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
+        """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
         if isinstance(self.session, IsolatedSession):
-            finish = self.session.begin_predict(feeds)
-            return lambda: self._checked(finish(), batch)
-        answers = self._checked(self.session.predict(feeds), batch)
+            finish = self.session.begin_predict([{self.input.name: batch} for batch in batches])
+            return lambda: [self._checked(one, batch) for one, batch in zip(finish(), batches, strict=True)]
+        answers = [self.predict(batch) for batch in batches]
         return lambda: answers
 
     def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -147,14 +147,31 @@ class IsolatedSession(Session):
             self.sandbox = str(answer["sandbox"] or TRUSTED)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
-        return self.begin_predict(feeds)()
+        return self._begin("predict", feeds)()
 
-    def begin_predict(self, feeds: Mapping[str, Tensor]) -> Callable[[], Tensors]:
-        """Hand over a batch and go on: what is given back waits for the answer. The next batch can be prepared, and the
-        last answer judged, while the worker is busy. One at a time: whatever is asked next waits first."""
+    def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
+        """Hand over some batches and go on: what is given back waits for the answers. Meanwhile the next ones can be
+        prepared and the last answers judged. One at a time: whatever is asked next waits first."""
+        numbered = {f"{place} {name}": array for place, feeds in enumerate(batches) for name, array in feeds.items()}
+        finish = self._begin("predict_each", numbered, batches=len(batches))
+
+        def apart() -> list[Tensors]:
+            found = finish()
+            each: list[Tensors] = [{} for _ in batches]
+            with self._sense():
+                for name, array in found.items():
+                    place, _, own = name.partition(" ")
+                    each[int(place)][own] = array
+                if not all(each):
+                    raise ValueError("fewer answers than batches")
+            return each
+
+        return apart
+
+    def _begin(self, do: str, tensors: Mapping[str, Tensor], **content: Any) -> Callable[[], Tensors]:
         with self._turn:
             self._collect()
-            self._worker.send("predict", "running the model", feeds)
+            self._worker.send(do, "running the model", tensors, **content)
             begun = self._begun = _Begun()
 
         def finish() -> Tensors:

@@ -400,22 +400,24 @@ def test_ctrl_c_does_not_reach_the_worker(tmp_path):
 
 def test_a_prediction_is_begun_and_finished_later(session):
     ones = np.ones((2, 3), np.float32)
-    finish = session.begin_predict({"x": ones})
-    assert np.array_equal(finish()["y"], ones * 2)
-    assert np.array_equal(finish()["y"], ones * 2)  # its answer stays
+    finish = session.begin_predict([{"x": ones}, {"x": ones[:1] + 1}])
+    for _ in range(2):  # its answers stay
+        first, second = finish()
+        assert np.array_equal(first["y"], ones * 2)
+        assert np.array_equal(second["y"], ones[:1] * 4)
 
 
 def test_what_is_asked_meanwhile_does_not_take_its_answer(session):
-    first = session.begin_predict({"x": np.full((1, 3), 1, np.float32)})
+    first = session.begin_predict([{"x": np.full((1, 3), 1, np.float32)}])
     assert session.effective().provider == "odd-cpu"
-    second = session.begin_predict({"x": np.full((1, 3), 2, np.float32)})
+    second = session.begin_predict([{"x": np.full((1, 3), 2, np.float32)}])
     third = session.predict({"x": np.full((1, 3), 3, np.float32)})
-    assert [one["y"][0, 0] for one in (first(), second(), third)] == [2, 4, 6]
+    assert [one["y"][0, 0] for one in (first()[0], second()[0], third)] == [2, 4, 6]
 
 
 def test_an_error_belongs_to_whoever_began(tmp_path):
     with open_isolated(Odd(), model(tmp_path, at_predict="raise"), Options()) as opened:
-        finish = opened.begin_predict({"x": np.ones((1, 3), np.float32)})
+        finish = opened.begin_predict([{"x": np.ones((1, 3), np.float32)}])
         assert opened.effective().provider == "odd-cpu"
         with pytest.raises(WorkerError, match="programming mistake"):
             finish()
@@ -424,7 +426,7 @@ def test_an_error_belongs_to_whoever_began(tmp_path):
 def test_closing_does_not_wait_for_what_was_begun(tmp_path):
     with trusting():
         opened = open_isolated(Odd(), model(tmp_path, at_predict="sleep"), Options())
-    finish = opened.begin_predict({"x": np.ones((1, 3), np.float32)})
+    finish = opened.begin_predict([{"x": np.ones((1, 3), np.float32)}])
     started = time.monotonic()
     opened.close()
     assert time.monotonic() - started < 20
