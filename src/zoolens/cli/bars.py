@@ -30,7 +30,9 @@ def bars_paused() -> Iterator[None]:
 class Bars:
     """Draws `zoolens.measure.stages.Progress`. Use as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lines: bool = False) -> None:
+        """`lines`: without a terminal, a line at every tenth of the way."""
+        self._lines, self._title, self._done, self._total = lines, "", 0, 0
         self._console = Console(stderr=True, emoji=False)
         self._progress = Progress(
             SpinnerColumn(),
@@ -58,8 +60,18 @@ class Bars:
     def begin(self, title: str, stage: str, total: int | None) -> None:
         self.end()
         self._task = self._progress.add_task(escape(f"{title}: {stage}"), total=total)
+        self._title, self._done, self._total = f"{title}: {stage}", 0, total or 0
+        self._tell(0)
+
+    def _tell(self, before: int) -> None:
+        if not self._lines or self._console.is_terminal or not self._total:
+            return
+        if self._done == 0 or self._done * 10 // self._total > before * 10 // self._total:
+            self.say(f"{self._title} {self._done:,} of {self._total:,}")
 
     def advance(self, steps: int) -> None:
+        self._done += steps
+        self._tell(self._done - steps)
         if self._task is not None:
             self._progress.advance(self._task, steps)
 

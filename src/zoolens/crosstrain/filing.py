@@ -63,10 +63,13 @@ def this_machine() -> dict[str, Any]:
 
 def file_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
     """What is said of a study as a whole. What was said before stays; the last word counts."""
+    _say(store, name, {"frameworks": list(frameworks), "details": dict(details)})
+
+
+def _say(store: Store, name: str, said: Mapping[str, Any]) -> None:
     content = {"name": name}
     model = ModelRecord(fingerprint(["crosstrain study", content]), f"crosstrain-study:{name}", "study", content)
     run = store.begin_run(model, _STUDIES, _stack("study", {}, {}))
-    said = {"frameworks": list(frameworks), "details": dict(details)}
     known = store.observations(run.id, metric="study")
     if not known or known[-1].details != _stored(said):
         scope = str(len(known) + 1)
@@ -139,6 +142,8 @@ def _recipe_model(framework: str, recipe: Recipe, semantics: Semantics) -> Model
         "framework": framework,
     }
     identity = {**manifest, "recipe": recipe.model_dump(mode="json", exclude={"dataset"})}  # its content is in the key
+    if recipe.optimizer.weight_decay:
+        identity["weight_decay"] = "as the semantics say"  # before, Keras added it to the gradient in every mode
     return ModelRecord(fingerprint(["crosstrain", identity]), f"crosstrain:{recipe.architecture}", "recipe", manifest)
 
 
@@ -258,9 +263,20 @@ def _stored(details: Mapping[str, Any]) -> dict[str, Any]:
 # --- reading
 
 
-def study_names(store: Store) -> list[str]:
-    recorded = {str(run.model.manifest["name"]) for run in store.runs(runtime=f"{RUNTIME}study")}
-    return sorted(recorded | {str(one["study"]) for one in _memberships(store)})
+def study_names(store: Store, *, hidden: bool = False) -> list[str]:
+    """`hidden`: also those that were removed from the list, and those without a trial, whose first could not be
+    trained."""
+    said = {name: found[-1].details for name, found in _words_about_studies(store).items()}
+    filled = {str(one["study"]) for one in _memberships(store)}
+    if hidden:
+        return sorted(filled | set(said))
+    return sorted(name for name in filled if not said.get(name, {}).get("removed"))
+
+
+def remove_study(store: Store, name: str) -> None:
+    """Take a study off the list. Its trainings stay, and whoever trains into it again brings it back."""
+    study = read_study(store, name)
+    _say(store, name, {"frameworks": list(study.frameworks), "details": dict(study.details), "removed": True})
 
 
 def read_study(store: Store, name: str) -> Study:
@@ -318,10 +334,15 @@ def _memberships(store: Store) -> list[Mapping[str, Any]]:
 
 
 def _said_of(store: Store, name: str) -> Mapping[str, Any] | None:
-    for run in store.runs(runtime=f"{RUNTIME}study"):
-        if run.model.manifest["name"] == name and (found := store.observations(run.id, metric="study")):
-            return found[-1].details
-    return None
+    found = _words_about_studies(store).get(name)
+    return found[-1].details if found else None
+
+
+def _words_about_studies(store: Store) -> dict[str, list[Observation]]:
+    """By the study's name, in the order in which they were said."""
+    names = {run.id: str(run.model.manifest["name"]) for run in store.runs(runtime=f"{RUNTIME}study")}
+    found = store.observations_by_run(names, metrics=["study"]) if names else {}
+    return {names[run]: sorted(words, key=lambda one: int(one.scope)) for run, words in found.items() if words}
 
 
 def _trial(said: Mapping[str, Any], facts: Mapping[str, Facts]) -> Trial:

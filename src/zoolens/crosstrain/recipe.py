@@ -28,7 +28,7 @@ class Optimizer(Part):
     beta2: float = Field(default=0.999, ge=0, lt=1)
     epsilon: float | None = Field(default=None, ge=0, description="None: the framework's own, or semantics decide")
     momentum: float = Field(default=0.0, ge=0, lt=1, description="of sgd")
-    weight_decay: float = Field(default=0.0, ge=0, description="added to the gradient, on every parameter")
+    weight_decay: float = Field(default=0.0, ge=0, description="on every parameter; semantics say how")
 
 
 class Recipe(Part):
@@ -68,7 +68,10 @@ class Recipe(Part):
     @property
     def wanted(self) -> Semantics:
         """What both sides are told; None is left to each framework."""
-        return self.semantics if self.mode == "library" else self.semantics.over(ALIGNED)
+        if self.mode == "library":
+            return self.semantics
+        decay = Semantics(weight_decay="coupled") if self.optimizer.weight_decay else Semantics()
+        return self.semantics.over(decay).over(ALIGNED)
 
     @model_validator(mode="after")
     def _shared_needs_one_definition(self) -> Self:

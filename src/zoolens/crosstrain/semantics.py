@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 Init = Literal[
     "glorot_uniform", "kaiming_normal", "kaiming_normal_in", "kaiming_uniform", "lecun_uniform", "torch_uniform"
@@ -40,6 +40,19 @@ class Semantics(BaseModel):
         "Keras), which makes it act larger in the first steps",
     )
     adam_epsilon: float | None = Field(default=None, ge=0, description="where the recipe's optimizer gives none")
+    weight_decay: Literal["coupled", "decoupled"] | None = Field(
+        default=None,
+        description="coupled adds it to the gradient (torch), decoupled takes rate·decay·value from the value at every "
+        "step (Keras); only where the recipe has a weight decay",
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Trainings without weight decay are written as they were before it had a name, and so keep their keys."""
+        found: dict[str, Any] = handler(self)
+        if found.get("weight_decay") is None:
+            found.pop("weight_decay", None)
+        return found
 
     def over(self, other: Semantics) -> Semantics:
         """These where they are set, the other's elsewhere."""
@@ -48,12 +61,8 @@ class Semantics(BaseModel):
 
     def differing(self, other: Semantics) -> tuple[str, ...]:
         """Names of what both sides have and have differently."""
-        theirs = other.model_dump()
-        return tuple(
-            key
-            for key, value in self.model_dump().items()
-            if value is not None and theirs[key] is not None and not _same(value, theirs[key])
-        )
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in type(self).model_fields)
+        return tuple(name for name, ours, theirs in pairs if None not in (ours, theirs) and not _same(ours, theirs))
 
 
 def _same(value: Any, other: Any) -> bool:

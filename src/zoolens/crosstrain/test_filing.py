@@ -17,6 +17,7 @@ from zoolens.crosstrain.filing import (
     file_study,
     file_trial,
     read_study,
+    remove_study,
     side_done,
     study_names,
 )
@@ -245,3 +246,19 @@ def check_whole(path):
             assert replace(one, sides=tuple(replace(each, run=None) for each in one.sides)) == trial(one.id)
             assert answers_of(store, one.side("jax").run).tolist() == [1, 1, 1, 1]
         return len(trials)
+
+
+def test_a_study_whose_first_trial_could_not_be_trained_is_not_listed(store):
+    file_study(store, "begun", ("torch",), {})
+    assert study_names(store) == []
+    assert study_names(store, hidden=True) == ["begun"]
+
+
+def test_a_study_is_taken_off_the_list_and_comes_back(store):
+    file_study(store, "one", ("torch", "jax"), {"source": "us"})
+    file(store, trial(), study="one")
+    remove_study(store, "one")
+    assert study_names(store) == []
+    assert len(read_study(store, "one").trials) == 1  # nothing is lost
+    file_study(store, "one", ("torch", "jax"), {"source": "us"})
+    assert study_names(store) == ["one"]

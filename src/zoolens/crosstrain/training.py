@@ -74,7 +74,7 @@ def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Map
     not be trained, binds nobody."""
     if not _NAME.fullmatch(name):
         raise ZoolensError(f"A study cannot be named {name[:60]!r}.", hint="Use letters, digits, dots and dashes.")
-    known = read_study(store, name) if name in study_names(store) else None
+    known = read_study(store, name) if name in study_names(store, hidden=True) else None
     if known and known.trials and known.frameworks != tuple(frameworks):
         raise ZoolensError(
             f"The study {name} is trained by {', '.join(known.frameworks)}, not by {', '.join(frameworks)}.",

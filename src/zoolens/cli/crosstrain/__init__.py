@@ -10,7 +10,7 @@ from zoolens.cli.crosstrain.explaining import explain
 from zoolens.cli.crosstrain.reporting import report
 from zoolens.cli.crosstrain.running import run
 from zoolens.cli.crosstrain.spaces import space
-from zoolens.cli.crosstrain.studies import list_, show
+from zoolens.cli.crosstrain.studies import list_, remove, show
 from zoolens.cli.crosstrain.training import train
 
 
@@ -22,5 +22,5 @@ def command() -> None:
     """
 
 
-for _each in (diff, train, run, explain, list_, show, report, import_, export, submit, space):
+for _each in (diff, train, run, explain, list_, show, remove, report, import_, export, submit, space):
     command.add_command(_each)

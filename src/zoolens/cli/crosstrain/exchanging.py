@@ -80,7 +80,7 @@ def _import_published(store: Store, source: Path) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.crosstrain.published import import_published
 
-    with Bars() as bars:
+    with Bars(lines=True) as bars:
 
         def step(done: int, total: int) -> None:
             if done == 1:

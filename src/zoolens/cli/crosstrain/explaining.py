@@ -56,7 +56,7 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     with open_store(store) as opened:
         asked = trial_of(read_study(opened, study), trial)
         recipe, (a, b) = _recipe(asked), _arms(asked, chosen["frameworks"])
-        with Workers() as workers, Bars() as bars:
+        with Workers() as workers, Bars(lines=True) as bars:
             found = find_out(
                 recipe,
                 a,

@@ -38,18 +38,23 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
     Of the published studies, it also says which figures of the paper they reproduce and which they do not.
     """
     from zoolens.crosstrain.filing import study_names
+    from zoolens.crosstrain.report.overview import write_overview
     from zoolens.crosstrain.reporting import report_study
     from zoolens.store.store import open_store
 
     truth = None if labels is None else _read_labels(labels)
     paper = None
+    written = {}
     with open_store(store) as opened:
         chosen = _chosen(study_names(opened), names)
         for name in chosen:
             place = output / _folder_name(name) if len(chosen) > 1 else output
             found = report_study(opened, name, place, labels=truth)
             _print(found)
+            written[place.name] = found.study
             paper = found.paper or paper  # it is about all published studies of the store
+    if len(written) > 1:
+        click.echo(f"All of them: {write_overview(written, output)}")
     if paper:
         click.echo("")
         for line in paper.words():

@@ -38,6 +38,22 @@ def list_(store: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("study")
+@store_option
+def remove(study: str, store: str | None) -> None:
+    """Take STUDY off the list. Its trainings stay in the store; training into it again brings it back."""
+    from zoolens.crosstrain.filing import remove_study, study_names
+    from zoolens.errors import UnknownName
+    from zoolens.store.store import open_store
+
+    with open_store(store) as opened:
+        if study not in (known := study_names(opened)):
+            raise UnknownName("study", study, known)
+        remove_study(opened, study)
+    click.echo(f"{study} is no longer listed. Its trainings are kept.")
+
+
+@click.command()
+@click.argument("study")
 @click.argument("trial", required=False)
 @click.option("--all", "everything", is_flag=True, help=f"All trials, not the {TRIALS_SHOWN} that are furthest apart.")
 @store_option

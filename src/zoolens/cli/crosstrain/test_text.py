@@ -15,7 +15,7 @@ from zoolens.cli.crosstrain.progress import StudyBar, delta_text
 from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels, report
 from zoolens.cli.crosstrain.studies import _trial_row
 from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
-from zoolens.crosstrain.filing import file_study
+from zoolens.crosstrain.exchange.conftest import file_numbered
 from zoolens.crosstrain.paired import Paired
 from zoolens.crosstrain.published import import_published
 from zoolens.crosstrain.search.asking import Progress
@@ -98,7 +98,7 @@ def test_the_paper_is_held_against_the_release_wherever_it_stands_among_the_stud
     where = ["--store", str(tmp_path / "store.sqlite")]
     with open_store(tmp_path / "store.sqlite") as store:
         import_published(store, tmp_path)
-        file_study(store, "zz", ("torch", "jax"), {})
+        file_numbered(store, 0, "zz")
     done = CliRunner().invoke(report, ["crossedwires-vgg16", "zz", "--output", str(tmp_path / "out"), *where])
     assert done.exit_code == 0, done.output
     assert "Does not match the paper" in done.output
@@ -108,7 +108,7 @@ def test_an_export_names_the_replicates_that_are_not_in_it(tmp_path):
     where = ["--store", str(tmp_path / "store.sqlite")]
     with open_store(tmp_path / "store.sqlite") as store:
         for name in ("tiny", "tiny.replicates"):
-            file_study(store, name, ("torch", "jax"), {})
+            file_numbered(store, 0, name)
     done = CliRunner().invoke(export, ["tiny", str(tmp_path / "out"), *where])
     command = f"zoolens crosstrain export tiny.replicates {tmp_path / 'out.replicates'}"
     assert done.output.splitlines()[1:] == [f"Its replicates are a study of their own, and not in it: {command}"]

@@ -61,7 +61,7 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
         raise SubmissionRefused(path, refused.problems, hint="Export it again from where it was made.") from refused
     contents = examined.contents
     name = contents.study.name if into is None else into
-    there = read_study(store, name) if name in study_names(store) else None
+    there = read_study(store, name) if name in study_names(store, hidden=True) else None
     known = {} if there is None else {one.id: one for one in there.trials}
     found = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
     conflicts = list(islice(found, MAX_SHOWN))
@@ -160,7 +160,7 @@ def _difference(ours: Trial, theirs: Trial) -> str | None:
 
 def _merged(store: Store, examined: Examined, name: str, known: Mapping[str, Trial]) -> Merged:
     contents = examined.contents
-    if name not in study_names(store):
+    if name not in study_names(store):  # new, or removed from the list before
         file_study(store, name, contents.study.frameworks, contents.study.details)
     for place, labels in contents.labels.items():
         keep_labels(store, contents.study.datasets[place].record, labels)

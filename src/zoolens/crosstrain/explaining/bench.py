@@ -66,7 +66,9 @@ class Bench:
     def unconfirmed(self) -> tuple[str, ...]:
         """What was told and read from no live object, as "FRAMEWORK: SEMANTIC"; what was read as something else is an
         error of `train_trial`."""
-        told = {(arm.framework, name, arm) for _, arm, _ in self._sides for name in arm.told.model_fields_set}
+        told = {
+            (arm.framework, name, arm) for _, arm, _ in self._sides for name in arm.told.model_dump(exclude_none=True)
+        }
         read = {(arm, name) for (_, arm, _), side in self._sides.items() for name in side.semantics}
         return tuple(sorted({f"{framework}: {name}" for framework, name, arm in told if (arm, name) not in read}))
 

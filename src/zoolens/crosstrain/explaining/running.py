@@ -210,11 +210,11 @@ def stood_in(shipped: Noise, found: Noise, assumed: tuple[str, ...]) -> StandIn:
 
 def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple[str, ...]:
     """What stand-ins decide and the networks that they stand in for have no name for."""
-    pairs = [(one.model_dump(), other.model_dump()) for one, other in zip(resolved, decided, strict=True)]
+    pairs = list(zip(resolved, decided, strict=True))
     return tuple(
         name
         for name in Semantics.model_fields
-        if any(one[name] is None and other[name] is not None for one, other in pairs)
+        if any(getattr(one, name) is None and getattr(other, name) is not None for one, other in pairs)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -45,7 +45,9 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Lockstep:
-    """`rows` in the order of computation. `compared`: the steps that both sides and the reference reached."""
+    """`rows` in the order of computation. `compared`: the steps that both sides and the reference reached. `causes`:
+    every independent one, side by side: where a side first parts from a reference that has taken over all causes
+    before it. A side's last one is unexplained where what comes after it cannot be told apart."""
 
     recipe: Recipe
     sides: tuple[Side, Side]
@@ -54,6 +56,7 @@ class Lockstep:
     compared: tuple[int, ...]
     rows: tuple[Row, ...]
     first: Divergence | None
+    causes: tuple[Divergence, ...] = ()
 
 
 def lockstep(
@@ -108,7 +111,64 @@ def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs:
         tuple(dict.fromkeys(row.step for row in rows)),
         rows,
         first,
+        tuple(one for side in (0, 1) for one in _departures(runner, keys, (reference, floor), runs, labels, side)),
     )
+
+
+def _departures(
+    runner: Course,
+    keys: Sequence[Key],
+    beside: tuple[Run, Floors],
+    runs: tuple[Run, Run],
+    labels: tuple[str, str],
+    side: Literal[0, 1],
+) -> Iterator[Divergence]:
+    """What makes one side part, one cause after another: each is given to the reference, which is run again, so that
+    the next one shows where it is the first."""
+    reference, floor = beside
+    counted = False  # a variance that divides by n is no semantic, and cannot be taken over
+    for number in range(len(Semantics.model_fields) + 2):
+        found = _next(runner, keys, (reference, floor), runs, labels, side, counted)
+        if found is None:
+            return
+        yield found
+        if not found.cause.confirmed or "dropout" in found.cause.semantics:
+            return
+        if not found.cause.semantics:
+            counted = True
+            continue
+        values = {name: getattr(runs[side].semantics, name) for name in found.cause.semantics}
+        semantics = reference.semantics.model_copy(update=values)
+        reference = runner.run(f"reference-{labels[side]}-{number}", "torch", semantics, precision="float64")
+        floor = floors(runner, reference, keys)
+
+
+def _next(
+    runner: Course,
+    keys: Sequence[Key],
+    beside: tuple[Run, Floors],
+    runs: tuple[Run, Run],
+    labels: tuple[str, str],
+    side: Literal[0, 1],
+    counted: bool,
+) -> Divergence | None:
+    """The first row in which this side is beyond its floor; where no cause is proved, beyond a wider one too."""
+    reference, floor = beside
+    found = None
+    for more in (False, True):
+        if more:
+            floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
+        for row in _rows(runner, keys, reference, runs, floor):
+            variance = row.kind == "statistic" and row.name.endswith(".variance")
+            if row.verdict(side) == "beyond" and not (counted and variance):
+                cause = find_cause(runner, reference, runs[side], labels[side], row)
+                found = Divergence(row, (labels[side],), cause)
+                break
+        else:
+            return None
+        if found is not None and found.cause.confirmed:
+            return found
+    return found
 
 
 def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, Run], floor: Floors) -> tuple[Row, ...]:

@@ -138,3 +138,40 @@ def test_what_cannot_be_compared(recipe, workers, changes, switched, steps, mess
 def test_an_unknown_framework(recipe, workers):
     with pytest.raises(UnknownName, match="torch"):
         run(recipe(), workers, b="torhc")
+
+
+DECAYING = Optimizer(weight_decay=0.1), Optimizer(name="sgd", momentum=0.9, weight_decay=0.1)
+
+
+def causes(found, label):
+    return [one.cause.semantics for one in found.causes if one.sides == (label,)]
+
+
+def test_every_independent_cause_is_listed(recipe, workers):
+    found = run(recipe(), workers, norm_epsilon=1e-3, norm_momentum=0.5, adam_rule="inside", padding="same")
+    assert place(found) == (1, "activation", "conv1_norm")
+    assert found.first.cause.semantics == ("norm_epsilon",)
+    assert sorted(causes(found, "torch (b)")) == [("adam_rule",), ("norm_epsilon",), ("norm_momentum",), ("padding",)]
+    assert all(one.cause.confirmed for one in found.causes)
+    said = "\n".join(lines(found))
+    assert "All causes, each beside a reference that has taken over those of its side before it:" in said
+    assert "adam_rule is outside in the reference and inside in torch (b); with that, the reference agrees" in said
+
+
+@pytest.mark.parametrize("optimizer", DECAYING, ids=lambda one: one.name)
+def test_weight_decay_may_be_a_part_of_the_gradient_or_not(recipe, workers, optimizer):
+    found = run(recipe(architecture="mlp", optimizer=optimizer), workers, weight_decay="decoupled")
+    assert (causes(found, "torch (b)"), found.first.cause.confirmed) == ([("weight_decay",)], True)
+    again = run(recipe(architecture="mlp", optimizer=optimizer), workers, weight_decay="coupled")
+    assert again.first is None
+
+
+@pytest.mark.parametrize("optimizer", DECAYING, ids=lambda one: one.name)
+def test_keras_own_weight_decay_is_decoupled_as_its_users_get_it(recipe, workers, optimizer):
+    told = recipe(architecture="mlp", mode="library", optimizer=optimizer)
+    found = run(told, workers, b="tensorflow")
+    assert (found.sides[0].semantics.weight_decay, found.sides[1].semantics.weight_decay) == ("coupled", "decoupled")
+    assert causes(found, "tensorflow")[0] == ("weight_decay",)
+    assert all(one.cause.confirmed for one in found.causes if one.cause.semantics)
+    aligned = run(recipe(architecture="mlp", optimizer=optimizer), workers, b="tensorflow")
+    assert aligned.first is None

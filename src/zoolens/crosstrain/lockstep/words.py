@@ -30,6 +30,9 @@ def lines(found: Lockstep) -> list[str]:
         told.append("Nothing exceeds the noise floor." if found.compared else "No step could be compared.")
     else:
         told += [f"First beyond the noise floor: {first_in_words(found, found.first)}.", _cause(found.first)]
+    if len(found.causes) > 1:
+        told.append("All causes, each beside a reference that has taken over those of its side before it:")
+        told += [f"  {_departure(found, one)}" for one in found.causes]
     return [*told, IN_WORDS]
 
 
@@ -65,6 +68,7 @@ def as_data(found: Lockstep) -> dict[str, Any]:
         "compared": list(found.compared),
         "floor": IN_WORDS,
         "first": None if found.first is None else _first(found, found.first),
+        "causes": [_first(found, one) for one in found.causes],
         "rows": [_row(row) for row in found.rows],
     }
 
@@ -91,6 +95,10 @@ def _off(label: str, off: Off) -> str:
 def _cause(first: Divergence) -> str:
     sentence = first.cause.sentence
     return f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("unexplained") else f"Cause: {sentence}."
+
+
+def _departure(found: Lockstep, one: Divergence) -> str:
+    return f"{one.cause.sentence} ({first_in_words(found, one)})"
 
 
 def _numbers(steps: tuple[int, ...]) -> str:

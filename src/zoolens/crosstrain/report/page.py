@@ -3,7 +3,6 @@ from files of others."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -16,6 +15,7 @@ from zoolens.crosstrain.report.vector import svg
 from zoolens.crosstrain.report.words import cell, nats, p_value, percent
 
 LONGEST: Final = 1000  # characters of a text
+_DEEPEST: Final = 4  # of settings within settings
 UNLIKELY: Final = 0.05  # p above which a row is greyed
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -50,20 +50,27 @@ class Page:
 
 
 def html(page: Page) -> str:
-    style = resources.files("zoolens.crosstrain.report").joinpath("report.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#s{i}">{safe(one.title)}</a>' for i, one in enumerate(page.sections, 1))
     tiles = "".join(
         f'<div class="tile{" bad" if one.bad else ""}"><b>{safe(one.figure)}</b><span>{safe(one.caption)}</span></div>'
         for one in page.tiles
     )
     body = "".join("".join(_section(i, one)) for i, one in enumerate(page.sections, 1))
+    return document(
+        page.title,
+        f'<header><h1>{safe(page.title, 200)}</h1><p>{safe(page.lead)}</p><div class="tiles">{tiles}</div>'
+        f"<nav>{links}</nav></header>\n<main>{body}{_facts(page.facts)}</main>",
+    )
+
+
+def document(title: str, body: str) -> str:
+    """A whole page around what is HTML already."""
+    style = resources.files("zoolens.crosstrain.report").joinpath("report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{safe(page.title, 120)}</title><style>{style}</style></head><body>\n"
-        f'<header><h1>{safe(page.title, 200)}</h1><p>{safe(page.lead)}</p><div class="tiles">{tiles}</div>'
-        f"{_facts(page.facts)}<nav>{links}</nav></header>\n<main>{body}</main></body></html>\n"
+        f"<title>{safe(title, 120)}</title><style>{style}</style></head><body>\n{body}</body></html>\n"
     )
 
 
@@ -127,13 +134,33 @@ def _words(column: Column, value: Any) -> str:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
+    """What is said of the study as a whole, at the end of the page."""
     rows = "".join(
-        f'<tr><td class="key">{safe(key, 60)}</td><td>{safe(_flat(value))}</td></tr>' for key, value in facts.items()
+        f'<tr><td class="key">{safe(key, 60)}</td><td>{safe(_plain(value))}</td></tr>' for key, value in facts.items()
     )
-    return f'<div class="table"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+    if not rows:
+        return ""
+    return (
+        f'\n<section><h2>About this study</h2><div class="table"><table><tbody>{rows}</tbody></table></div></section>'
+    )
 
 
-def _flat(value: Any) -> str:
-    if isinstance(value, (str, int, float)) or value is None:
-        return cell(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+def _plain(value: Any) -> str:
+    """Settings in words; what is not set is left out. Deep ones are cut: they come from files of others."""
+    return _in_words(value, depth=0)
+
+
+def _in_words(value: Any, depth: int) -> str:
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, Mapping):
+        told = [(key, one) for key, one in value.items() if one is not None and one not in ({}, [], "")]
+        return ", ".join(f"{key} {_bracketed(one, depth)}" for key, one in told)
+    if isinstance(value, list | tuple):
+        return "; ".join(_in_words(one, depth + 1) for one in value)
+    return cell(value)
+
+
+def _bracketed(value: Any, depth: int) -> str:
+    words = _in_words(value, depth + 1)
+    return f"({words})" if isinstance(value, Mapping | list | tuple) else words

@@ -10,7 +10,9 @@ from PIL import Image
 from zoolens.crosstrain.analysis.collapsed import Flag
 from zoolens.crosstrain.report import Column, Section, Table, write_report
 from zoolens.crosstrain.report.conftest import EVIL, made_study
+from zoolens.crosstrain.report.curves import training_picture
 from zoolens.crosstrain.report.findings import gather
+from zoolens.crosstrain.report.overview import write_overview
 from zoolens.crosstrain.study import Side, Study, Trial
 
 
@@ -214,3 +216,37 @@ def test_the_published_study(tmp_path, published):
     assert max(dense.information[0].singles, key=lambda one: one.nats).name == "epochs"
     assert max(dense.dependence.curves, key=lambda one: one.importance).input.name == "epochs"
     assert not found["vgg16"].dependence.trusted
+
+
+def test_settings_of_a_study_are_words_at_the_end(tmp_path):
+    recipe = {"architecture": "mlp", "train_limit": None, "optimizer": {"name": "adam"}}
+    space = [{"name": "rate", "low": 0.1, "choices": []}]
+    study = replace(made_study(), details={"source": "us", "recipe": recipe, "space": space})
+    page = write_report(study, tmp_path)[0].read_text(encoding="utf-8")
+    header, main = page.partition("</header>")[::2]
+    assert "architecture" not in header
+    assert "architecture mlp, optimizer (name adam)" in main
+    assert "name rate, low 0.1" in main
+    assert "{" not in main.partition("About this study")[2]
+    deep = {"a": {"b": {"c": {"d": {"e": {"f": "g"}}}}}}
+    assert "…" in write_report(replace(study, details=deep), tmp_path)[0].read_text(encoding="utf-8")
+
+
+def test_how_the_furthest_trials_were_trained_is_drawn(tmp_path):
+    study = made_study()
+    losses = {"losses": (2.0, 1.0, None), "accuracies": (0.3, 0.6, 0.7)}
+    learnt = [replace(one, sides=tuple(replace(side, **losses) for side in one.sides)) for one in study.trials]
+    written = write_report(replace(study, trials=tuple(learnt)), tmp_path)
+    assert tmp_path / "training.png" in written
+    page = written[0].read_text(encoding="utf-8")
+    assert "How the trials that are furthest apart were trained" in page
+    assert "loss while training" in page
+    assert training_picture(study.trials) is None  # nothing is known of their epochs
+
+
+def test_several_studies_have_a_page_above_them(tmp_path):
+    path = write_overview({"a": made_study(name=EVIL), "b": Study("empty", ("torch",), ())}, tmp_path)
+    page = path.read_text(encoding="utf-8")
+    assert 'href="a/index.html"' in page
+    assert "<script" not in page
+    assert "40" in page

@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.crosstrain.analysis.collapsed import Flag
 from zoolens.crosstrain.analysis.dependence import TRUSTED, Dependence
 from zoolens.crosstrain.analysis.information import Information
+from zoolens.crosstrain.report.curves import training_picture
 from zoolens.crosstrain.report.dependencies import curves_picture, interaction_picture, quality
 from zoolens.crosstrain.report.findings import Findings, gather
 from zoolens.crosstrain.report.page import Page, Section, Tile, html
@@ -37,6 +38,7 @@ from zoolens.crosstrain.report.words import percent
 from zoolens.crosstrain.study import Study
 
 SHOWN: Final = 10  # trials at each end
+CURVES: Final = 3  # trials whose training is drawn
 INDEX: Final = "index.html"
 
 
@@ -129,7 +131,14 @@ def _trials(findings: Findings) -> Section:
         shown.append((f"{len(without)} trials without a Δ{some}", without[:SHOWN]))
     tables = [(title, trials_table(findings, rows, brief=True)) for title, rows in shown if rows]
     words = "" if tables else "No trials."
-    return Section("Trials", (words,) if words else (), tables=tuple(tables), files=("trials.csv",))
+    curves = training_picture([findings.study.trials[place] for place in order[:CURVES]])
+    return Section(
+        "Trials",
+        (words,) if words else (),
+        pictures=(curves,) if curves else (),
+        tables=tuple(tables),
+        files=("trials.csv",),
+    )
 
 
 def _space_words(findings: Findings) -> Iterator[str]:

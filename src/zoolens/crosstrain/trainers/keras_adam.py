@@ -11,8 +11,8 @@ from zoolens.crosstrain.semantics import Semantics
 
 
 def make_optimizer(recipe: Recipe, semantics: Semantics) -> Any:
-    """Keras' own, except for Adam's rule "outside". Weight decay is not in it: the step adds it to the gradient, which
-    Keras' decoupled decay does not do.
+    """Keras' own, except for Adam's rule "outside". Its weight decay is decoupled, and what Keras' users get; a coupled
+    one is not in it: the step adds it to the gradient.
 
     SGD: Keras' velocity is torch's buffer times −(learning rate). While the rate is constant, as in a recipe, the two
     are the same update.
@@ -20,12 +20,13 @@ def make_optimizer(recipe: Recipe, semantics: Semantics) -> Any:
     import keras
 
     told = recipe.optimizer
+    own = told.weight_decay if told.weight_decay and semantics.weight_decay != "coupled" else None
     if told.name == "sgd":
-        return keras.optimizers.SGD(recipe.learning_rate, momentum=told.momentum)
+        return keras.optimizers.SGD(recipe.learning_rate, momentum=told.momentum, weight_decay=own)
     epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
     constants: dict[str, float] = {} if epsilon is None else {"epsilon": epsilon}
     make = _outside(keras) if semantics.adam_rule == "outside" else keras.optimizers.Adam
-    return make(recipe.learning_rate, beta_1=told.beta1, beta_2=told.beta2, **constants)
+    return make(recipe.learning_rate, beta_1=told.beta1, beta_2=told.beta2, weight_decay=own, **constants)
 
 
 def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float]]:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.job import Job
 from zoolens.crosstrain.order import EpochBatches
-from zoolens.crosstrain.trainers.keras_loops import TEST_BATCH, Details, as_list, decayed, losses_of, scaled
+from zoolens.crosstrain.trainers.keras_loops import (
+    TEST_BATCH,
+    Details,
+    as_list,
+    coupled_decay,
+    decayed,
+    losses_of,
+    scaled,
+)
 from zoolens.errors import ConstraintError, ModelError
 
 State = tuple[Any, Any, Any]  # learned, fixed (statistics and random states), the optimizer's
@@ -36,7 +44,7 @@ class JaxLoop:
                 hint="Use the loop compiled.",
             )
         self._jax, self._model, self._optimizer = jax, model, optimizer
-        self._decay = job.recipe.optimizer.weight_decay
+        self._decay = coupled_decay(job)
         self._whole_epoch = job.device != "cpu" if whole_epoch is None else whole_epoch
         self._step = jax.jit(self._train_slice, static_argnames="size", donate_argnums=0)
         self._scan = jax.jit(self._train_all, static_argnames=("count", "size"), donate_argnums=0)

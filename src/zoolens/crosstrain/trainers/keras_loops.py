@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.crosstrain.job import Job
 from zoolens.crosstrain.order import EpochBatches
 
 TEST_BATCH: Final = 500
@@ -49,6 +50,11 @@ def scaled(x: Any) -> Any:
     import keras
 
     return keras.ops.cast(x, keras.config.floatx()) / 255.0
+
+
+def coupled_decay(job: Job) -> float:
+    """The weight decay that a step adds to the gradient; a decoupled one is the optimizer's own."""
+    return job.recipe.optimizer.weight_decay if job.semantics.weight_decay == "coupled" else 0.0
 
 
 def decayed(gradients: Sequence[Any], values: Sequence[Any], decay: float) -> Sequence[Any]:

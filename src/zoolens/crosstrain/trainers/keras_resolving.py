@@ -17,9 +17,9 @@ _BETWEEN: Final = ("BatchNormalization", "ReLU", "Activation", "ZeroPadding2D")
 _POOLS: Final = ("MaxPooling2D", "AveragePooling2D")
 
 
-def resolved(built: Built, optimizer: Any) -> Semantics:
+def resolved(built: Built, optimizer: Any, coupled: float = 0.0) -> Semantics:
     """Before any training, since first values are judged by what they are. What a network does not have (a norm, a
-    bottleneck, Adam) stays None."""
+    bottleneck, Adam) stays None. `coupled`: the weight decay that steps add to the gradient."""
     layers = list(built.model.layers)
     norms = list(_kind(layers, "BatchNormalization"))
     first = {tensor.name: tensor.ours(np.asarray(tensor.variable.value)) for tensor in tensors(built)}
@@ -37,6 +37,7 @@ def resolved(built: Built, optimizer: Any) -> Semantics:
         padding=_padding(built),
         adam_rule=getattr(optimizer, "rule", "inside") if adam else None,
         adam_epsilon=float(optimizer.epsilon) if adam else None,
+        weight_decay="decoupled" if optimizer.weight_decay else "coupled" if coupled else None,
     )
 
 

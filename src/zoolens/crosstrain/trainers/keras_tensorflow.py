@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.job import Job
 from zoolens.crosstrain.order import EpochBatches
-from zoolens.crosstrain.trainers.keras_loops import TEST_BATCH, Details, as_list, decayed, losses_of, scaled
+from zoolens.crosstrain.trainers.keras_loops import (
+    TEST_BATCH,
+    Details,
+    as_list,
+    coupled_decay,
+    decayed,
+    losses_of,
+    scaled,
+)
 from zoolens.errors import ConstraintError
 
 
@@ -23,7 +31,7 @@ class TensorFlowLoop:
 
         self._tf = tensorflow
         self._model, self._optimizer = model, optimizer
-        self._decay = job.recipe.optimizer.weight_decay
+        self._decay = coupled_decay(job)
         # One replica has nothing to sum, and TensorFlow never forgets a graph in which gradients were "reduced".
         optimizer._all_reduce_sum_gradients = _as_it_is
         graph: Callable[..., Any] = _graph(tensorflow) if job.loop == "compiled" else _as_it_is

@@ -23,7 +23,7 @@ from zoolens.crosstrain.trainers.keras_adam import make_optimizer
 from zoolens.crosstrain.trainers.keras_building import HABITS, Built, build_model, shipped_model
 from zoolens.crosstrain.trainers.keras_capturing import CapturingLoop
 from zoolens.crosstrain.trainers.keras_layout import load, tensors
-from zoolens.crosstrain.trainers.keras_loops import Loop
+from zoolens.crosstrain.trainers.keras_loops import Loop, coupled_decay
 from zoolens.crosstrain.trainers.keras_resolving import resolved
 from zoolens.errors import ModelError
 
@@ -100,7 +100,7 @@ def _train(
     model = built.probe if job.capture else built.model
     optimizer = make_optimizer(job.recipe, job.semantics)
     optimizer.build(model.trainable_variables)
-    progress.semantics = resolved(built, optimizer)
+    progress.semantics = resolved(built, optimizer, coupled_decay(job))
     progress.parameters = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     loop = make_loop(model, optimizer, job)
     if job.capture:

@@ -373,3 +373,19 @@ def test_no_compiler_is_told(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=around, timeout=120)
     assert "torch.compile does not work here" in done.stdout, done.stderr
     assert "loop eager" in done.stdout
+
+
+@pytest.mark.parametrize("side", [8, 9, 27, 28, 32])
+@pytest.mark.parametrize("architecture", ["convnorm", "resnet8"])
+@pytest.mark.parametrize("padding", ["same", "symmetric"])
+def test_padding_is_read_whatever_the_size_of_the_images(architecture, side, padding):
+    """On an odd side, padding as TensorFlow does is symmetric, too."""
+    network = build(architecture, Semantics(padding=padding).over(ALIGNED), (1, side, side), 3)
+    assert read_semantics(build_module(network)).padding == padding
+
+
+def test_a_decay_of_nothing_has_no_name(tmp_path):
+    assert train(job(tmp_path, epochs=1)).outcome.semantics.weight_decay is None
+    with_decay = job(tmp_path, epochs=1, optimizer=Optimizer(weight_decay=0.1))
+    assert train(with_decay).outcome.semantics.weight_decay == "coupled"
+    assert "weight_decay" not in Semantics().model_dump()  # so that trainings without it keep their keys

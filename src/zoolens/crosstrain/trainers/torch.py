@@ -30,7 +30,7 @@ from zoolens.crosstrain.trainers.torch_building import (
 )
 from zoolens.crosstrain.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
-from zoolens.crosstrain.trainers.torch_optimizers import adam_semantics, make_optimizer
+from zoolens.crosstrain.trainers.torch_optimizers import make_optimizer, optimizer_semantics
 from zoolens.crosstrain.trainers.torch_reading import read_semantics
 from zoolens.errors import ConstraintError, MissingDependency, ModelError
 
@@ -125,7 +125,7 @@ class Training:
         if job.device != "cpu":
             module = module.to(memory_format=torch.channels_last)
         optimizer = make_optimizer(module.parameters(), recipe, job.semantics, captured=captured)
-        self._semantics = self._semantics.over(adam_semantics(optimizer))
+        self._semantics = self._semantics.over(optimizer_semantics(optimizer))
         return Machine(module.train(), optimizer, job.device, recipe.precision)
 
     def _module(self, weights: Weights | None) -> Any:

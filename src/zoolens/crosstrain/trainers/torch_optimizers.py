@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
@@ -15,21 +15,20 @@ def make_optimizer(parameters: Iterable[Any], recipe: Recipe, semantics: Semanti
 
     told = recipe.optimizer
     parameters = list(parameters)
+    decoupled = semantics.weight_decay == "decoupled"
     if told.name == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=recipe.learning_rate, momentum=told.momentum, weight_decay=told.weight_decay
-        )
+        make = decoupled_sgd() if decoupled else torch.optim.SGD
+        return make(parameters, lr=recipe.learning_rate, momentum=told.momentum, weight_decay=told.weight_decay)
     epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
     betas = (told.beta1, told.beta2)
     if semantics.adam_rule == "inside":
         epsilon = torch.optim.Adam([torch.zeros(())]).defaults["eps"] if epsilon is None else epsilon
-        return InsideAdam(parameters, recipe.learning_rate, betas, epsilon, told.weight_decay)
+        return InsideAdam(parameters, recipe.learning_rate, betas, epsilon, told.weight_decay, decoupled=decoupled)
     settings: dict[str, Any] = {} if epsilon is None else {"eps": epsilon}
     if captured:
         settings |= {"capturable": True, "fused": True}
-    return torch.optim.Adam(
-        parameters, lr=recipe.learning_rate, betas=betas, weight_decay=told.weight_decay, **settings
-    )
+    adam = torch.optim.AdamW if decoupled else torch.optim.Adam
+    return adam(parameters, lr=recipe.learning_rate, betas=betas, weight_decay=told.weight_decay, **settings)
 
 
 class InsideAdam:
@@ -39,12 +38,20 @@ class InsideAdam:
     """
 
     def __init__(
-        self, parameters: list[Any], rate: float, betas: tuple[float, float], epsilon: float, decay: float
+        self,
+        parameters: list[Any],
+        rate: float,
+        betas: tuple[float, float],
+        epsilon: float,
+        decay: float,
+        *,
+        decoupled: bool = False,
     ) -> None:
         import torch
 
         self._torch = torch
         self.parameters, self.rate, self.betas, self.epsilon, self.decay = parameters, rate, betas, epsilon, decay
+        self.decoupled = decoupled
         self.first = [torch.zeros_like(parameter) for parameter in parameters]
         self.second = [torch.zeros_like(parameter) for parameter in parameters]
         self.count = torch.zeros((), dtype=torch.float64, device=parameters[0].device)
@@ -58,7 +65,9 @@ class InsideAdam:
         (beta1, beta2), parameters = self.betas, self.parameters
         with torch.no_grad():
             gradients = [parameter.grad for parameter in parameters]
-            if self.decay:
+            if self.decay and self.decoupled:
+                torch._foreach_mul_(parameters, 1 - self.rate * self.decay)
+            elif self.decay:
                 gradients = torch._foreach_add(gradients, parameters, alpha=self.decay)
             self.count += 1
             torch._foreach_lerp_(self.first, gradients, 1 - beta1)
@@ -70,6 +79,29 @@ class InsideAdam:
             updates = torch._foreach_div(self.first, roots)
             torch._foreach_mul_(updates, rate.to(updates[0].dtype))
             torch._foreach_sub_(parameters, updates)
+
+
+def decoupled_sgd() -> Any:
+    import torch
+
+    class DecoupledSGD(torch.optim.SGD):  # type: ignore[misc]
+        """SGD with the weight decay of Keras: rate·decay·value is taken from the value before each step."""
+
+        decoupled = True
+
+        def step(self, closure: Any = None) -> Any:
+            decays = [group["weight_decay"] for group in self.param_groups]
+            try:
+                with torch.no_grad():
+                    for group in self.param_groups:
+                        torch._foreach_mul_(group["params"], 1 - group["lr"] * group["weight_decay"])
+                        group["weight_decay"] = 0.0
+                return super().step(closure)
+            finally:
+                for group, decay in zip(self.param_groups, decays, strict=True):
+                    group["weight_decay"] = decay
+
+    return DecoupledSGD
 
 
 def slots(optimizer: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,10 +131,18 @@ def state_tensors(optimizer: Any) -> list[Any]:
     return [value for state in optimizer.state.values() for value in state.values() if hasattr(value, "zero_")]
 
 
-def adam_semantics(optimizer: Any) -> Semantics:
+def optimizer_semantics(optimizer: Any) -> Semantics:
     """Read from the optimizer itself."""
     if isinstance(optimizer, InsideAdam):
-        return Semantics(adam_rule="inside", adam_epsilon=optimizer.epsilon)
-    if "eps" not in optimizer.defaults:
-        return Semantics()
-    return Semantics(adam_rule="outside", adam_epsilon=optimizer.defaults["eps"])
+        decay = _decay(optimizer.decay, optimizer.decoupled)
+        return Semantics(adam_rule="inside", adam_epsilon=optimizer.epsilon, weight_decay=decay)
+    told = optimizer.defaults
+    decoupled = bool(told.get("decoupled_weight_decay")) or getattr(optimizer, "decoupled", False)
+    decay = _decay(told["weight_decay"], decoupled)
+    if "eps" not in told:
+        return Semantics(weight_decay=decay)
+    return Semantics(adam_rule="outside", adam_epsilon=told["eps"], weight_decay=decay)
+
+
+def _decay(size: float, decoupled: bool) -> Literal["coupled", "decoupled"] | None:
+    return None if not size else "decoupled" if decoupled else "coupled"
