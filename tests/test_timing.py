@@ -55,3 +55,31 @@ def test_a_tick_without_figures_says_why(home, tmp_path, fake_model, data):
     (outcome,) = evaluate(str(model), data, batches=(), cold=False, store=zoolens.open_store())
     assert not outcome.failed
     assert "no classes (task: other)" in outcome.notes[0]
+
+
+def test_data_without_labels_are_enough_to_compare_models(home, zoolens, tmp_path, fake_model):
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), np.uint8)
+    np.savez(tmp_path / "unlabelled.npz", x=images)
+    one, two = fake_model("one", behaviour="label_leak"), fake_model("two", seed=1)
+    done = zoolens("eval", one, two, "-d", tmp_path / "unlabelled.npz", "--no-cold", "--latency-seconds", 0.1)
+    assert done.returncode == 0, done.stderr
+    assert "the data have no labels" in done.stderr
+    compared = zoolens("compare", one, two, "--fail-on", "disagreement > 2%")
+    assert compared.returncode == 3
+    assert "top-1" not in compared.stdout
+    assert "no labels" in compared.stdout
+    assert "top1" in zoolens("compare", one, two, "--fail-on", "top1 drop > 1%").stderr  # no such figure: an error
+    assert "accuracy" not in zoolens("equiv", one, two).stdout
+
+
+def test_a_flat_folder_of_images_is_data_without_labels(tmp_path):
+    from PIL import Image
+
+    from zoolens.datasets.opening import open_dataset
+
+    for number in range(3):
+        Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
+    dataset = open_dataset(tmp_path)
+    assert len(dataset) == 3
+    assert not dataset.labelled
+    assert dataset.classes is None

@@ -77,10 +77,13 @@ def print_report(report: Report, shown: int) -> None:
 
 def _print_accuracy(console: Any, answers: Answers) -> None:
     low, high = answers.difference
-    console.print(
-        f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
-        f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
-    )
+    if not answers.labelled:
+        console.print("The data have no labels: only the answers are compared with each other.")
+    else:
+        console.print(
+            f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
+            f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
+        )
     console.print(
         f"same answer: {100 * answers.agreement:.2f} %, bit-equal outputs: {100 * answers.identical_outputs:.1f} %, "
         f"score of the common answer changes by {answers.median_score_change:.2g} (median), "
@@ -132,8 +135,9 @@ def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
         return
     console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")
     for one in answers.disagreements[:shown]:
+        truth = one.label if answers.labelled else "unknown"
         console.print(
-            f"  {plain(one.input)}: truth {one.label}, A says {one.answer_a} ({one.score_a:.2f}), "
+            f"  {plain(one.input)}: truth {truth}, A says {one.answer_a} ({one.score_a:.2f}), "
             f"B says {one.answer_b} ({one.score_b:.2f})"
         )
 

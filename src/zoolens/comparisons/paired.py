@@ -81,6 +81,7 @@ class Answers:
     max_score_change: float  # of the best class, where both give the same answer
     median_score_change: float
     classes: tuple[ClassChange, ...]
+    labelled: bool
     disagreements: tuple[Disagreement, ...]
     ties_a: int = 0  # inputs whose two best classes have exactly the same score
     ties_b: int = 0
@@ -177,7 +178,8 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
         identical_outputs=float(np.mean(ours.digest == theirs.digest)),
         max_score_change=float(score_change.max(initial=0)),
         median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
-        classes=_class_changes(ours, right_a, right_b),
+        classes=_class_changes(ours, right_a, right_b) if (ours.labels >= 0).any() else (),
+        labelled=bool((ours.labels >= 0).any()),
         disagreements=_disagreements(ours, theirs),
         ties_a=ours.ties,
         ties_b=theirs.ties,

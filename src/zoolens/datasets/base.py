@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+UNLABELLED: Final = -1  # label of every sample of a dataset without labels: enough for parity, not for accuracy
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Dataset(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256 (hex) of content and order."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it says what is right; without labels two models can still be compared with each other."""
+        return bool((self.labels() != UNLABELLED).any())
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         """Several samples at once, where they lie in memory and that is quicker; None: read them one by one."""

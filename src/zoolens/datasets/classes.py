@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from zoolens.datasets.base import UNLABELLED
 from zoolens.errors import DatasetError
 from zoolens.untrusted import is_file, read_text
 
@@ -50,6 +51,8 @@ def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | No
     if not len(labels):
         return
     low, high = min(labels), max(labels)
+    if high == UNLABELLED:
+        return
     if low < 0:
         raise DatasetError(f"Dataset {name} has the negative label {low}.", hint="Labels count from 0.")
     if classes is not None and high >= len(classes):

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import UNLABELLED, Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import SUFFIXES, Decode, decode_image
@@ -154,6 +154,9 @@ def images_under(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) 
 
 def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    flat = [path for path in images_under(folder) if path.parent == folder] if not subfolders else []
+    if flat:  # no labels: enough to compare models with each other
+        return [Entry(path.name, path, UNLABELLED) for path in flat], None
     if not subfolders:
         raise DatasetError(
             f"{folder} has no class sub-folders and no {LABELS}.",

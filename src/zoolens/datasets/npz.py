@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
-from zoolens.datasets.base import Dataset
+from zoolens.datasets.base import UNLABELLED, Dataset
 from zoolens.datasets.classes import check_labels, class_names
 from zoolens.errors import DatasetError
 from zoolens.untrusted import data_offset, open_archive
@@ -28,7 +28,8 @@ _LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "a
 def open_npz(
     location: str, *, x: str | None = None, y: str | None = None, layout: str = "auto", classes: str | None = None
 ) -> Dataset:
-    """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test).
+    """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test). Without labels
+    the data are unlabelled.
 
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
@@ -38,7 +39,12 @@ def open_npz(
         with open_archive(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
-            truth = _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
+            labelled = y is not None or any(name in members for name in _LABELS)
+            truth = (
+                _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
+                if labelled
+                else np.full(len(values), UNLABELLED)
+            )
     # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
         raise DatasetError(

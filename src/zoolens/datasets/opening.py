@@ -17,6 +17,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.cifar10 import RECORD
 from zoolens.datasets.idx import find_idx_images
 from zoolens.datasets.imagefolder import LABELS, images_under
+from zoolens.datasets.images import SUFFIXES
 from zoolens.datasets.subset import select
 from zoolens.errors import DatasetError
 from zoolens.untrusted import open_regular
@@ -112,6 +113,8 @@ def _kind_of_folder(folder: Path) -> str | None:
     subfolders = (folder / name for name in names if (folder / name).is_dir() and not name.startswith("."))
     if any(next(images_under(path), None) for path in subfolders):
         return "imagefolder"
+    if any(Path(name).suffix.lower() in SUFFIXES for name in names):
+        return "imagefolder"  # without labels
     return "parquet" if next(folder.rglob("*.parquet"), None) else None
 
 

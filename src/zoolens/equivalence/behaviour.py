@@ -137,7 +137,7 @@ def _classes(a: Answers, b: Answers, labels: NDArray[np.int32], *, main: bool) -
         l2=Interval(float(low.mean()), float(high.mean())),
         top5_overlap=float((a.top[:, :, None] == b.top[:, None, :]).any(axis=2).mean()),
         # Labels are those of the main output; what further ones should answer, the data does not say.
-        accuracy=_accuracy(a.top[:, 0] == labels, b.top[:, 0] == labels) if main else None,
+        accuracy=_accuracy(a.top[:, 0] == labels, b.top[:, 0] == labels) if main and (labels >= 0).any() else None,
     )
 
 

@@ -41,7 +41,7 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.runtimes.sandbox import trusting
-from zoolens.store.records import DatasetRecord, Purpose, Run
+from zoolens.store.records import DatasetRecord, Provenance, Purpose, Run
 from zoolens.store.store import Store, borrowed_store
 
 _log = logging.getLogger("zoolens")
@@ -295,7 +295,8 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage("predictions", lambda: predict_all(context))
-        if plan.accuracy and answers and context.job.manifest.task == CLASSIFICATION:
+        judged = context.job.manifest.task == CLASSIFICATION and context.dataset.labelled
+        if plan.accuracy and answers and judged:
             self._judge_predictions()
         if answers:  # a model that cannot answer has no speed worth knowing
             self._stage("size", lambda: measure_size(context))
@@ -322,9 +323,14 @@ class _Stages:
         task = self._context.job.manifest.task
         if plan.accuracy and not self._errors and task != CLASSIFICATION:
             yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
+        elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
+            yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
         made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
         if made_up:
             yield f"it was timed with {made_up}"
+        for one in self._context.store.observations(self._context.run.id, metric="latency_p50"):
+            if one.provenance is Provenance.UNAVAILABLE:
+                yield f"no latency at {one.scope}: {one.details.get('reason')}"
 
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""

@@ -184,7 +184,8 @@ def _classified(probabilities: NDArray[np.float32], labels: NDArray[Any] | None)
             f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
             hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
         )
-    return {**columns, "label_score": probabilities[rows, labels]}
+    score = np.where(labels >= 0, probabilities[rows, np.maximum(labels, 0)], np.nan)  # without a label: unknown
+    return {**columns, "label_score": score.astype(np.float32)}
 
 
 def best_classes(probabilities: NDArray[np.float32], k: int) -> NDArray[np.int64]:
