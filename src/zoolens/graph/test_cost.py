@@ -72,3 +72,26 @@ def test_depthwise_and_transposed_convolutions():
     )  # fmt: skip
     found = cost(build.finish([up]))
     assert [layer.macs for layer in found.layers] == [0, 6 * 16 * 9, 96 * 8]
+
+
+def test_a_view_takes_no_memory():
+    build = GraphBuilder("views")
+    image = build.add("input", [], (1, 10))
+    wide = build.add("dense", [image], (1, 100), parameters=[build.parameter("kernel", (100, 10), "a")])
+    flat = build.add("reshape", [wide], (100,))
+    back = build.add("dense", [flat], (1, 20), parameters=[build.parameter("kernel", (20, 100), "b")])
+    found = cost(build.finish([wide, back]))
+    assert found.activation_bytes == 4 * (100 + 20)
+    assert found.peak_bytes == 4 * (1000 + 2000 + 100 + 20)  # both answers; the reshaped map is the first of them
+
+
+def test_a_view_keeps_alive_what_it_looks_at():
+    build = GraphBuilder("a view that is read late")
+    image = build.add("input", [], (1, 10))
+    active = build.add("relu", [image], (1, 10))
+    flat = build.add("reshape", [active], (10,))
+    wide = build.add("dense", [active], (1, 50), parameters=[build.parameter("kernel", (50, 10), "a")])
+    back = build.add("dense", [wide], (1, 60), parameters=[build.parameter("kernel", (60, 50), "b")])
+    found = cost(build.finish([build.add("concat", [back, flat], (1, 70))]))
+    # At the end: the 60 numbers before, the 70 of the answer, and relu's 10, which only the view still needs.
+    assert found.peak_bytes == 4 * (500 + 3000 + 60 + 70 + 10)

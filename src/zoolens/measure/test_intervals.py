@@ -25,6 +25,19 @@ def test_paired_difference_covers_the_truth_at_the_nominal_rate():
     assert 0.94 < coverage < 0.97
 
 
+@pytest.mark.parametrize(
+    ("only_a", "only_b", "n", "low", "high"),
+    [
+        (3, 9, 100, -0.00951139030530, 0.12715844912883),  # 6/102 ± 1.95996… · √(13 − 36/102) / 102
+        (9, 3, 100, -0.12715844912883, 0.00951139030530),
+        (0, 0, 10, -0.16333033204500, 0.16333033204500),  # 0 ± 1.95996… · √1 / 12
+        (0, 2, 2, -0.19295191217484, 1.0),  # no further than a difference can be
+    ],
+)
+def test_paired_difference_by_hand(only_a, only_b, n, low, high):
+    assert paired_difference(only_a, only_b, n) == pytest.approx((low, high), abs=1e-12)
+
+
 @pytest.mark.parametrize(("q", "n"), [(0.5, 30), (0.5, 400), (0.9, 400), (0.99, 1000)])
 def test_quantile_interval_covers_the_true_quantile(q, n):
     generator = np.random.default_rng(2)
@@ -42,6 +55,20 @@ def test_an_end_that_the_sample_cannot_tell_is_not_made_up():
     assert (value, high) == (pytest.approx(98.01), None)
     assert low == 97.0
     assert quantile(values[:3], 0.5)[1:] == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("q", "n", "low", "high"),
+    [
+        (0.5, 400, 180, 220),  # 200 ± 19.6
+        (0.9, 400, 348, 372),  # 360 ± 11.76
+        (0.1, 400, 28, 52),  # 40 ± 11.76
+        (0.5, 4, 0, None),  # 2 ± 1.96: rank 4 is beyond the last, which is 3
+        (0.8, 25, 16, 24),  # 20 ± 3.92: the last one
+    ],
+)
+def test_the_ranks_of_a_quantiles_interval_by_hand(q, n, low, high):
+    assert quantile(np.arange(float(n)), q)[1:] == (low, high)
 
 
 @pytest.mark.parametrize("n", [100, 900, 40_000])

@@ -49,6 +49,15 @@ def test_metrics_of_a_case_done_by_hand():
     assert found["ece"] == pytest.approx((0.3 + 0.2 + 0.6 + 0.5) / 4, abs=1e-6)
 
 
+def test_a_probability_of_nought_counts_as_one_in_ten_million():
+    (nll,) = [one for one in calibration(made([[1.0, 0.0], [0.5, 0.5]], [1, 0])) if one.metric == "nll"]
+    assert nll.value == pytest.approx((7 * np.log(10) + np.log(2)) / 2, abs=1e-12)
+    assert (nll.details["floor"], nll.details["floored"]) == (1e-7, 1)
+    (nll,) = [one for one in calibration(made([[1.0, 2e-7], [0.5, 0.5]], [1, 0])) if one.metric == "nll"]
+    assert nll.value == pytest.approx((-np.log(2e-7) + np.log(2)) / 2, abs=1e-7)
+    assert nll.details["floored"] == 0
+
+
 def test_recall_per_class_leaves_out_classes_with_hardly_any_input():
     probabilities = np.tile([0.9, 0.1, 0.0], (12, 1))
     predictions = made(probabilities, [0] * 6 + [1] * 5 + [2])

@@ -77,6 +77,34 @@ def test_threads_are_lent_not_kept(tmp_path):
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "matmul", "expected"),
+    [
+        ("float32", "highest", "float32"),
+        ("float32", "medium", "bfloat16+float32"),  # products of float32 are then computed in bfloat16
+        ("float64", "medium", "float64"),
+        ("bfloat16", "highest", "bfloat16"),
+    ],
+)
+def test_the_precision_is_that_of_weights_and_products(tmp_path, kind, matmul, expected):
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(8, 2, dtype=getattr(torch, kind)))
+
+        def forward(self, image):
+            return (image.to(self.weight.dtype) @ self.weight).float()
+
+    path, before = tmp_path / "product.pt", torch.get_float32_matmul_precision()
+    torch.jit.save(torch.jit.trace(Product(), torch.zeros(1, 3, 8, 8)), str(path))
+    torch.set_float32_matmul_precision(matmul)
+    try:
+        with Torch().open(ModelFiles("torchscript", {"model": path}, inputs=models.declared())) as session:
+            assert session.effective().precision == expected
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def test_an_export_knows_its_inputs(tmp_path):
     files = replace(models.cached(models.torch_export, tmp_path), inputs=())
     with Torch().open(files) as session:

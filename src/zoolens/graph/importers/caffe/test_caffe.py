@@ -100,6 +100,11 @@ def test_pools_round_up_and_layers_write_in_place(tmp_path):
     assert [graph.by_name[name].source for name in graph.outputs] == ["f"]
 
 
+def test_a_batch_norm_that_names_no_epsilon_has_that_of_caffe(tmp_path):
+    graph = load(written(tmp_path, 'layer { name: "n" type: "BatchNorm" bottom: "x" top: "n" }'))
+    assert graph.by_name["n"].get("epsilon") == 1e-5  # caffe.proto: BatchNormParameter.eps
+
+
 def test_the_first_format_and_unknown_layers_are_read(tmp_path):
     head = 'input: "x" input_dim: 10 input_dim: 3 input_dim: 9 input_dim: 9\n'
     layers = (

@@ -73,6 +73,13 @@ def test_norms_have_only_what_is_learned(attributes, learned, roles):
     assert norm.get("epsilon") == 1e-5
 
 
+def test_a_batch_norm_that_names_no_epsilon_has_that_of_mxnet():
+    names = ["gamma", "beta", "running_mean", "running_var"]
+    nodes = [variable("data"), *map(variable, names), operator("BatchNorm", "norm_fwd", range(5))]
+    shapes = {"data": IMAGE, **dict.fromkeys(names, (4,)), "norm_fwd_output": IMAGE}
+    assert read(nodes, shapes, learned={"gamma", "beta"}).nodes[-1].get("epsilon") == 1e-3
+
+
 @pytest.mark.parametrize(
     ("attributes", "shape", "op", "expected"),
     [

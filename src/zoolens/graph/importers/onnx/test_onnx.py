@@ -161,6 +161,26 @@ def test_shape_arithmetic_folds_and_pools_resolve(tmp_path):
     assert graph.nodes[-1].parameters[0].shape == (5, 50)
 
 
+@pytest.mark.parametrize(
+    ("kind", "op", "parameters"),
+    [
+        ("BatchNormalization", "batch_norm", "wbmv"),
+        ("InstanceNormalization", "instance_norm", "wb"),
+        ("LayerNormalization", "layer_norm", "c"),
+    ],
+)
+def test_a_norm_that_names_no_epsilon_has_that_of_onnx(tmp_path, kind, op, parameters):
+    """The specification's default is 1e-5, which decides the answer where the variance is as small."""
+    constants = {name: np.arange(1, 4, dtype=np.float32) for name in "wbmv"} | {"c": np.ones(5, np.float32)}
+    constants["v"] = np.full(3, 1e-5, np.float32)
+    one = node(kind, ["x", *parameters], ["y"])
+    kept = {name: constants[name] for name in parameters}
+    path = made(tmp_path, [one], [("x", FLOAT, [1, 3, 5, 5])], ["y"], kept)
+    feed = np.random.default_rng(0).normal(size=(1, 3, 5, 5)).astype(np.float32) * 1e-3
+    graph = agrees_with_onnxruntime(path, feed)
+    assert [(n.op, n.get("epsilon")) for n in graph.nodes if n.op == op] == [(op, 1e-5)]
+
+
 def test_old_operators_read_their_attributes(tmp_path):
     """Opset 9: Clip, Pad, Slice, Upsample and Softmax as they were."""
     nodes = [
