@@ -95,6 +95,11 @@ def _totals(structure: Structure, total: Cost) -> Iterator[str]:
     yield f"MACs        {total.macs:,} ({count(total.macs)})"
     yield f"FLOPs       {total.flops:,} ({count(total.flops)})"
     yield f"parameters  {total.parameters:,} ({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
+    from zoolens.graph.held import held_parameters
+
+    held = held_parameters(structure.graph)
+    if held is not None:
+        yield f"held        {held.total:,} parameters: {held.reason}"
     yield f"values      {figure(total.activation_bytes, 'B')} computed, at most {_peak(total)} at one time"
     yield f"intensity   {total.intensity:.1f} FLOPs a byte moved"
     yield from (_uncounted(name, times) for name, times in total.unknown.items())
@@ -210,6 +215,15 @@ def _silent(counts: Sequence[Count]) -> Iterator[str]:
 # --- JSON
 
 
+def _held_data(structure: Structure) -> dict[str, Any]:
+    from zoolens.graph.held import held_parameters
+
+    held = held_parameters(structure.graph)
+    if held is None:
+        return {}
+    return {"parameters_held": held.total, "parameters_unused": dict(held.unused), "parameters_merged": held.merged}
+
+
 def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
         "model": structure.ref,
@@ -218,6 +232,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         "macs": total.macs,
         "flops": total.flops,
         "parameters": total.parameters,
+        **_held_data(structure),
         "parameter_bytes": total.parameter_bytes,
         "activation_bytes": total.activation_bytes,
         "peak_bytes": total.peak_bytes,

@@ -103,9 +103,10 @@ def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
     from zoolens.graph.diff.verdict import amount
 
     console = make_console()
-    for ref, cost in zip(refs, (found.cost_a, found.cost_b), strict=True):
+    for ref, cost, held in zip(refs, (found.cost_a, found.cost_b), found.held, strict=True):
         figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
-        console.print(f"{plain(ref)}: {figures}")
+        beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
+        console.print(f"{plain(ref)}: {figures}{plain(beside)}")
     console.print(f"\n[bold]{plain(_sentence(found.verdict))}[/]")
     shown = found.differences if show_all else found.differences[:SHOWN]
     for number, one in enumerate(shown, 1):

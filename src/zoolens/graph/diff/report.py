@@ -15,6 +15,7 @@ from zoolens.graph.diff.places import place_of
 from zoolens.graph.diff.shares import INTERPLAY, with_shares
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.diff.words import sentence
+from zoolens.graph.held import Held, held_parameters
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.blind import norm_blind as without_norms
 from zoolens.graph.passes.folded import folded_norms
@@ -35,6 +36,7 @@ class Diff:
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
     folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
     stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
+    held: tuple[Held | None, Held | None] = (None, None)  # where a source holds more parameters than are used
 
     @property
     def same(self) -> bool:
@@ -84,6 +86,7 @@ class Diff:
             "compared_by_name": self.by_name,
             "macs": [self.cost_a.macs, self.cost_b.macs],
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
+            "parameters_held": [one.total if one else None for one in self.held],
             "differences": [self._difference(one) for one in self.differences],
             "alignment": [
                 [pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None]
@@ -115,7 +118,12 @@ class Diff:
 
 
 def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
-    """How two canonical graphs differ.
+    """How two canonical graphs differ, and what their sources hold beside them."""
+    return replace(_diff(a, b, names), held=(held_parameters(a), held_parameters(b)))
+
+
+def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
+    """Compare in the form in which exporters leave a network, if one side has it.
 
     If one has no norms at all and the other has, norms and biases are left out. If one has folded those that can be
     folded, they are folded in both, unless norms differ all the same. Values that one computes from weights alone and

@@ -28,7 +28,9 @@ def stored_values(graph: Graph) -> Graph:
 def _is_fixed(node: Node, fixed: set[str]) -> bool:
     if node.op in FIXED:
         return True
-    return bool(node.inputs) and not node.get("extents") and all(name in fixed for name in node.inputs)
+    if node.op == "input" or node.get("extents"):
+        return False
+    return all(name in fixed for name in node.inputs)  # an unknown operator of constants alone has no inputs
 
 
 def _leaf(node: Node) -> Node:

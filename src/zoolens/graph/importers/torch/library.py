@@ -7,8 +7,10 @@ A network is run once on tensors without numbers and the calls it makes are writ
 from __future__ import annotations
 
 import inspect
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -62,7 +64,21 @@ def _traced(
         raise LibraryFailed(f"{name} cannot be traced: {reason(error)}") from error
     outputs = [trace.value(one) for one in tensors_in([result])]
     total = sum(one.numel() for one in module.parameters())
-    return trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
+    graph = trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
+    unused = _unused(module, graph)
+    return replace(graph, facts={**graph.facts, "unused": unused}) if unused else graph
+
+
+def _unused(module: Any, graph: Graph) -> dict[str, int]:
+    """Learned numbers that no node of the graph names, by the part of the network that holds them."""
+    named = sorted({one.key for node in graph.nodes for one in node.parameters})
+    found: dict[str, int] = {}
+    for name, tensor in module.named_parameters():
+        place = bisect_left(named, name)
+        if place == len(named) or not named[place].startswith(name):  # a key may add how the tensor is cut or computed
+            part = name.partition(".")[0]
+            found[part] = found.get(part, 0) + int(tensor.numel())
+    return found
 
 
 def _load(library: str, distribution: str, plan_of: Callable[[Request], Plan], request: Request) -> Graph:

@@ -1,0 +1,50 @@
+"""Parameters that a model holds beside those that its answers need: auxiliary heads, and tensors merged with others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from zoolens.graph.model import Graph
+
+_NAMED: Final = 3  # parts of a network in one sentence
+
+
+@dataclass(frozen=True)
+class Held:
+    """Learned numbers, statistics of norms aside. `used` lead to an output once what can be merged is merged."""
+
+    total: int
+    used: int
+    unused: Mapping[str, int] = field(default_factory=dict)  # by part of the network: in no operation of an output
+
+    @property
+    def merged(self) -> int:
+        """Those that only mean something together with others, such as a second scale after a norm's own."""
+        return self.total - self.used - sum(self.unused.values())
+
+    @property
+    def reason(self) -> str:
+        """Why more are held than used, in words."""
+        unused = sum(self.unused.values())
+        parts = sorted(self.unused, key=lambda name: -self.unused[name])
+        named = ", ".join(f"{part} {self.unused[part]:,}" for part in parts[:_NAMED])
+        more = f" and {len(parts) - _NAMED} more parts" if len(parts) > _NAMED else ""
+        told = [f"{unused:,} lead to no output ({named}{more})"] if unused else []
+        told += [f"{self.merged:,} are merged with others"] if self.merged else []
+        return " and ".join(told)
+
+
+def held_parameters(graph: Graph) -> Held | None:
+    """What the source of a graph holds, if that is more than the graph needs; None where it is not, or not known."""
+    total = graph.facts.get("parameters_total")
+    if not isinstance(total, int):
+        return None
+    total -= int(graph.facts.get("statistics") or 0)
+    unused = {str(name): int(count) for name, count in dict(graph.facts.get("unused") or {}).items()}
+    if total <= graph.parameters:
+        return None
+    if sum(unused.values()) > total - graph.parameters:
+        unused = {}
+    return Held(total, graph.parameters, unused)
