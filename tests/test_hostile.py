@@ -238,3 +238,37 @@ def test_allowed_code_with_several_decoding_threads(zoolens, manifest, tmp_path,
     done = zoolens("eval", model, "--data", tmp_path / "photos", "--allow-code", "--no-cold", "--decode-threads", 3)
     assert done.returncode == 0, done.stderr
     assert "100.0 %" in done.stdout
+
+
+def test_a_whole_pickled_module_is_refused_by_every_command_with_the_same_words(refused, manifest, data, tmp_path):
+    """torch.save(model) is code, not weights: nobody may say that it "holds weights only", or that it is fine."""
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "whole.pth"
+    torch.save(torch.nn.Sequential(torch.nn.Linear(4, 2)), path)
+    more = "    architecture: {library: torchvision, name: resnet18}\n"
+    described = manifest("whole.pth", "torch-state-dict", more=more)
+    words = "pickled object of class torch.nn.modules.container.Sequential"
+    for command in (["cost", path], ["identify", path], ["manifest", "init", path], ["eval", path, "--data", data]):
+        assert "weights only" not in refused(*command, words=words)
+    refused("manifest", "validate", described, words=words)
+    refused("eval", described, "--data", data, "--runtime", "torch", words=words)
+
+
+def test_code_in_archives_is_never_executed(refused, manifest, data, tmp_path):
+    """One attack for each format that carries a program, through the command; the rest is beside each check."""
+    torch = pytest.importorskip("torch")
+    import zipfile
+
+    mark = tmp_path / "executed"
+    torch.jit.save(torch.jit.trace(torch.nn.ReLU(), torch.zeros(1, 8, 8)), str(tmp_path / "good.pt"))
+    with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "evil.pt", "w") as evil:
+        for name in good.namelist():
+            content = good.read(name)
+            if name.endswith(".py"):
+                content = content.replace(
+                    b"return torch.relu", f'torch . save(input, "{mark}")\n    return torch.relu'.encode()
+                )
+                assert b"torch . save" in content
+            evil.writestr(name, content)
+    refused("eval", manifest("evil.pt", "torchscript"), "--data", data, "--runtime", "torch", words="torch.save")
+    assert not mark.exists()

@@ -61,7 +61,7 @@ FRAMEWORKS = {
         "crosstrain/live/keras*.py",
     ],
     "tf_keras": ["runtimes/tensorflow*.py", "graph/importers/tensorflow/*.py"],
-    "h5py": ["runtimes/tensorflow*.py"],
+    "h5py": ["runtimes/tensorflow*.py", "runtimes/kerasfile.py"],
     "jax": ["runtimes/jax.py", "crosstrain/trainers/keras*.py"],
     "optuna": ["crosstrain/search/sampler.py"],
     "ray": ["crosstrain/search/ray.py"],

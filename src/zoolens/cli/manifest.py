@@ -12,6 +12,7 @@ from zoolens.cli.trust import trust_option
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
 from zoolens.manifests.locations import presence, resolve_asset, resolve_file
+from zoolens.manifests.pickles import TORCH_FORMATS, check_no_object
 from zoolens.manifests.schema import AssetFile, DropLeading, Manifest, Output, Select
 
 _QUICK_FORMATS = ("onnx", "tflite")
@@ -94,6 +95,8 @@ def _check_files(manifest: Manifest, folder: Path, text: str) -> Iterator[Proble
             where = ("assets", a, "files", f)
             try:
                 found = resolve_file(file, folder, fetch=False)
+                if asset.format in TORCH_FORMATS:
+                    check_no_object(found)
             except ZoolensError as error:
                 yield Problem(line_of(text, *where, "location"), f"assets[{a}].files[{f}]", str(error))
                 continue

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
+from zoolens.manifests.pickles import TORCH_FORMATS, check_no_object
 from zoolens.untrusted import open_archive, open_regular
 
 Files = dict[str, Path]  # by role
@@ -50,6 +51,8 @@ def detect_format(path: Path) -> tuple[str, Files]:
             f"{path} is not a model in a format that zoolens knows.",
             hint=f"It knows {', '.join(sorted({*_BY_SUFFIX, _SYMBOL}))} and SavedModel folders.",
         )
+    if format_ in TORCH_FORMATS:
+        check_no_object(path)
     return format_, companions(path, format_)
 
 

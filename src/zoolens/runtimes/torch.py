@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zoolens.errors import ModelError, UnsupportedAbility
+from zoolens.manifests.pickles import check_no_object
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -56,6 +57,7 @@ class Torch(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> Any:
         torch = self.load_library()
+        check_no_object(model.path())
         if model.format == "torchscript":
             check_torchscript(model.path())
             return torch.jit.load(str(model.path()), map_location="cpu").eval()
