@@ -155,7 +155,7 @@ def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_An
 
 def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[Inputs]]:
     """One batch at a time in our own process; for a worker more of them as long as they are small and done at once."""
-    if not isinstance(subject.session, IsolatedSession):
+    if not subject.session.elsewhere:
         yield from ([batch] for batch in inputs)
         return
     group: list[Inputs] = []

@@ -115,6 +115,8 @@ class Session(ABC):
     outputs: tuple[TensorSpec, ...]
     phases: dict[str, float]  # seconds spent in "load" and "compile", filled in by Runtime.open
     sandbox: str = "none (in this process)"  # what confines the process that the model runs in
+    elsewhere: bool = False  # in another process, to which it takes time to hand a batch over
+    last_predict_seconds: float | None = None  # of the last batches, as that other process saw them
 
     @abstractmethod
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
@@ -122,6 +124,11 @@ class Session(ABC):
 
         Quantised tensors pass through as stored integers; (de)quantising is the caller's work.
         """
+
+    def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
+        """Hand over some batches; what is given back waits for their answers. In our own process they are run now."""
+        answers = [self.predict(feeds) for feeds in batches]
+        return lambda: answers
 
     @abstractmethod
     def effective(self) -> Effective:

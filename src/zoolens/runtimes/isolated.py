@@ -115,7 +115,7 @@ def open_isolated(
 class IsolatedSession(Session):
     """A session whose model lives in a worker. `phases` has "start", "import", "load" and "compile"."""
 
-    last_predict_seconds: float | None = None  # of the last predict as the worker saw it, without transport
+    elsewhere = True
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final
@@ -154,10 +154,14 @@ class _Lent(Session):
     def __init__(self, owner: Session) -> None:
         self._owner = owner
         self.inputs, self.outputs, self.phases = owner.inputs, owner.outputs, owner.phases
-        self.sandbox = owner.sandbox
+        self.sandbox, self.elsewhere = owner.sandbox, owner.elsewhere
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         return self._owner.predict(feeds)
+
+    def begin_predict(self, batches: Sequence[Mapping[str, Tensor]]) -> Callable[[], list[Tensors]]:
+        self.last_predict_seconds = self._owner.last_predict_seconds
+        return self._owner.begin_predict(batches)
 
     def effective(self) -> Effective:
         return self._owner.effective()
