@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import UnknownName, ZoolensError
+
+OURS: Final = "zoolens"  # the distribution of the built-in plug-ins
 
 ZOOS: Final = "zoolens.zoos"
 RUNTIMES: Final = "zoolens.runtimes"
@@ -41,6 +46,34 @@ def registered(group: str) -> dict[str, EntryPoint]:
 
 def names(group: str) -> list[str]:
     return sorted(registered(group))
+
+
+def code_of(group: str, name: str) -> dict[str, str] | None:
+    """Which code a plug-in of somebody else is: its distribution, version and a digest of its package's source.
+
+    It belongs in the key of what the plug-in computes: edited code gives other results under the same version. None for
+    our own, whose changes of meaning raise a protocol number instead, and for what is not registered.
+    """
+    point = registered(group).get(name)
+    distribution = point.dist if point is not None else None
+    if point is None or (distribution is not None and distribution.name == OURS):
+        return None
+    known = {"distribution": distribution.name, "version": distribution.version} if distribution else {}
+    return {**known, "digest": _source_digest(point.module)}
+
+
+@cache
+def _source_digest(module: str) -> str:
+    """Of all Python files of the module's top-level package, or of the module alone."""
+    top = find_spec(module.partition(".")[0])
+    folders = list(top.submodule_search_locations or ()) if top is not None else []
+    files = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))
+    if not folders and top is not None and top.origin:
+        files = [Path(top.origin)]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def load(group: str, name: str) -> Any:

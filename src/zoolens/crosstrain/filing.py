@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zoolens import plugins
 from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
@@ -150,6 +151,8 @@ def _recipe_model(framework: str, recipe: Recipe, semantics: Semantics) -> Model
 def _stack(framework: str, versions: Versions, conditions: Mapping[str, Any]) -> StackRecord:
     version = next(iter(versions.values()), None)
     identity = {"framework": framework, "version": version, "packages": dict(versions), "conditions": dict(conditions)}
+    if (code := plugins.code_of(plugins.TRAINERS, framework)) is not None:
+        identity["plugin"] = code
     return StackRecord(fingerprint(["crosstrain", identity]), f"{RUNTIME}{framework}", identity, identity)
 
 

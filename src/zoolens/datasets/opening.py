@@ -18,6 +18,7 @@ from zoolens.datasets.cifar10 import RECORD
 from zoolens.datasets.idx import find_idx_images
 from zoolens.datasets.imagefolder import LABELS, images_under
 from zoolens.datasets.images import SUFFIXES
+from zoolens.datasets.readbyplugin import ReadByPlugin
 from zoolens.datasets.subset import select
 from zoolens.errors import DatasetError
 from zoolens.untrusted import open_regular
@@ -43,7 +44,8 @@ def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None
     if len(dataset) == 0:
         dataset.close()
         raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
-    return select(dataset, limit, seed)
+    code = plugins.code_of(plugins.DATASETS, kind)
+    return select(dataset if code is None else ReadByPlugin(dataset, code), limit, seed)
 
 
 def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:

@@ -19,6 +19,7 @@ from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
+from zoolens.measure.carryover import METRIC, metric_settings, with_current_metrics
 from zoolens.measure.classorder import class_order, with_class_order
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
@@ -220,7 +221,10 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     if attempt is None:
         key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0
-    run = store.begin_run(job.model, record, stack, attempt=attempt)
+        run = store.begin_run(job.model, record, stack, attempt=attempt)
+        run = run if plan.fresh else with_current_metrics(store, run)
+    else:
+        run = store.begin_run(job.model, record, stack, attempt=attempt)
     origin = {
         "ref": job.entry.full_ref,
         "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
@@ -341,7 +345,8 @@ class _Stages:
             self._errors.append(str(error))
             return
         for name in plugins.names(plugins.METRICS):
-            self._stage(f"metric:{name}", lambda name=name: compute_metric(context, name, predictions))  # type: ignore[misc]
+            work = lambda name=name: compute_metric(context, name, predictions)  # noqa: E731
+            self._stage(f"{METRIC}{name}", work, metric_settings(name))
         self._warnings += suspicions(predictions)
         self._notes += remarks(predictions)
         run = context.store.run(context.run.id)

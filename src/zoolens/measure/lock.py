@@ -15,6 +15,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from zoolens import plugins
 from zoolens.datasets.decoders.base import packages_of
 from zoolens.manifests.schema import DEFAULT_DECODER
 from zoolens.runtimes.base import Options, Runtime
@@ -52,6 +53,8 @@ def resolve_stack(
         "machine": _machine_identity(),
         "options": asdict(options),
     }
+    if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:
+        identity["plugin"] = code
     if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
         identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
     lock = {

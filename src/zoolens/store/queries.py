@@ -240,22 +240,32 @@ def load_observations(
     found: dict[str, list[Observation]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for row in _observation_rows(connection, run_ids, metrics=metrics, scope=scope):
-        observation = Observation(
-            metric=row.metric,
-            value=row.value,
-            scope=row.scope,
-            unit=row.unit,
-            low=row.low,
-            high=row.high,
-            n=row.n,
-            provenance=Provenance(row.provenance),
-            details=json.loads(row.details),
-        )
-        found.setdefault(row.run_id, []).append(observation)
+        found.setdefault(row.run_id, []).append(_observation(row))
         counts[row.run_id, row.stage] += 1
     if run_ids is not None and metrics is None and scope is None:
         _check_counts(connection, run_ids, counts)
     return found
+
+
+def load_observations_by_stage(connection: Connection, run_id: str) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for row in _observation_rows(connection, [run_id]):
+        found.setdefault(row.stage, []).append(_observation(row))
+    return found
+
+
+def _observation(row: Row[Any]) -> Observation:
+    return Observation(
+        metric=row.metric,
+        value=row.value,
+        scope=row.scope,
+        unit=row.unit,
+        low=row.low,
+        high=row.high,
+        n=row.n,
+        provenance=Provenance(row.provenance),
+        details=json.loads(row.details),
+    )
 
 
 def _check_counts(connection: Connection, run_ids: Collection[str], counts: Mapping[tuple[str, str], int]) -> None:

@@ -364,6 +364,10 @@ class Store:
             self._require_run(run_id)
         return found.get(run_id, [])
 
+    def observations_by_stage(self, run_id: str) -> dict[str, list[Observation]]:
+        """What is known about a run, by the stage that found it."""
+        return self.read(lambda connection: queries.load_observations_by_stage(connection, run_id))
+
     def observations_by_run(
         self, run_ids: Collection[str] | None = None, *, metrics: Collection[str] | None = None
     ) -> dict[str, list[Observation]]:
@@ -414,6 +418,10 @@ class Store:
         """Of which bulk facts a run has parts."""
         query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()
         return sorted(str(row.kind) for row in self.read(lambda connection: connection.execute(query).all()))
+
+    def part_table(self, part: Part) -> pa.Table:
+        """The rows of one part, verified."""
+        return self._bulk.read(part)
 
     def verify_part(self, part: Part) -> None:
         """Raises a StoreError where the file of a part is missing or is not the one that was registered."""

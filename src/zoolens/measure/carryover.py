@@ -1,0 +1,69 @@
+"""When the code of somebody's metric plug-in has changed: a new attempt of the run, with everything but that metric.
+
+Observations are never changed. What the model answered, and how long it took, is carried over to the new attempt, so
+that only the metric is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from zoolens import plugins
+from zoolens.store.records import Run
+from zoolens.store.store import Store
+
+METRIC: Final = "metric:"  # beginning of the names of metrics' stages
+CARRIED: Final = "carried_from"  # in run.resolved: the attempt that this one goes on from
+_CODE: Final = "code"
+
+
+def metric_settings(name: str) -> Mapping[str, Any] | None:
+    """What a metric's stage records of the code that computed it; nothing for ours."""
+    code = plugins.code_of(plugins.METRICS, name)
+    return None if code is None else {_CODE: code}
+
+
+def with_current_metrics(store: Store, first: Run) -> Run:
+    """The run, or the last attempt that goes on from it, or a new one where a metric's code has changed since."""
+    run = _last_carried(store, first)
+    outdated = _outdated(store, run)
+    if not outdated:
+        return run
+    key = run.key
+    attempt = store.next_attempt(key.model, key.dataset, key.stack)
+    new = store.begin_run(run.model, run.dataset, run.stack, attempt=attempt)
+    _carry_over(store, run, new, outdated)
+    # Last: an attempt that was not carried over completely is no one's successor.
+    store.set_resolved(new.id, {**run.resolved, CARRIED: run.key.attempt})
+    return store.run(new.id)
+
+
+def _last_carried(store: Store, run: Run) -> Run:
+    key = run.key
+    for attempt in range(store.next_attempt(key.model, key.dataset, key.stack) - 1, key.attempt, -1):
+        (found,) = store.runs_of([type(key)(key.model, key.dataset, key.stack, attempt).id]) or (run,)
+        if CARRIED in found.resolved:
+            return found
+    return run
+
+
+def _outdated(store: Store, run: Run) -> set[str]:
+    """Stages of installed metrics that other code than today's has computed."""
+    stages = store.stages(run.id)
+    settings = {f"{METRIC}{name}": metric_settings(name) for name in plugins.names(plugins.METRICS)}
+    return {
+        name
+        for name, now in settings.items()
+        if now is not None and name in stages and stages[name].done and stages[name].details.get(_CODE) != now[_CODE]
+    }
+
+
+def _carry_over(store: Store, old: Run, new: Run, without: set[str]) -> None:
+    for kind in store.kinds(old.id):
+        for part in store.parts(old.id, kind):
+            store.add_part(new.id, kind, part.part, store.part_table(part))
+    facts = store.observations_by_stage(old.id)
+    for stage, state in store.stages(old.id).items():
+        if state.done and stage not in without:
+            store.finish_stage(new.id, stage, facts.get(stage, ()), details=dict(state.details))
