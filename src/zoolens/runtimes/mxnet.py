@@ -21,6 +21,7 @@ from zoolens.runtimes.base import (
     check_feeds,
     first_line,
 )
+from zoolens.runtimes.mxnetsymbol import check_symbol
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -53,6 +54,7 @@ class MxNet(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> tuple[Any, Any]:
         mx = self.load_library()
+        check_symbol(model.path())
         return _read(model, "model", mx.sym.load), _read(model, "weights", mx.nd.load)
 
     def compile(self, loaded: tuple[Any, Any], model: ModelFiles, options: Options) -> Session:

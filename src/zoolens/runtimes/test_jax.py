@@ -57,3 +57,26 @@ def test_a_call_into_the_hosting_process_is_refused(tmp_path):
     files = _export(tmp_path / "call.jax", calling, (2,), disabled_checks=[check])
     with pytest.raises(ModelError, match="xla_ffi_python_cpu_callback"):
         Jax().open(files)
+
+
+def test_operations_that_talk_to_the_host_are_refused():
+    from jax.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    from zoolens.runtimes.jax import _operations
+
+    text = """func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %t = stablehlo.create_token : !stablehlo.token
+      %o = "stablehlo.outfeed"(%x, %t) {outfeed_config = ""} : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token
+      return %x : tensor<2xf32>
+    }"""
+    with mlir.make_ir_context():
+        version = stablehlo.get_minimum_version()
+        content = stablehlo.serialize_portable_artifact(ir.Module.parse(text), version)
+
+    class Exported:
+        mlir_module_serialized = content
+
+    with pytest.raises(ModelError, match=r"stablehlo\.outfeed"):
+        list(_operations(Exported()))
