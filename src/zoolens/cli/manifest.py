@@ -27,13 +27,17 @@ def command() -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; - for standard output.")
 @click.option("--force", is_flag=True, help="Overwrite.")
+@click.option("--env", default="", help="Packages of an isolated environment that opens it: mxnet==1.9.1,numpy<1.24.")
 @trust_option
-def init(file: Path, output: Path | None, force: bool) -> None:
-    """Draft a manifest for a model FILE: shapes and types from the file, the rest guessed and marked so."""
+def init(file: Path, output: Path | None, force: bool, env: str) -> None:
+    """Draft a manifest for a model FILE: shapes and types from the file, the rest guessed and marked so.
+
+    A file whose runtime is not installed here is opened in an environment of its own, which --env names.
+    """
     from zoolens.runtimes.draft import draft_manifest
 
     file = file.resolve()
-    manifest = draft_manifest(file)
+    manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))
     target = output or file.with_name(f"{manifest.name}.yaml")
     if str(target) == "-":
         click.echo(dump_manifest(manifest), nl=False)

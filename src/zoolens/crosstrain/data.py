@@ -214,11 +214,21 @@ def _write(folder: Path, arrays: dict[str, NDArray[Any]], about: dict[str, Any])
         if folder.is_dir() and _read_about(folder) is None:
             shutil.rmtree(folder)
         building.rename(folder)
-    except OSError:
+    except OSError as error:
         if _read_about(folder) is None:
-            raise
+            raise _not_written(folder, arrays, error) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _not_written(folder: Path, arrays: dict[str, NDArray[Any]], error: OSError) -> DatasetError:
+    """numpy says of a full disk only how many bytes it could not write."""
+    size = sum(array.nbytes for array in arrays.values()) / 1e6
+    why = error.strerror or "the disk is full, or its limit is reached"
+    return DatasetError(
+        f"The training data ({size:.1f} MB) cannot be written to {folder.parent}: {why}.",
+        hint="Make room there, or set a train_limit, or set ZOOLENS_HOME to a folder on another disk.",
+    )
 
 
 def _read_about(folder: Path) -> dict[str, Any] | None:

@@ -31,6 +31,9 @@ _PARTS: Final[Mapping[str, type[BaseModel]]] = {
 _SHAPING: Final = ("architecture", "dataset", "train_limit", "test_limit")  # what a recipe is checked for as a whole
 
 
+_COUNTED: Final = ("train_limit", "test_limit")  # whole numbers that may be left out
+
+
 class PlanError(ZoolensError):
     """A file that is no recipe or plan; the sentence names its line and field."""
 
@@ -56,10 +59,25 @@ def check_plan(plan: Plan) -> None:
     subspaces(plan.space, plan.search)
     (whole,) = subspaces(plan.space, Search(split=()))
     for axis in whole.axes:
+        _check_whole(plan, axis.name)
         for value in axis.choices or (axis.low, axis.high):
             varied = apply(plan.recipe, {axis.name: value})
             if axis.name in _SHAPING:
                 check_recipe(varied)
+
+
+def _check_whole(plan: Plan, name: str) -> None:
+    """A range of what is counted gives whole numbers only where it says so."""
+    if name not in HYPERPARAMETERS:
+        return  # said where it is applied
+    (dimension,) = (one for one in plan.space if one.name == name)
+    part, dot, field = name.rpartition(".")
+    value = getattr(getattr(plan.recipe, part) if dot else plan.recipe, field)
+    counted = isinstance(value, int) and not isinstance(value, bool)
+    if dimension.low is not None and not dimension.integer and (counted or field in _COUNTED):
+        raise PlanError(
+            f"{name} is a whole number, and its range gives others too.", hint=f"Add integer: true to {name}."
+        )
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -1,4 +1,6 @@
 import os
+import resource
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +154,16 @@ def test_cifar10_subset():
     assert data.train_x.shape == (5170, 32, 32, 3)
     assert data.test_x.shape == (1017, 32, 32, 3)
     assert found.classes == 10
+
+
+def test_a_full_disk_is_told_in_words(tmp_path):
+    """A limit on the size of files acts as a disk that is full does: a write ends before its end."""
+    kept, ours = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, kept[1]))
+    try:
+        with pytest.raises(DatasetError, match=r"The training data \(1.6 MB\) cannot be written to .* Make room there"):
+            prepared(recipe("demo"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, ours)
+    assert prepared(recipe("demo")).record.size == 500  # nothing half-written is in the way

@@ -8,6 +8,7 @@ registers a function `open(location: str, **options) -> Dataset` under `zoolens.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,6 +47,10 @@ class Dataset(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Sample]:
+        """All samples in order, each read as it is reached."""
+        return (self.read(index) for index in range(len(self)))
 
     @abstractmethod
     def read(self, index: int) -> Sample:

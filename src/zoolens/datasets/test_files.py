@@ -392,3 +392,13 @@ def test_idx_with_sides_of_nought(tmp_path):
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">4BI", 0, 0, 8, 1, 0))
     with pytest.raises(DatasetError):
         open_dataset(tmp_path)
+
+
+def test_a_dataset_gives_its_samples_in_order():
+    from itertools import islice
+
+    from zoolens.datasets.demo import open_demo
+
+    found = open_demo()
+    assert [one.id for one in islice(found, 3)] == [found.read(index).id for index in range(3)]
+    assert sum(1 for _ in found) == len(found)

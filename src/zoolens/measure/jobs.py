@@ -17,7 +17,7 @@ from zoolens.manifests.schema import Asset, Manifest
 from zoolens.measure.lock import installed_packages, resolve_stack
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
-from zoolens.runtimes.constraints import check, parse_requirements_text
+from zoolens.runtimes.constraints import check, parse_requirements_text, said_once
 from zoolens.runtimes.environments import Environment, ensure_environment, parse_env
 from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
 from zoolens.runtimes.machine import describe_machine
@@ -178,7 +178,7 @@ def _jobs_of(entry: Entry, wanted: Wanted, progress: Progress) -> tuple[list[Job
     if not jobs:
         # A runtime for other formats is news only where none is for this one.
         telling = [reason for reason in reasons if "does not run" not in reason] or reasons
-        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(dict.fromkeys(telling))}.")
+        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(said_once(telling))}.")
     asked_for = reasons if wanted.runtimes else []
     return jobs, [Skipped(entry.ref, reason) for reason in asked_for]
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from zoolens import plugins
 from zoolens.errors import ConstraintError, ZoolensError
@@ -74,7 +75,7 @@ class Feature(Clause):
             return None
         return (
             f"{self.text} is required but this CPU has no such feature "
-            f"(a package is written with a version, such as {runtime.name}>=1)"
+            "(a package is written with a version, such as onnxruntime>=1)"
         )
 
 
@@ -118,6 +119,20 @@ class Device(Clause):
         if self.wanted in runtime.devices:
             return None
         return f"{self.text} is required but {runtime.name} runs on {', '.join(runtime.devices)}"
+
+
+_REQUIRED: Final = " is required but "
+_ELSEWHERE: Final = " asks for another runtime than "
+
+
+def said_once(reasons: Iterable[str]) -> list[str]:
+    """The same demand, not met by several runtimes, is named once with what stands in its way at each."""
+    grouped: dict[tuple[str, str], dict[str, None]] = {}
+    for reason in reasons:
+        words = next((one for one in (_REQUIRED, _ELSEWHERE) if one in reason), "")
+        demand, _, why = reason.partition(words) if words else (reason, "", "")
+        grouped.setdefault((demand, words), {})[why] = None
+    return [f"{demand}{words}{', '.join(whys)}" for (demand, words), whys in grouped.items()]
 
 
 def parse_requirements_text(text: str) -> tuple[Clause, ...]:

@@ -8,7 +8,7 @@ description so that nobody takes them for facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,6 +35,7 @@ from zoolens.manifests.schema import (
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
 from zoolens.runtimes.endings import Ending, endings
+from zoolens.runtimes.environments import ensure_environment, parse_env
 from zoolens.runtimes.isolated import open_model
 from zoolens.runtimes.noise import outputs_that_sum_to_one
 from zoolens.zoos import catalog
@@ -52,8 +53,9 @@ _CHANNELS_LAST = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
 _DRAFT_ORDER = ("onnxruntime", "litert", "openvino", "opencv", "torch")  # quick to import first
 
 
-def draft_manifest(path: Path) -> Manifest:
-    """A manifest for the file at `path` (or for the pair it belongs to), its files named relative to its folder."""
+def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambda _: None) -> Manifest:
+    """A manifest for the file at `path` (or for the pair it belongs to), its files named relative to its folder. `env`:
+    packages of an isolated environment, for a file whose runtime is not installed here; `say` hears how it is built."""
     path = path.resolve()
     format_, files = detect_format(path)
     if format_ == "torch-state-dict":
@@ -65,7 +67,7 @@ def draft_manifest(path: Path) -> Manifest:
         outside = onnxfile.read_graph(path).external_files()
         if outside:
             files["weights"] = path.parent / outside[0]
-    inputs, outputs, runtime, sums_to_one = _specs(ModelFiles(format_, files))
+    inputs, outputs, runtime, sums_to_one = _specs(ModelFiles(format_, files), env, say)
     if not inputs or not outputs:
         raise ModelError(
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
@@ -126,13 +128,16 @@ def output_classes(model: ModelFiles) -> int | None:
     return _classes(outputs[0].shape) if outputs else None
 
 
-def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, frozenset[str]]:
+def _specs(
+    model: ModelFiles, env: str = "", say: Callable[[str], None] = lambda _: None
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, frozenset[str]]:
     """Inputs and outputs as the first runtime that opens the file reports them, its name, and the outputs that answer
     noise with rows of probabilities."""
     reasons: list[str] = []
-    for runtime in _runtimes_for(model.format):
+    for runtime in _runtimes_for(model.format, installed=not env):
         try:
-            with open_model(runtime, model) as session:
+            environment = ensure_environment(parse_env(env), runtime, say) if env else None
+            with open_model(runtime, model, environment=environment) as session:
                 return session.inputs, session.outputs, runtime.name, outputs_that_sum_to_one(session)
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")
@@ -141,11 +146,18 @@ def _specs(model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec,
         raise ModelError(f"{model.path().name} could not be opened. {told}.")
     raise ModelError(
         f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
-        hint="`zoolens runtimes` says what to install.",
+        hint=_how_to_open(model.format),
     )
 
 
-def _runtimes_for(format_: str) -> list[Runtime]:
+def _how_to_open(format_: str) -> str:
+    """An environment of its own, where a runtime for it names its packages."""
+    packages = next((one.requirements for one in _runtimes_for(format_, installed=False) if one.requirements), ())
+    several = "`zoolens runtimes` says what to install"
+    return f"{several}, or open it with --env '{','.join(packages)}'." if packages else f"{several}."
+
+
+def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:
     names = plugins.names(plugins.RUNTIMES)
     ordered = [*(name for name in _DRAFT_ORDER if name in names), *(n for n in names if n not in _DRAFT_ORDER)]
     found: list[Runtime] = []
@@ -154,7 +166,7 @@ def _runtimes_for(format_: str) -> list[Runtime]:
             runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
         except ZoolensError:  # a broken plug-in is not the file's fault
             continue
-        if format_ in runtime.formats and runtime.version() is not None:
+        if format_ in runtime.formats and (not installed or runtime.version() is not None):
             found.append(runtime)
     return found
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoolens.errors import ConstraintError
-from zoolens.runtimes.constraints import check, parse_requirements_text
+from zoolens.runtimes.constraints import check, parse_requirements_text, said_once
 from zoolens.runtimes.machine import Machine
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 
@@ -139,3 +139,14 @@ def test_a_machine_with_exactly_the_memory_satisfies(amount, unit):
 def test_amounts_beyond_all_measure_are_refused(text):
     with pytest.raises(ConstraintError, match="cannot be read"):
         parse_requirements_text(text)
+
+
+def test_a_demand_that_several_runtimes_do_not_meet_is_told_once():
+    demand = "device=gpu is required but"
+    reasons = [f"{demand} a runs on cpu", f"{demand} b runs on cpu", "c>=1 asks for another runtime than a"]
+    reasons += ["c>=1 asks for another runtime than b", "c>=1 asks for another runtime than b", "d is not installed"]
+    assert said_once(reasons) == [
+        "device=gpu is required but a runs on cpu, b runs on cpu",
+        "c>=1 asks for another runtime than a, b",
+        "d is not installed",
+    ]

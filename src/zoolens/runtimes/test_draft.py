@@ -203,3 +203,10 @@ def test_drafts_of_real_files_follow_their_structure(file, modality, tasks, scor
     assert drafted.inputs[0].modality == modality
     assert {one.task for one in drafted.outputs} == tasks
     assert scores is None or drafted.outputs[0].scores == scores
+
+
+def test_a_file_whose_runtime_is_not_installed_can_be_opened_in_an_environment(tmp_path):
+    (tmp_path / "net-symbol.json").write_text('{"nodes": []}')
+    (tmp_path / "net-0000.params").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"No installed runtime runs mxnet .* --env 'mxnet==1.9.1,numpy<1.24'"):
+        draft_manifest(tmp_path / "net-symbol.json")

@@ -123,8 +123,10 @@ class RunKey:
         return fingerprint([self.model, self.dataset, self.stack, self.attempt])[:16]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
+    """Printed, it is one line; its records hold whole manifests and environments."""
+
     id: str
     key: RunKey
     created: datetime
@@ -133,6 +135,11 @@ class Run:
     stack: StackRecord
     resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
     stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished
+
+    def __repr__(self) -> str:
+        stack = f"{self.stack.runtime} {self.stack.version or ''}".strip()
+        stages = ", ".join(f"{name}: {state[:60]}" for name, state in self.stages.items()) or "nothing yet"
+        return f"<Run {self.id}: {self.ref} on {self.dataset.name}, {stack}, {self.created:%Y-%m-%d %H:%M}; {stages}>"
 
     @property
     def origin(self) -> Mapping[str, Any]:

@@ -433,12 +433,14 @@ class Store:
             yield self._bulk.read(part)
 
     def table(self, run_id: str, kind: str) -> pa.Table:
-        """All parts in one table."""
+        """All parts in one table. `run_id`: as `run` takes it."""
         import pyarrow as pa
 
         tables = list(self.iter_tables(run_id, kind))
         if not tables:
-            self._require_run(run_id)
+            found = self.run(run_id).id
+            if found != run_id:
+                return self.table(found, kind)
             raise UnknownName("kind of bulk facts", kind, self.kinds(run_id))
         return pa.concat_tables(tables, promote_options="permissive")
 

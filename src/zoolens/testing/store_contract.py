@@ -241,6 +241,9 @@ class StoreContract:
             connection.execute(text(change))
         assert [o.value for o in store.observations(run.id)] == [0.5]
         assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
 
     # --- awkward values
 
@@ -311,6 +314,9 @@ class StoreContract:
         assert store.add_part(run.id, "predictions", 0, some_rows(0))
         assert not store.add_part(run.id, "predictions", 0, some_rows(7))
         assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
         assert len(list(store.bulk_dir.glob("*/*"))) == 1
 
     def test_bulk_facts_that_are_not_there_are_explained(self, store: Store) -> None:
@@ -349,6 +355,9 @@ class StoreContract:
         foreign = orphan.with_name("notes.txt")
         foreign.write_text("not ours")
         assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
         assert store.sweep() == []  # too young: somebody may be about to register it
         assert set(store.sweep(older_than=0)) == {orphan, half}
         assert kept.path.exists()
@@ -399,6 +408,9 @@ class StoreContract:
             assert again.stages == {"accuracy": "done"}
             assert [part.part for part in store.parts(run.id, "predictions")] == [0]
             assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
 
     def test_threads_share_one_store(self, store: Store) -> None:
         start = threading.Barrier(8)

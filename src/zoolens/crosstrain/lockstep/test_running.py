@@ -173,5 +173,6 @@ def test_keras_own_weight_decay_is_decoupled_as_its_users_get_it(recipe, workers
     assert (found.sides[0].semantics.weight_decay, found.sides[1].semantics.weight_decay) == ("coupled", "decoupled")
     assert causes(found, "tensorflow")[0] == ("weight_decay",)
     assert all(one.cause.confirmed for one in found.causes if one.cause.semantics)
+    assert all(one.cause.confirmed or "single precision" in one.cause.sentence for one in found.causes)
     aligned = run(recipe(architecture="mlp", optimizer=optimizer), workers, b="tensorflow")
     assert aligned.first is None
