@@ -61,6 +61,7 @@ DIFFERENT: dict[tuple[str, str], str] = {
     ("timm:pvt_v2_b0", "torchscript"): _ARRANGED,
     ("timm:coat_tiny", "torchscript"): _ARRANGED,
     ("timm:coat_tiny", "dynamo"): _ARRANGED,
+    ("timm:eva02_tiny_patch14_224", "dynamo"): _ARRANGED,
     ("timm:tnt_s_legacy_patch16_224", "torchscript"): _PATCHES,
     ("timm:tnt_s_legacy_patch16_224", "dynamo"): _PATCHES,
 }
