@@ -29,3 +29,17 @@ def test_failures_are_told_from_refusals_and_can_be_repeated():
     [(kind, (number, _))] = found.failures.items()
     assert kind.startswith("KeyError")
     assert fuzz("toy", attempt, seed=7, only=number).failures.keys() == found.failures.keys()
+
+
+@pytest.mark.parametrize(
+    ("target", "number"),
+    [
+        ("parquet", 147),  # a value behind a number that its dictionary does not have
+        ("parquet", 1915),  # fewer rows than the footer says
+        ("images", 1983),  # a label of 5,001 digits
+        ("onnx", 1305),  # an output without a name
+    ],
+)
+def test_attempts_that_failed_once_end_well(target, number):
+    outcome = fuzz(target, TARGETS[target], seed=11, only=number)
+    assert not outcome.failures, next(iter(outcome.failures.values()))[1]

@@ -27,6 +27,7 @@ from zoolens.untrusted import is_file, read_bytes, read_text, size_of
 LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
 _SMALL: Final = 1 << 20
+_MOST_DIGITS: Final = 9  # of a label that is a number
 _FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
 _LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target")
 
@@ -245,6 +246,11 @@ def _class_indices(
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
     if all(word.isdecimal() for word in found):
+        if longest := next((word for word in found if len(word) > _MOST_DIGITS), None):
+            raise DatasetError(
+                f"{where} has the label {longest[:80]!r}, a number of {len(longest):,} digits.",
+                hint="Labels are the numbers of the model's outputs, or words.",
+            )
         return {word: int(word) for word in found}, names
     if names is None:
         return {word: index for index, word in enumerate(sorted(found))}, tuple(sorted(found))

@@ -21,7 +21,7 @@ from zoolens.datasets.base import Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
-from zoolens.datasets.parquetpages import column_extent
+from zoolens.datasets.parquetpages import check_footer, column_extent
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
@@ -103,6 +103,7 @@ class Parquet(Dataset):
             try:
                 self._check_size(shard, row_group)
                 column = self._readers[shard].read_row_group(row_group, columns=[self._inputs]).column(self._inputs)
+                _check_column(column, int(self._starts[group + 1] - self._starts[group]))
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 raise DatasetError(
                     f"{self._files[shard]} cannot be read at row group {row_group}: {_line(error)}.",
@@ -225,6 +226,8 @@ def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
     try:
         size_of(path)
         reader = pq.ParquetFile(path)
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            check_footer(reader.schema, content)
         packed = [leaf.path for _, leaf in _leaves(reader, columns) if leaf.physical_type == "BYTE_ARRAY"]
         return pq.ParquetFile(path, read_dictionary=packed) if packed else reader
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -250,6 +253,13 @@ def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int
         raise DatasetError(
             f"{path} is damaged at row group {group}: {_line(error)}.", hint="Fetch it again."
         ) from error
+
+
+def _check_column(column: Any, rows: int) -> None:
+    """ValueError where a damaged file made a column that cannot be taken apart."""
+    column.validate(full=True)  # texts behind numbers that their dictionary does not have
+    if len(column) != rows:
+        raise ValueError("it has not as many rows as the footer says")
 
 
 def _width(kind: Any) -> int:

@@ -1,5 +1,6 @@
 """How much a Parquet file unpacks to, by its pages' own headers.
 
+The footer itself is looked at first: pyarrow ends the whole process where a column's statistics do not fit its type.
 The footer of a stranger's file may say that a column has one value, and its page unpack to thousands of millions: runs
 of the same value take no room. Readers believe the page, so it is asked here before any reader is let near it. Headers
 are Thrift structs in the compact protocol.
@@ -8,15 +9,18 @@ are Thrift structs in the compact protocol.
 from __future__ import annotations
 
 import mmap
+import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 12
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 _UNPACKED, _PACKED = 2, 3  # sizes of a page
 _KINDS: Final = (5, 7, 8)  # data page, dictionary, data page of version 2; the first field of each counts its values
-_DEEPEST: Final = 4
+_DEEPEST: Final = 10
+_ROW_GROUPS, _COLUMNS, _COLUMN, _SIZES = 4, 1, 3, 16  # fields that lead to the sizes of a column in the footer
+_TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3  # fields of those
 
 Content = bytes | mmap.mmap
 
@@ -30,6 +34,7 @@ class Extent:
 
 def extent(metadata: pq.FileMetaData, content: Content) -> Extent:
     """Uses the larger of the footer's and the pages' counts. ValueError: it is not a Parquet file as it should be."""
+    check_footer(metadata.schema, content)
     rows = values = size = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -39,6 +44,45 @@ def extent(metadata: pq.FileMetaData, content: Content) -> Extent:
             values += counted
             size += unpacked
     return Extent(max(metadata.num_rows, rows), values, size)
+
+
+def check_footer(schema: pq.ParquetSchema, content: Content) -> None:
+    """ValueError unless the sizes that the footer gives for each column fit the column's type.
+
+    Must come before the first `RowGroupMetaData.column`, which would end the process instead.
+    """
+    length = struct.unpack("<I", content[-8:-4])[0]
+    if length + 12 > len(content):
+        raise ValueError("its footer lies outside the file")
+    footer = _Header(content, len(content) - 8 - length).struct()
+    for group in _structs(footer.get(_ROW_GROUPS)):
+        columns = _structs(group.get(_COLUMNS))
+        if len(columns) != len(schema):
+            raise ValueError("a row group has other columns than the file")
+        for place, chunk in enumerate(columns):
+            (column,) = _structs([chunk.get(_COLUMN)])
+            _check_sizes(schema.column(place), column.get(_SIZES))
+
+
+def _check_sizes(leaf: Any, sizes: Any) -> None:
+    if sizes is None:
+        return
+    (sizes,) = _structs([sizes])
+    levels = {_REPETITIONS: leaf.max_repetition_level, _DEFINITIONS: leaf.max_definition_level}
+    for field, most in levels.items():
+        counts = sizes.get(field, [])
+        if not isinstance(counts, list) or len(counts) not in (0, most + 1):
+            raise ValueError("the sizes of a column do not fit its type")
+    if _TEXT_BYTES in sizes and leaf.physical_type != "BYTE_ARRAY":
+        raise ValueError("the sizes of a column do not fit its type")
+
+
+def _structs(found: Any) -> list[dict[int, Any]]:
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ValueError("its footer cannot be read")
+    return found
 
 
 def column_extent(group: pq.RowGroupMetaData, place: int, content: Content) -> tuple[int, int]:
@@ -97,11 +141,25 @@ class _Header:
         if kind == _BINARY:
             length = self._unsigned()
             self.place += length
+        elif kind == _LIST:
+            return self._list(depth + 1)
         elif kind in (_BYTE, _DOUBLE):
             self.place += 1 if kind == _BYTE else 8
         else:
             raise ValueError("the header of a page cannot be read")
         return None
+
+    def _list(self, depth: int) -> list[Any]:
+        if depth > _DEEPEST:
+            raise ValueError("the header of a page is nested too deeply")
+        head = self._byte()
+        count, kind = head >> 4, head & 15
+        count = self._unsigned() if count == 15 else count
+        if count > len(self._content) - self.place:  # each takes at least a byte
+            raise ValueError("a list is longer than the file")
+        if kind in (_TRUE, _FALSE):
+            return [self._byte() == _TRUE for _ in range(count)]
+        return [self._value(kind, depth) for _ in range(count)]
 
     def _number(self) -> int:
         found = self._unsigned()

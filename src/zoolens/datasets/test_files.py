@@ -104,6 +104,14 @@ def test_bad_csv_lines_are_named(tmp_path, line, message):
     assert "line 2" in str(caught.value)
 
 
+@pytest.mark.parametrize("digits", [10, 20, 5000])
+def test_a_label_that_is_no_number_of_an_output_is_refused(tmp_path, digits):
+    (tmp_path / "a.png").write_bytes(png(picture()))
+    (tmp_path / "labels.csv").write_text(f"file,label\na.png,{'9' * digits}\n")
+    with pytest.raises(DatasetError, match=f"a number of {digits:,} digits"):
+        open_dataset(tmp_path)
+
+
 def test_gray_images_become_rgb_unless_kept(tmp_path):
     (tmp_path / "0").mkdir()
     gray = picture(channels=1)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.datasets.parquetpages import extent
+from zoolens.datasets.parquetpages import check_footer, extent
 
 COUNT = 3_000_000
 
@@ -49,6 +49,39 @@ def test_rows_values_and_bytes_are_counted(version, packing, dictionary):
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     stated = sum(group.column(place).total_uncompressed_size for group in groups for place in range(4))
     assert 0.2 * stated < found.size <= stated  # without the headers
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([[1]] * 3, pa.list_(pa.int32())),  # repeated: its histograms are longer
+        pa.array([1, 2, None], pa.int32()),  # may be empty, as the column is that it is compared with, but is no text
+    ],
+)
+def test_sizes_that_do_not_fit_a_column_are_refused(values):
+    """pyarrow would end the process when the column is asked for."""
+    content = written(pa.table({"a": ["x", "y", None]}))
+    check_footer(pq.ParquetFile(pa.BufferReader(content)).schema, content)
+    other = pq.ParquetFile(pa.BufferReader(written(pa.table({"a": values})))).schema
+    with pytest.raises(ValueError, match="do not fit its type"):
+        check_footer(other, content)
+
+
+@pytest.mark.parametrize(
+    ("footer", "words"),
+    [
+        (bytes([0x49, *[0x19] * 50]), "nested too deeply"),
+        (bytes([0x49, 0xFC, 0xFF, 0xFF, 0xFF, 0x7F]), "longer than the file"),
+        (bytes([0x49, 0x15, 0x00, 0x00]), "cannot be read"),  # row groups that are numbers
+        (bytes([0x49, 0x1C, 0x19, 0x1C, 0x00, 0x00, 0x00]), "cannot be read"),  # a column of which nothing is told
+    ],
+)
+def test_a_footer_that_cannot_be_one_is_refused(footer, words):
+    schema = pq.ParquetFile(pa.BufferReader(written(pa.table({"a": [1]})))).schema
+    with pytest.raises(ValueError, match=words):
+        check_footer(schema, b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    with pytest.raises(ValueError, match="outside the file"):
+        check_footer(schema, b"PAR1" + footer + struct.pack("<I", 1 << 30) + b"PAR1")
 
 
 def test_an_empty_table_has_nothing():

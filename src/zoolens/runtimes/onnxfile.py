@@ -121,7 +121,7 @@ class OnnxGraph:
                 raise ModelError(f"The ONNX graph is damaged: {self._why_missing(missing)}.")
             known.update(node.outputs)
         for spec in self.outputs:
-            if spec.name not in known:
+            if not spec.name or spec.name not in known:  # an input of no name is one that is left out
                 raise ModelError(f"The ONNX graph is damaged: nothing makes the output {spec.name[:60]!r}.")
 
     def _why_missing(self, tensor: str) -> str:

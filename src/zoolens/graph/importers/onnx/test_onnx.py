@@ -415,6 +415,11 @@ def test_a_tensor_made_twice_is_refused(tmp_path):
         load(made(tmp_path, nodes, [("x", FLOAT, [1, 3])], ["y"]))
 
 
+def test_an_output_without_a_name_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="nothing makes the output ''"):
+        load(made(tmp_path, [node("Relu", ["x"], ["y"])], [("x", FLOAT, [1, 3])], ["y", ""]))
+
+
 @pytest.mark.parametrize("shape", [[1 << 40], [1 << 20, 1 << 20], [-5], [1 << 62, 1 << 62]])
 def test_a_constant_that_nothing_could_hold_is_refused_unallocated(tmp_path, shape):
     nodes = [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["x", "c"], ["y"])]
