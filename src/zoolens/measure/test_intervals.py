@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zoolens.measure.intervals import bootstrap_mean, exact_mcnemar, paired_difference, quantile, wilson
+from zoolens.measure.intervals import (
+    Interval,
+    bootstrap_mean,
+    exact_mcnemar,
+    no_better_than_guessing,
+    paired_difference,
+    quantile,
+    random_blocks,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (10, 10), (1, 7), (693, 725), (50, 100), (9999, 10000)])
@@ -31,6 +40,7 @@ def test_paired_difference_covers_the_truth_at_the_nominal_rate():
         (3, 9, 100, -0.00951139030530, 0.12715844912883),  # 6/102 ± 1.95996… · √(13 − 36/102) / 102
         (9, 3, 100, -0.12715844912883, 0.00951139030530),
         (0, 0, 10, -0.16333033204500, 0.16333033204500),  # 0 ± 1.95996… · √1 / 12
+        (2, 0, 2, -1.0, 0.19295191217484),
         (0, 2, 2, -0.19295191217484, 1.0),  # no further than a difference can be
     ],
 )
@@ -84,6 +94,59 @@ def test_bootstrap_equals_that_of_scipy_for_few_skewed_values():
     values = np.random.default_rng(4).exponential(size=60)
     expected = stats.bootstrap((values,), np.mean, method="percentile", random_state=0).confidence_interval
     assert bootstrap_mean(values) == pytest.approx((expected.low, expected.high), rel=0.05)
+
+
+def test_the_draws_are_those_of_the_stated_seed():
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    blocks = np.random.default_rng(0).permutation(4)
+    drawn = np.random.default_rng(0).multinomial(4, [0.25] * 4, size=1000)
+    expected = np.quantile(drawn @ values[np.argsort(blocks)] / 4, [0.025, 0.975])
+    assert bootstrap_mean(values) == pytest.approx(expected, abs=1e-12)
+    assert random_blocks(4).tolist() == blocks.tolist()
+
+
+def test_ends_belong_to_an_interval():
+    assert [Interval(1.0, 2.0).contains(value) for value in (0.9, 1.0, 1.5, 2.0, 2.1)] == [False, *[True] * 3, False]
+
+
+def test_a_share_is_between_none_and_all():
+    assert all(wilson(n, n).high <= 1 and wilson(0, n).low >= 0 for n in range(1, 500))
+
+
+def test_no_samples_have_no_quantile_and_one_is_its_own():
+    assert np.isnan(quantile(np.array([]), 0.5)[0])
+    assert quantile(np.array([]), 0.5)[1:] == (None, None)
+    assert quantile(np.array([3.0]), 0.5) == (3.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "classes", "expected"),
+    [
+        (8, 20, 4, True),  # P(8 or more of 20 at 1/4) = 0.102
+        (9, 20, 4, False),  # 0.041
+        (0, 20, 4, True),
+        (14, 20, 2, True),  # P(14 or more of 20 at 1/2) = 0.058
+        (15, 20, 2, False),  # 0.021
+        (20, 20, 2, False),
+        (4, 4, 2, True),  # so few answers tell nothing: 0.0625
+        (2, 3, 3, True),  # twice the share of guessing exactly: 0.259
+        (3, 3, 3, False),
+        (20, 20, 1, False),  # of one class there is nothing to guess
+    ],
+)
+def test_guessing_is_judged_by_the_binomial_tail(right, n, classes, expected):
+    correct = np.arange(n) < right
+    labels = np.arange(n) % classes
+    assert no_better_than_guessing(correct, labels) is expected
+    if classes > 1:
+        assert (stats.binom.sf(right - 1, n, 1 / classes) >= 0.05) is np.bool_(expected) or right / n > 2 / classes
+
+
+def test_the_tail_of_guessing_equals_that_of_scipy():
+    from zoolens.measure.intervals import _binomial_tail
+
+    for k, n, p in [(0, 5, 0.3), (1, 5, 0.3), (5, 5, 0.3), (40, 1000, 0.05), (700, 1000, 0.5)]:
+        assert _binomial_tail(k, n, p) == pytest.approx(stats.binom.sf(k - 1, n, p), rel=1e-9)
 
 
 def test_nothing_measured_is_no_knowledge():
