@@ -65,14 +65,16 @@ def multiply(path: Path, wanted: int) -> None:
         for number, (seed, run) in enumerate(_synthetic(database, seeds, wanted - len(seeds))):
             _insert(database, "runs", [run])
             _insert(database, "changes", [{"run_id": run["id"]}])
-            _insert(database, "stages", [{**row, "run_id": run["id"]} for row in facts["stages"][seed]])
+            signed = number < SIGNED * DATASETS and run["dataset"] == seeds[0]["dataset"]
+            stages = [row for row in facts["stages"][seed] if signed or row["stage"] != "predictions"]
+            _insert(database, "stages", [{**row, "run_id": run["id"]} for row in stages])
             jitter = [draw.uniform(0.5, 1.5) for _ in facts["observations"][seed]]
             changed = [
                 {**row, "seq": None, "run_id": run["id"], **_scaled(row, factor)}
                 for row, factor in zip(facts["observations"][seed], jitter, strict=True)
             ]
             _insert(database, "observations", changed)
-            if number < SIGNED * DATASETS and run["dataset"] == seeds[0]["dataset"]:
+            if signed:
                 _insert(database, "parts", [_copied(bulk, row, run["id"]) for row in facts["parts"][seed]])
     database.close()
 
@@ -124,7 +126,7 @@ def _again(database: sqlite3.Connection, table: str, fingerprint: str, mark: str
     _insert(database, table, [row])
     kind = {"models": "model", "datasets": "dataset"}.get(table)
     if kind:
-        alias = {"kind": kind, "name": row.get("ref") or row["name"], "fingerprint": row["fingerprint"]}
+        alias = {"kind": kind, "name": row.get("ref") or row["name"], "fingerprint": row["fingerprint"], "checksum": 0}
         _insert(database, "aliases", [alias])
     return str(row["fingerprint"])
 

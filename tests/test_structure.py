@@ -32,6 +32,7 @@ FRAMEWORKS = {
         "graph/counters/*.py",
         "crosstrain/trainers/torch*.py",
         "crosstrain/live/torch*.py",
+        "crosstrain/exchange/rerun.py",  # runs the weights of a submission
     ],
     "torchvision": [
         "runtimes/torch*.py",
@@ -42,7 +43,7 @@ FRAMEWORKS = {
         "crosstrain/live/torch*.py",
     ],
     "timm": ["runtimes/torch*.py", "zoos/timm.py", "graph/importers/torch/*.py"],
-    "transformers": ["graph/importers/torch/*.py"],
+    "transformers": ["graph/importers/torch/*.py", "zoos/transformers.py"],
     "tensorflow": [
         "runtimes/tensorflow*.py",
         "graph/importers/tensorflow/*.py",
