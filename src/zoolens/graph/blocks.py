@@ -16,17 +16,39 @@ from zoolens.graph.parts import LEARNED, NORMS, POOLS, Block, Layer, is_depthwis
 from zoolens.graph.regions import grouped
 from zoolens.graph.stages import staged
 
-__all__ = ["LEARNED", "NORMS", "POOLS", "Block", "Layer", "is_depthwise", "layer_kind", "outline", "resolution"]
+__all__ = [
+    "LEARNED",
+    "NORMS",
+    "POOLS",
+    "Block",
+    "Layer",
+    "groups_of",
+    "is_depthwise",
+    "laid_out",
+    "layer_kind",
+    "outline",
+    "resolution",
+]
 
 
 def outline(graph: Graph) -> tuple[Block, ...]:
     """All nodes of a canonical graph, in blocks, in order."""
+    return laid_out(groups_of(graph))
+
+
+def laid_out(groups: list[Block]) -> tuple[Block, ...]:
+    """Blocks in their stages, numbered."""
+    return _numbered(staged(groups))
+
+
+def groups_of(graph: Graph) -> list[Block]:
+    """The blocks of a canonical graph, not yet in stages."""
     trunk, aside, auxiliary = _parts(graph)
     groups = grouped(_segments(trunk, graph))
     groups = _with_aside(groups, aside, graph)
     if auxiliary:
         groups.append(Block("auxiliary", tuple(Layer(node) for node in auxiliary), "auxiliary"))
-    return _numbered(staged(groups))
+    return groups
 
 
 def _parts(graph: Graph) -> tuple[list[Node], list[Node], list[Node]]:

@@ -38,12 +38,15 @@ def _of_row(
     block: Block, alone: list[Pair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
 ) -> Iterator[Finding]:
     gates = _gate_members(block, {_layer(pair).node.name for pair in alone})
+    opened = not whole and any(_layer(pair).node.op == "add" and _layer(pair).path == "" for pair in alone)
     for pair in alone:
         node = _layer(pair).node
         follows = node.op in ACTIVATIONS or node.op in NORMS
         inherited = reasons.get(node.inputs[0]) if follows and node.inputs else reasons.get(node.name)
         if node.name in redundant and not inherited:
             inherited = causes.NORM_PARAMETERS, "affine"
+        if opened and _layer(pair).path == "shortcut":
+            inherited = causes.SHORTCUT, ()
         cause, group = inherited or _reason(block, _layer(pair), whole=whole, gate=node.name in gates)
         if node.op in LEARNED or inherited or cause == causes.GATE:
             reasons[node.name] = cause, group

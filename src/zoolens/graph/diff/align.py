@@ -3,7 +3,8 @@
 Blocks first, over the whole network at once (stages weigh in their similarity, so a stage with more blocks, or a
 stride that sits a block later, does not pull the rest apart); then the layers of each pair of blocks, path by path.
 Both by dynamic programming: the sum of similarities, weighted by what a thing is worth, is the largest possible, and
-where several alignments are equally good, gaps come late.
+where several alignments are equally good, gaps come late. Before that, the layers of a block that only the other side
+closes with a shortcut are joined (`chains`); after it, blocks in another order are put beside their like (`order`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeVar
 
-from zoolens.graph.blocks import Block, Layer, outline
+from zoolens.graph.blocks import Block, Layer, groups_of, laid_out
+from zoolens.graph.diff.chains import by_kind, by_setting, with_chains
+from zoolens.graph.diff.order import Beside, reordered
 from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
 from zoolens.graph.model import Graph, Node
 
 T = TypeVar("T")
+_ROUNDING: Final = 1e-9
 MAX_CELLS: Final = 4_000_000  # of one table: some 2,000 layers beside 2,000
 
 
@@ -55,7 +59,20 @@ class Alignment:
 
 
 def align(a: Graph, b: Graph) -> Alignment:
-    left, right = outline(a), outline(b)
+    groups = groups_of(a), groups_of(b)
+    best, most = _aligned(*groups)
+    for look in (by_setting, by_kind):
+        joined = with_chains(groups[0], groups[1], look), with_chains(groups[1], groups[0], look)
+        if tuple(map(len, joined)) != tuple(map(len, groups)):
+            rows, gained = _aligned(*joined)
+            if gained > most + _ROUNDING:
+                best, most = rows, gained
+    return Alignment(tuple(_row(one, two) for one, two in reordered(best)))
+
+
+def _aligned(one: list[Block], two: list[Block]) -> tuple[list[Beside], float]:
+    """The best alignment of two networks' blocks, and the sum of its scores."""
+    left, right = laid_out(one), laid_out(two)
     cache: dict[tuple[object, ...], float] = {}
     codes = _codes([*left, *right])
     weights = {id(block): block_weight(block) for block in (*left, *right)}
@@ -66,7 +83,8 @@ def align(a: Graph, b: Graph) -> Alignment:
             cache[key] = _worth(block_similarity(one, two), weights[id(one)], weights[id(two)])
         return cache[key]
 
-    return Alignment(tuple(_row(one, two) for one, two in best_pairs(left, right, score)))
+    rows = best_pairs(left, right, score)
+    return rows, sum(score(one, two) for one, two in rows if one and two)
 
 
 def _codes(blocks: Sequence[Block]) -> dict[int, int]:

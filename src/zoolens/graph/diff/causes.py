@@ -46,6 +46,7 @@ FLATTEN: Final = "flatten order"
 CONSTANT: Final = "constant"
 OPERATOR: Final = "operator"
 WIRING: Final = "wiring"
+ORDER: Final = "block order"
 AUXILIARY: Final = "further outputs"
 
 _ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers

@@ -69,8 +69,8 @@ class Sketch:
         return self.build.finish([self.last])
 
 
-def resnet(counts=(3, 4, 6, 3), *, strided="3x3", size=224, width=16, softmax=False, **choices):
-    """Bottleneck ResNet v1; `strided`: the convolution that strides, 3x3 or 1x1."""
+def resnet(counts=(3, 4, 6, 3), *, strided="3x3", size=224, width=16, softmax=False, without=(), **choices):
+    """Bottleneck ResNet v1; `strided`: the convolution that strides, 3x3 or 1x1; `without`: blocks with no shortcut."""
     net = Sketch("resnet", size)
     net.conv(width, 7, 2, pads=(3,) * 4, **choices)
     net.pool()
@@ -81,8 +81,9 @@ def resnet(counts=(3, 4, 6, 3), *, strided="3x3", size=224, width=16, softmax=Fa
             net.conv(inner, 1, step if strided == "1x1" else 1, **choices)
             net.conv(inner, 3, step if strided == "3x3" else 1, **choices)
             main = net.conv(4 * inner, 1, act=None, **choices)
-            shortcut = entry if block else net.conv(4 * inner, 1, step, of=entry, act=None, **choices)
-            net.add("add", main, shortcut)
+            if (stage, block) not in without:
+                shortcut = entry if block else net.conv(4 * inner, 1, step, of=entry, act=None, **choices)
+                net.add("add", main, shortcut)
             net.add("relu")
     net.head(1000, softmax)
     return net.finish()

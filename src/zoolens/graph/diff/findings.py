@@ -12,6 +12,7 @@ from zoolens.graph.diff.causes import (
     ACTIVATION,
     NORM,
     NORM_PLACEMENT,
+    ORDER,
     POOLING,
     STRIDE_PLACEMENT,
     WIDTH,
@@ -19,6 +20,7 @@ from zoolens.graph.diff.causes import (
     Finding,
     own_findings,
 )
+from zoolens.graph.diff.order import cycles
 from zoolens.graph.diff.strides import stride_findings
 from zoolens.graph.model import Graph
 
@@ -45,7 +47,12 @@ class Difference:
 
 
 def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
-    found = [*_own(alignment, a, b), *stride_findings(alignment, a, b), *absent_findings(alignment)]
+    found = [
+        *_own(alignment, a, b),
+        *stride_findings(alignment, a, b),
+        *absent_findings(alignment),
+        *_order_findings(alignment, b),
+    ]
     grouped: dict[tuple[str, Hashable], list[Finding]] = {}
     for one in sorted(_with_moved_pools(_with_even_widths(_with_moved_norms(found))), key=lambda finding: finding.row):
         grouped.setdefault((one.cause, one.group), []).append(one)
@@ -61,6 +68,19 @@ def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[Finding]:
         for pair in row.pairs:
             if pair.a and pair.b:
                 yield from own_findings(pair, context)
+
+
+def _order_findings(alignment: Alignment, b: Graph) -> Iterator[Finding]:
+    """Blocks that change places, once for each block; those that change places among themselves form one group."""
+    rows = [(number, row) for number, row in enumerate(alignment.rows) if row.a and row.b and not row.a.plain]
+    position = {node.name: number for number, node in enumerate(b)}
+    found = [position[row.b.output.name] for _, row in rows if row.b]
+    ranks = {place: rank for rank, place in enumerate(sorted(found))}
+    for cycle in cycles([ranks[place] for place in found]):
+        for number, row in (rows[one] for one in cycle):
+            pair = next(pair for pair in row.pairs if pair.a and pair.b)
+            values = (row.a.index if row.a else 0, row.b.index if row.b else 0)
+            yield Finding(ORDER, number, pair, "order", values, cycle)
 
 
 def _last_learned(graph: Graph) -> list[str]:

@@ -81,6 +81,12 @@ def _label(path: str, kind: str, index: int) -> str:
     return f"{name} of {path}" if path.startswith("branch") else name
 
 
+def blocks_of(findings: Iterable[Finding], alignment: Alignment) -> str:
+    """The blocks in which some findings are."""
+    places = (place_of(one.pair, alignment.rows[one.row]) for one in findings)
+    return _spots(list(dict.fromkeys((place.stage, place.block) for place in places)), alignment)
+
+
 def _spots(spots: Sequence[tuple[str, int]], alignment: Alignment) -> str:
     by_stage: dict[str, list[int]] = {}
     for stage, block in spots:

@@ -6,7 +6,8 @@ mean of the two costs turns each summand into multiply-accumulates (LMDI, the ad
 does not depend on the order of the factors). The factors that a layer does not set itself, its resolution and its
 input width, are booked where they come from: every value carries the causes of its resolution and width with it.
 What is left by rounding of extents goes to the cause that is already there; whole numbers by largest remainder.
-What no cause explains is the input size's where that differs (a table of positions has a row for every token).
+What no cause explains is the input size's where that differs (a table of positions has a row for every token), else
+the order of blocks' (the same block is given more channels elsewhere).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from math import floor, log
 
 from zoolens.graph.cost import cost
 from zoolens.graph.diff.align import Alignment, Pair
-from zoolens.graph.diff.causes import INPUT_SIZE
+from zoolens.graph.diff.causes import INPUT_SIZE, ORDER
 from zoolens.graph.diff.factors import Logs, combined, kernel_factors, origins
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.model import STATISTICS, Graph, Node
@@ -29,7 +30,7 @@ UNBOOKED = -1
 def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
     """The same differences with their shares, and one more for what none of them explains, if anything is left."""
     books = Books(differences, alignment, a, b)
-    _give_rest_to_size(books, differences)
+    _give_rest(books, differences)
     macs = _whole_numbers(books.macs, len(differences))
     parameters = _whole_numbers(books.parameters, len(differences))
     found = [replace(one, macs=macs[number], parameters=parameters[number]) for number, one in enumerate(differences)]
@@ -37,9 +38,11 @@ def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Grap
     return [*found, left] if left.macs or left.parameters else found
 
 
-def _give_rest_to_size(books: Books, differences: Sequence[Difference]) -> None:
-    size = next((number for number, one in enumerate(differences) if one.cause == INPUT_SIZE), None)
-    if size is not None:
+def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
+    """To the input size, else to the order of blocks: each changes what layers are given that are the same."""
+    heirs = [number for cause in (INPUT_SIZE, ORDER) for number, one in enumerate(differences) if one.cause == cause]
+    if heirs:
+        size = heirs[0]
         for sums in (books.macs, books.parameters):
             _add(sums, {size: sums.pop(UNBOOKED, 0.0)})
 

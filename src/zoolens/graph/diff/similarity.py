@@ -13,7 +13,8 @@ from zoolens.graph.model import Node
 WEIGHT: Final = {"conv": 3.0, "dense": 3.0, "attention": 3.0, "pool": 1.5}  # what holds an alignment together
 SMALL_WEIGHT: Final = 0.5
 LEAST: Final = 0.25  # below, two things are not put beside each other
-_RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
+RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
+_FAMILY: Final = RESIDUAL | {"chain"}
 
 
 def weight(layer: Layer) -> float:
@@ -56,7 +57,7 @@ def block_similarity(a: Block, b: Block) -> float:
         return 0.0
     if a.plain:
         return _plain(a, b)
-    family = a.kind == b.kind or {a.kind, b.kind} <= _RESIDUAL
+    family = a.kind == b.kind or {a.kind, b.kind} <= _FAMILY
     score = 0.2 * (a.kind == b.kind) + 0.1 * family + 0.3 * _overlap(a.features, b.features)
     score += 0.15 * _ratio(channels(a.output), channels(b.output))
     score += 0.05 * (resolution(a.output.shape) == resolution(b.output.shape))

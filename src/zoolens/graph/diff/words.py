@@ -25,10 +25,11 @@ from zoolens.graph.diff.phrases import (
     values_of,
     window,
 )
-from zoolens.graph.diff.places import where
+from zoolens.graph.diff.places import blocks_of, where
 from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.diff.stridewords import placement
 
+PAIR: Final = 2
 _UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
 
 
@@ -155,8 +156,20 @@ def _output(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str:
-    what = "a convolution on the shortcut" if op_of(difference.findings[0]) == "conv" else "a shortcut"
-    return at(difference, alignment, f"{what} only in {owner(difference, names)}")
+    ops = [op_of(one) for one in difference.findings]
+    if "add" not in ops:
+        return at(difference, alignment, f"a convolution on the shortcut only in {owner(difference, names)}")
+    done = "removed" if difference.findings[0].pair.a else "added"
+    convs = ops.count("conv")
+    along = f" (with {convs} convolution{'s' if convs > 1 else ''} on it)" if convs else ""
+    return f"{blocks_of(difference.findings, alignment)}: shortcut {done} in {names[1]}{along}"
+
+
+def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
+    blocks = blocks_of(difference.findings, alignment)
+    if len(difference.findings) == PAIR:
+        return f"{blocks}: swapped in {names[1]}"
+    return f"{blocks}: in another order in {names[1]}"
 
 
 def _preprocessing(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -217,6 +230,7 @@ _SAY: Final[dict[str, Callable[[Difference, Alignment, Names], str]]] = {
     causes.WIDTH: _width,
     causes.DEPTH: _depth,
     causes.SHORTCUT: _shortcut,
+    causes.ORDER: _order,
     causes.GROUPS: _groups,
     causes.DILATION: _plain_values("dilation"),
     causes.PADDING: _padding,
