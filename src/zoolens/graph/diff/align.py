@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Final, TypeVar
 
 from zoolens.graph.blocks import Block, Layer, groups_of, laid_out
-from zoolens.graph.diff.chains import by_kind, by_setting, with_chains
+from zoolens.graph.diff.chains import chained
 from zoolens.graph.diff.order import Beside, reordered
 from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
 from zoolens.graph.model import Graph, Node
@@ -61,12 +61,10 @@ class Alignment:
 def align(a: Graph, b: Graph) -> Alignment:
     groups = groups_of(a), groups_of(b)
     best, most = _aligned(*groups)
-    for look in (by_setting, by_kind):
-        joined = with_chains(groups[0], groups[1], look), with_chains(groups[1], groups[0], look)
-        if tuple(map(len, joined)) != tuple(map(len, groups)):
-            rows, gained = _aligned(*joined)
-            if gained > most + _ROUNDING:
-                best, most = rows, gained
+    for joined in chained(*groups):
+        rows, gained = _aligned(*joined)
+        if gained > most + _ROUNDING:
+            best, most = rows, gained
     return Alignment(tuple(_row(one, two) for one, two in reordered(best)))
 
 

@@ -7,7 +7,7 @@ the block of the other side. Here such a run of layers becomes one block of kind
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,8 @@ from zoolens.graph.diff import settings
 from zoolens.graph.diff.similarity import RESIDUAL, channels
 
 CHAIN: Final = "chain"
+# `blocks` takes these for the end of the block before wherever nothing else uses what they are given.
+_LEADING: Final = frozenset({"layer_norm", "rms_norm"})
 Look = Callable[[Layer], Hashable]
 
 
@@ -30,6 +32,16 @@ def by_setting(layer: Layer) -> Hashable:
     kernel = node.parameter("kernel")
     taken = kernel.shape if kernel else ()
     return node.op, settings.kernel(node), settings.stride(node), settings.groups(node), channels(node), taken
+
+
+def chained(a: list[Block], b: list[Block]) -> Iterator[tuple[list[Block], list[Block]]]:
+    """Both sides with chains, in every way in which they can be read that leaves at least one."""
+    for look in (by_setting, by_kind):
+        for split in (_whole, _without_last_norms):
+            found = with_chains(split(a), b, look), with_chains(split(b), a, look)
+            both = ((found[0], a, b), (found[1], b, a))
+            if any(_chains(one) for one in found) and all(_is_plausible(*each, look) for each in both):
+                yield _rejoined(found[0]), _rejoined(found[1])
 
 
 def with_chains(blocks: Sequence[Block], other: Sequence[Block], look: Look) -> list[Block]:
@@ -48,6 +60,44 @@ def with_chains(blocks: Sequence[Block], other: Sequence[Block], look: Look) -> 
         run, model = _run_at(blocks, number, sizes, models, look)
         found.append(_chain(run, model, look) if model else blocks[number])
         number += len(run) or 1
+    return found
+
+
+def _chains(blocks: Sequence[Block]) -> int:
+    return sum(block.kind == CHAIN for block in blocks)
+
+
+def _is_plausible(found: Sequence[Block], before: Sequence[Block], other: Sequence[Block], look: Look) -> bool:
+    """A network without any shortcut is another network (VGG), unless half of the other's blocks are in it exactly."""
+    if not _chains(found) or any(map(_is_closed, before)):
+        return True
+    return look is by_setting and 2 * _chains(found) >= sum(map(_is_closed, other))
+
+
+def _whole(blocks: list[Block]) -> list[Block]:
+    return blocks
+
+
+def _without_last_norms(blocks: list[Block]) -> list[Block]:
+    """Norms that end a residual block as layers of their own: they may begin what comes next."""
+    found: list[Block] = []
+    for block in blocks:
+        if _is_closed(block) and block.output.op in _LEADING:
+            found.append(replace(block, layers=block.layers[:-1]))
+            found.append(Block("layer", (replace(block.layers[-1], path=""),)))
+        else:
+            found.append(block)
+    return found
+
+
+def _rejoined(blocks: list[Block]) -> list[Block]:
+    """Norms that begin no chain are put back where they were taken from."""
+    found: list[Block] = []
+    for block in blocks:
+        if found and _is_closed(found[-1]) and block.plain and block.output.op in _LEADING:
+            found[-1] = replace(found[-1], layers=(*found[-1].layers, *block.layers))
+        else:
+            found.append(block)
     return found
 
 

@@ -1,5 +1,7 @@
 """A shortcut that only one side has, and blocks in another order: one sentence each, by hand and in real networks."""
 
+from types import MethodType
+
 import pytest
 
 from zoolens.graph.diff import causes
@@ -161,6 +163,28 @@ def test_a_mobilenet_without_one_shortcut():
     assert told(imported(models().mobilenet_v2()), imported(changed)) == [
         "the last block of stage 2: shortcut removed in b"
     ]
+
+
+@pytest.mark.parametrize(("attends", "block"), [(True, 4), (False, 3)])
+def test_a_transformer_without_one_shortcut(attends, block):
+    """The norm that begins a block without shortcut looks like the end of the block before."""
+
+    def changed(self, x):
+        y, _ = self.self_attention(*[self.ln_1(x)] * 3, need_weights=False)
+        return self.mlp(self.ln_2(y + x)) if attends else y + self.mlp(self.ln_2(y))
+
+    build = models().VisionTransformer
+    sizes = {"image_size": 224, "patch_size": 32, "num_layers": 3, "num_heads": 2, "hidden_dim": 16, "mlp_dim": 32}
+    network = build(**sizes)
+    layer = network.encoder.layers[1]
+    layer.forward = MethodType(changed, layer)
+    assert told(imported(build(**sizes)), imported(network)) == [f"block {block} of stage 1: shortcut removed in b"]
+
+
+def test_networks_of_other_kinds_share_no_blocks():
+    """A VGG is no ResNet whose shortcuts were removed."""
+    found = diff(imported(models().vgg11_bn()), imported(models().resnet18()))
+    assert causes.SHORTCUT not in {one.cause for one in found.differences}
 
 
 def test_a_mobilenet_with_swapped_blocks():
