@@ -34,6 +34,8 @@ class Network:
     error: str | None = None  # why its structure is not known
     outlier_first: bool = False  # `claimed_top1` is far from all others and counts for nothing in `spread_first`
     outlier_best: bool = False  # likewise `best_top1` and `spread_best`
+    parameters_held: int | None = None  # where the source holds more than `parameters`, which the network uses
+    parameters_held_reason: str = ""
 
 
 @dataclass(frozen=True)

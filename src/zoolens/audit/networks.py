@@ -69,6 +69,14 @@ class ZooNetwork:
         value = self.structure.figures.get(metric)
         return None if value is None else int(value)
 
+    @property
+    def parameters(self) -> str:
+        """How many parameters the network uses, and how many its source holds where those are more."""
+        count = self.figure("parameters")
+        known = self.profile
+        used = "–" if count is None else f"{count:,}"
+        return f"{used} ({known.held:,} held: {known.held_reason})" if known and known.held else used
+
 
 def zoo_networks(
     members: Mapping[str, Sequence[Member]], structures: Iterable[Structure], memo: Memo

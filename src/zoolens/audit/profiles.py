@@ -9,6 +9,7 @@ from typing import Any
 
 from zoolens.graph.blocks import outline
 from zoolens.graph.counters.conventions import as_counted_by
+from zoolens.graph.held import held_parameters
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.signatures import signature
 
@@ -27,6 +28,8 @@ class Profile:
     statistics: int | None
     folded: int  # parameters where every norm that follows a layer is folded into it
     counted: Mapping[str, float]  # multiply-adds as the counters of the study would give them
+    held: int | None = None  # parameters that the source holds, where that is more than the network uses
+    held_reason: str = ""  # why it holds more
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -34,6 +37,7 @@ class Profile:
 
 def profile(graph: Graph) -> Profile:
     blocks = outline(graph)
+    held = held_parameters(graph)
     shortcuts: Counter[str] = Counter({"conv": 0, "pool": 0})
     for block in blocks:
         shortcuts.update({layer.kind for layer in block.on("shortcut")} & {"conv", "pool"})
@@ -46,6 +50,8 @@ def profile(graph: Graph) -> Profile:
         graph.facts.get("statistics"),
         graph.parameters - sum(map(_folded_away, graph)),
         {counter: as_counted_by(counter, graph) for counter in STUDY_COUNTERS},
+        held.total if held else None,
+        held.reason if held else "",
     )
 
 

@@ -114,6 +114,8 @@ def _network(
         network.structure.error,
         outlier_first=_is_outlier(first, shown["first"]),
         outlier_best=_is_outlier(best, shown["best"]),
+        parameters_held=profile.held if profile else None,
+        parameters_held_reason=profile.held_reason if profile else "",
     )
 
 

@@ -140,6 +140,18 @@ def test_claims_are_held_against_each_other_and_against_what_is_counted():
     assert "+100.0%" in finding.title
 
 
+def test_parameters_that_a_source_holds_stand_beside_those_in_use():
+    graph = network()
+    held = replace(graph, facts={"parameters_total": graph.parameters + 100, "unused": {"aux": 100}})
+    audit = audited({"one": held, "two": graph}, [claim("one:net", "params", graph.parameters * 3.0)])
+    one, two = audit.architectures[0].networks
+    assert (one.parameters, one.parameters_held) == (graph.parameters, graph.parameters + 100)
+    assert one.parameters_held_reason == "100 lead to no output (aux 100)"
+    assert (two.parameters_held, two.parameters_held_reason) == (None, "")
+    told = f"{graph.parameters:,} ({graph.parameters + 100:,} held: 100 lead to no output (aux 100))"
+    assert f"parameters: {told}" in audit.findings[0].evidence
+
+
 def folded(graph):
     return graph.parameters - sum(one.size for node in graph for one in node.parameters if one.role == "norm_scale")
 

@@ -215,16 +215,9 @@ def _silent(counts: Sequence[Count]) -> Iterator[str]:
 # --- JSON
 
 
-def _held_data(structure: Structure) -> dict[str, Any]:
-    from zoolens.graph.held import held_parameters
-
-    held = held_parameters(structure.graph)
-    if held is None:
-        return {}
-    return {"parameters_held": held.total, "parameters_unused": dict(held.unused), "parameters_merged": held.merged}
-
-
 def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
+    from zoolens.graph.held import held_data
+
     data: dict[str, Any] = {
         "model": structure.ref,
         "inputs": [list(node.shape) for node in structure.graph.inputs],
@@ -232,7 +225,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         "macs": total.macs,
         "flops": total.flops,
         "parameters": total.parameters,
-        **_held_data(structure),
+        **held_data(structure.graph),
         "parameter_bytes": total.parameter_bytes,
         "activation_bytes": total.activation_bytes,
         "peak_bytes": total.peak_bytes,

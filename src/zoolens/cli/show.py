@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.text import count, figure
 from zoolens.cli.trust import trust_option
-from zoolens.errors import AssetError
+from zoolens.errors import AssetError, ZoolensError
 from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import (
     DEFAULT_DECODER,
@@ -26,6 +28,9 @@ from zoolens.manifests.twins import origin_of_twin
 from zoolens.runtimes.draft import find_model
 from zoolens.zoos.base import Entry
 
+if TYPE_CHECKING:
+    from zoolens.graph.model import Graph
+
 
 @click.command("show")
 @click.argument("model")
@@ -37,7 +42,7 @@ def command(model: str, as_json: bool) -> None:
     if as_json:
         echo_json(_as_data(entry))
         return
-    for line in _lines(entry):
+    for line in _lines(entry, model):
         click.echo(line)
 
 
@@ -47,18 +52,19 @@ def _as_data(entry: Entry) -> dict[str, object]:
         "zoo": entry.zoo,
         "weights": str(entry.weights),
         "folder": str(entry.folder) if entry.folder else None,
+        **_parameters_data(entry),
         "assets": [{"format": a.format, "presence": presence(a, entry.folder)} for a in entry.manifest.assets],
         "manifest": entry.manifest.model_dump(mode="json", exclude_defaults=True),
     }
 
 
-def _lines(entry: Entry) -> Iterator[str]:
+def _lines(entry: Entry, asked: str) -> Iterator[str]:
     manifest = entry.manifest
     yield entry.full_ref
     if manifest.description:
         yield manifest.description
     yield ""
-    yield from _facts(entry)
+    yield from _facts(entry, asked)
     yield "inputs"
     for item in manifest.inputs:
         yield f"  {describe_input(item)}"
@@ -76,13 +82,14 @@ def _lines(entry: Entry) -> Iterator[str]:
         yield from (f"  {describe_claim(claim)}" for claim in manifest.claims)
 
 
-def _facts(entry: Entry) -> Iterator[str]:
+def _facts(entry: Entry, asked: str) -> Iterator[str]:
     manifest = entry.manifest
     yield f"task        {manifest.task if entry.described else 'unknown (no manifest)'}"
     yield f"weights     {entry.weights}"
     if manifest.framework:
         yield f"framework   {manifest.framework.name} {manifest.framework.version}".rstrip()
     yield f"element     {manifest.element_type}"
+    yield from _parameters(entry, asked)
     yield f"license     {manifest.license or 'not stated'}"
     if manifest.requires:
         yield f"requires    {manifest.requires}"
@@ -93,6 +100,36 @@ def _facts(entry: Entry) -> Iterator[str]:
             yield from (f"    | {line}" for line in source.splitlines())
     yield from (f"see         {reference}" for reference in manifest.references)
     yield from (f"{name:12}{text}" for name, text in origin_of_twin(manifest.attributes).items())
+
+
+def _parameters(entry: Entry, asked: str) -> Iterator[str]:
+    """How many parameters were counted; what a source claims may include those that lead to no output."""
+    from zoolens.graph.held import held_parameters
+
+    graph = _kept_graph(entry)
+    if graph is not None:
+        held = held_parameters(graph)
+        yield f"parameters  {graph.parameters:,}{f' ({held.text})' if held else ''}"
+    elif any(claim.metric == "params" for claim in entry.manifest.claims):
+        yield f"parameters  not counted here yet: `zoolens cost {quote(asked)}` counts those in use"
+
+
+def _parameters_data(entry: Entry) -> dict[str, object]:
+    from zoolens.graph.held import held_data
+
+    graph = _kept_graph(entry)
+    return {} if graph is None else {"parameters": graph.parameters, **held_data(graph)}
+
+
+def _kept_graph(entry: Entry) -> Graph | None:
+    """The network's structure, if it was read before; a store that cannot be read tells nothing here."""
+    from zoolens.graph.structure import kept_structure
+
+    try:
+        known = kept_structure(entry)
+    except ZoolensError:
+        return None
+    return known.graph if known is not None and known.packed is not None else None
 
 
 def describe_input(item: Input) -> str:

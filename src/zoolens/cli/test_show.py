@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from zoolens.cli.show import command
 from zoolens.errors import UnknownName
+from zoolens.graph.structure import structure_of
 
 MANIFEST = """\
 zoolens: 1
@@ -70,3 +71,54 @@ def test_json(path):
 def test_an_unknown_model_is_an_explained_error(path):
     result = CliRunner().invoke(command, ["folder:none"])
     assert isinstance(result.exception, UnknownName)
+
+
+CLAIMED = """\
+zoolens: 1
+name: net
+inputs:
+  - shape: [1, 3, 32, 32]
+outputs:
+  - {}
+assets:
+  - format: onnx
+    files: [{location: net.onnx}]
+claims:
+  - {metric: params, value: 44, source: the paper}
+"""
+
+
+def test_parameters_are_those_in_use_and_those_held(tmp_path, monkeypatch):
+    """A norm and the scale after it are merged: the file holds more numbers than the network needs."""
+    onnx = pytest.importorskip("onnx")
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    weights = {
+        "w": numpy.ones((4, 3, 1, 1)), **{name: numpy.ones(4) for name in ("s", "b", "m", "v")},
+        "again": numpy.full((4, 1, 1), 2.0), "too": numpy.ones((4, 1, 1)),
+    }  # fmt: skip
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"]),
+            helper.make_node("Mul", ["n", "again"], ["t"]),
+            helper.make_node("Add", ["t", "too"], ["y"]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", 1, [1, 3, 32, 32])],
+        [helper.make_tensor_value_info("y", 1, [1, 4, 32, 32])],
+        [onnx.numpy_helper.from_array(value.astype("float32"), name) for name, value in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)]), tmp_path / "net.onnx")
+    path = tmp_path / "net.yaml"
+    path.write_text(CLAIMED)
+    before = CliRunner().invoke(command, [str(path)]).stdout
+    assert f"parameters  not counted here yet: `zoolens cost {path}` counts those in use" in before.splitlines()
+    assert not (tmp_path / "home" / "store.sqlite").exists()
+    [read] = structure_of(str(path))
+    assert read.error is None
+    after = CliRunner().invoke(command, [str(path)]).stdout.splitlines()
+    assert "parameters  20 (28 held: 8 are merged with others)" in after
+    data = json.loads(CliRunner().invoke(command, [str(path), "--json"]).stdout)
+    assert (data["parameters"], data["parameters_held"], data["parameters_merged"]) == (20, 28, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from zoolens.graph.model import Graph
 
@@ -23,6 +23,11 @@ class Held:
     def merged(self) -> int:
         """Those that only mean something together with others, such as a second scale after a norm's own."""
         return self.total - self.used - sum(self.unused.values())
+
+    @property
+    def text(self) -> str:
+        """How many are held, and why, as it stands behind a count of those in use."""
+        return f"{self.total:,} held: {self.reason}"
 
     @property
     def reason(self) -> str:
@@ -48,3 +53,11 @@ def held_parameters(graph: Graph) -> Held | None:
     if sum(unused.values()) > total - graph.parameters:
         unused = {}
     return Held(total, graph.parameters, unused)
+
+
+def held_data(graph: Graph) -> dict[str, Any]:
+    """The same for JSON; nothing where no more are held than used."""
+    held = held_parameters(graph)
+    if held is None:
+        return {}
+    return {"parameters_held": held.total, "parameters_unused": dict(held.unused), "parameters_merged": held.merged}

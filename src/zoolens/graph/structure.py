@@ -27,6 +27,7 @@ from zoolens.runtimes.environments import confirm_environment
 from zoolens.store import schema
 from zoolens.store.records import Observation, Run, RunKey
 from zoolens.store.store import Store, borrowed_store
+from zoolens.store.target import resolve
 from zoolens.zoos.base import Entry
 
 STAGE: Final = "structure"
@@ -104,6 +105,19 @@ def structure_of(
         known = {} if fresh else _kept(opened, first)
         known |= _read_now(opened, {key: one for key, one in first.items() if key not in known}, progress, workers)
     return [one if one.source is None else replace(known[one.source.key], entry=one.entry) for one in wanted]
+
+
+def kept_structure(entry: Entry, *, store: Store | str | Path | None = None) -> Structure | None:
+    """The structure of a model if it was read before; nothing is read now, and no store is made to look for it."""
+    wanted = _wanted(entry, None)
+    if wanted.source is None or (store is None and _is_absent(resolve(None).path)):
+        return None
+    with borrowed_store(store) as opened:
+        return _kept(opened, {wanted.source.key: wanted}).get(wanted.source.key)
+
+
+def _is_absent(path: Path | None) -> bool:
+    return path is not None and not path.exists()
 
 
 def graph_of(

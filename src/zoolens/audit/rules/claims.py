@@ -71,10 +71,20 @@ def _count(network: ZooNetwork, claim: ClaimRow, metric: str) -> Iterator[Findin
         network.architecture.id,
         (claim.ref,),
         f"{claim.ref} claims {claim.value:,.0f} {name}; the network has {ours:,} ({off:+.1%})",
-        (f"source of the claim: {claim.source}", f"counted from the structure at {_size(network)}"),
+        (
+            f"source of the claim: {claim.source}",
+            f"counted from the structure at {_size(network)}",
+            *_held(network, metric),
+        ),
         "Use the counted figure for budgets; `zoolens cost --counters` says what each counter would give.",
         {"claimed": claim.value, "counted": ours},
     )
+
+
+def _held(network: ZooNetwork, metric: str) -> Iterator[str]:
+    known = network.profile
+    if metric == "parameters" and known and known.held:
+        yield f"parameters: {network.parameters}"
 
 
 def _agree(claimed: float, count: float) -> bool:

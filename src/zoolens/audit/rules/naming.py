@@ -65,11 +65,8 @@ def _misnamed(network: ZooNetwork, really: str, equals: list[_Namesake], network
         f"{network.ref} is called {network.architecture.name} but is {really}: it has the layers of "
         f"{', '.join(first_of_each[:3])}",
         (
-            f"{network.figure('macs'):,} multiply-accumulates, {network.figure('parameters'):,} parameters",
-            *(
-                f"{one.ref}, called the same: {one.figure('macs'):,} and {one.figure('parameters'):,}"
-                for one in rightly
-            ),
+            f"{network.figure('macs'):,} multiply-accumulates, parameters: {network.parameters}",
+            *(f"{one.ref}, called the same: {one.figure('macs'):,} and {one.parameters}" for one in rightly),
         ),
         f"Call it {really}.",
     )

@@ -302,6 +302,11 @@ function fitted(element, text, most) {
 }
 grid();
 
+function parameters(one) {
+  if (one.parameters_held === null) return whole(one.parameters);
+  return make("span", { title: one.parameters_held_reason }, `${whole(one.parameters)} of ${whole(one.parameters_held)} held`);
+}
+
 function members(row) {
   return table([
     { name: "zoo", key: one => one.zoo }, { name: "name", key: one => one.name }, { name: "same as", key: one => letter(one.group) },
@@ -309,7 +314,7 @@ function members(row) {
     { name: "MACs", key: one => one.macs, show: one => whole(one.macs), number: true },
     { name: "as studied", key: one => one.as_studied, show: one => whole(one.as_studied), number: true },
     { name: "claimed", key: one => one.claimed_macs, show: one => giga(one.claimed_macs), number: true },
-    { name: "parameters", key: one => one.parameters, show: one => whole(one.parameters), number: true },
+    { name: "parameters", key: one => one.parameters, show: parameters, number: true },
     { name: "top-1 first / best", key: one => one.claimed_top1, show: one => `${fixed(one.claimed_top1, 2)} / ${fixed(one.best_top1, 2)}`, number: true },
     { name: "", key: one => one.error ?? "" },
   ], [...row.networks]);
