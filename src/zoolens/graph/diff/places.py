@@ -81,10 +81,11 @@ def _label(path: str, kind: str, index: int) -> str:
     return f"{name} of {path}" if path.startswith("branch") else name
 
 
-def blocks_of(findings: Iterable[Finding], alignment: Alignment) -> str:
-    """The blocks in which some findings are."""
+def blocks_of(findings: Iterable[Finding], alignment: Alignment, *, exact: bool = False) -> str:
+    """The blocks in which some findings are; `exact`: by their numbers, each for itself."""
     places = (place_of(one.pair, alignment.rows[one.row]) for one in findings)
-    return _spots(list(dict.fromkeys((place.stage, place.block) for place in places)), alignment)
+    spots = list(dict.fromkeys((place.stage, place.block) for place in places))
+    return _joined([_exact_spot(*spot) for spot in spots]) if exact else _spots(spots, alignment)
 
 
 def _spots(spots: Sequence[tuple[str, int]], alignment: Alignment) -> str:

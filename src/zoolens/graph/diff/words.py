@@ -166,10 +166,9 @@ def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str
 
 
 def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
-    blocks = blocks_of(difference.findings, alignment)
     if len(difference.findings) == PAIR:
-        return f"{blocks}: swapped in {names[1]}"
-    return f"{blocks}: in another order in {names[1]}"
+        return f"{blocks_of(difference.findings, alignment, exact=True)}: swapped in {names[1]}"
+    return f"{blocks_of(difference.findings, alignment)}: in another order in {names[1]}"
 
 
 def _preprocessing(difference: Difference, alignment: Alignment, names: Names) -> str:
