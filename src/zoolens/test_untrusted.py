@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import struct
@@ -14,8 +15,14 @@ def test_regular_files_are_read_up_to_a_limit(tmp_path):
     path.write_bytes("ä\r\nb".encode())
     assert read_bytes(path, 6) == "ä\r\nb".encode()
     assert read_text(path, 6) == "ä\nb"
-    with pytest.raises(Refused, match="more than the 4 bytes"):
+    with pytest.raises(Refused, match=r"^it has more than the 4 bytes") as caught:
         read_bytes(path, 4)
+    assert caught.value.errno == errno.EINVAL
+    path.write_bytes(b"a\rb")
+    assert read_text(path, 3) == "a\nb"
+    large = os.urandom(3 << 20)
+    path.write_bytes(large)
+    assert read_bytes(path, 3 << 20) == large
 
 
 def test_links_are_judged_by_what_they_lead_to(tmp_path):
@@ -38,6 +45,25 @@ def test_pipes_sockets_folders_and_impossible_names_are_refused(tmp_path):
                 open_regular(tmp_path / name)
     with pytest.raises(Refused, match="not one that a file can have"):
         open_regular("a\0b")
+    assert not untrusted.is_file(tmp_path / "a\0b")
+    assert not untrusted.is_file(tmp_path / ("a" * 5000))
+    with pytest.raises(Refused, match="it is something else, not"):
+        untrusted._check(os.stat_result([0] * 10))
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_refused_and_nothing_waits(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(untrusted, "size_of", lambda path: 0)  # as if a file had been there a moment ago
+    with pytest.raises(Refused, match="a pipe"):
+        open_regular(tmp_path / "pipe")
+
+
+def test_a_terminal_does_not_become_ours(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"1")
+    given, opened = [], os.open
+    monkeypatch.setattr(os, "open", lambda path, flags: given.append(flags) or opened(path, flags))
+    open_regular(tmp_path / "a").close()
+    assert given == [os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY]
 
 
 def test_a_file_without_end_that_calls_itself_regular_is_refused(tmp_path, monkeypatch):
@@ -47,6 +73,8 @@ def test_a_file_without_end_that_calls_itself_regular_is_refused(tmp_path, monke
     monkeypatch.setattr(untrusted, "MAX_FILE", (1 << 20) - 1)
     with pytest.raises(Refused, match="more than the 1,048,575 that a file may have"):
         open_regular(path)
+    monkeypatch.setattr(untrusted, "MAX_FILE", 1 << 20)
+    open_regular(path).close()
 
 
 def archive_of(path, **entries):
@@ -65,6 +93,81 @@ def test_an_archive_may_unpack_to_a_multiple_of_its_size(tmp_path):
             read_entry(archive, "zeros", 1000)
         with pytest.raises(Refused, match="unpacks to more than 100,000 bytes"):
             check_unpacked(archive, 100_000)
+        assert check_unpacked(archive, (1 << 20) + 5) == (1 << 20) + 5
+
+
+def test_the_ratio_counts_where_an_archive_is_larger_than_what_every_one_may_have(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "UNPACKED_AT_LEAST", 1)
+    with open_archive(archive_of(tmp_path / "a.zip", noise=os.urandom(5000))) as archive:
+        assert check_unpacked(archive) == 5000
+    path = archive_of(tmp_path / "b.zip", zeros=bytes(5000))
+    with open_archive(path) as archive, pytest.raises(Refused, match="unpacks to more than"):
+        check_unpacked(archive)
+
+
+def test_entries_of_several_chunks_and_with_extra_fields_are_sound(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        entry = zipfile.ZipInfo("zeros")
+        entry.extra, entry.compress_type = struct.pack("<HH4s", 0x7777, 4, b"abcd"), zipfile.ZIP_DEFLATED
+        archive.writestr(entry, bytes(3 << 20))
+        archive.writestr("noise", os.urandom(3 << 20))
+    with open_archive(tmp_path / "a.zip") as archive:
+        assert check_unpacked(archive) == 6 << 20
+
+
+def changed(path, **fields):
+    """The archive at `path` with fields of its last index entry overwritten."""
+    places = {"compress_size": 20, "file_size": 24, "header_offset": 42}
+    data = bytearray(path.read_bytes())
+    for name, value in fields.items():
+        struct.pack_into("<I", data, data.rindex(b"PK\x01\x02") + places[name], value)
+    path.write_bytes(data)
+    return path
+
+
+def test_a_size_that_ends_where_a_chunk_does_is_not_believed_either(tmp_path):
+    path = changed(archive_of(tmp_path / "a.zip", zeros=bytes(2 << 20)), file_size=1 << 20)
+    with open_archive(path) as archive, pytest.raises(Refused, match="does not unpack to the 1,048,576 bytes"):
+        check_unpacked(archive)
+
+
+def test_an_entry_that_is_cut_short_is_refused(tmp_path):
+    path = changed(archive_of(tmp_path / "a.zip", zeros=bytes(1 << 20)), compress_size=100)
+    with open_archive(path) as archive, pytest.raises(Refused, match="does not unpack to"):
+        check_unpacked(archive)
+
+
+def test_an_entry_that_is_not_where_the_index_says_is_refused(tmp_path):
+    path = archive_of(tmp_path / "a.zip", one=b"x" * 100)
+    path.write_bytes(path.read_bytes().replace(b"PK\x03\x04", b"QQ\x03\x04"))
+    with open_archive(path) as archive, pytest.raises(zipfile.BadZipFile, match="not where the index says"):
+        check_unpacked(archive)
+
+
+def test_stored_entries_have_one_size_and_a_place_of_their_own(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("one", "two"):
+            archive.writestr(name, b"x" * 100)
+    sound = (tmp_path / "a.zip").read_bytes()
+    with open_archive(tmp_path / "a.zip") as archive:
+        assert check_unpacked(archive) == 200
+    with pytest.raises(Refused, match="has two sizes"), open_archive(changed(tmp_path / "a.zip", file_size=99)):
+        pass
+    (tmp_path / "a.zip").write_bytes(sound)
+    with pytest.raises(Refused, match="lies over"), open_archive(changed(tmp_path / "a.zip", header_offset=60)):
+        pass
+
+
+def test_so_many_entries_and_no_more_and_long_names_are_cut(tmp_path, monkeypatch):
+    path = archive_of(tmp_path / "a.zip", one=b"1", **{"n" * 100: b"x" * 100})
+    monkeypatch.setattr(untrusted, "MAX_ENTRIES", 2)
+    with open_archive(path) as archive, pytest.raises(Refused, match=f"its entry '{'n' * 80}' unpacks"):
+        read_entry(archive, "n" * 100, 10)
+    with open_archive(changed(path, file_size=3)) as archive, pytest.raises(Refused, match=f"entry '{'n' * 80}' does"):
+        check_unpacked(archive)
+    monkeypatch.setattr(untrusted, "MAX_ENTRIES", 1)
+    with pytest.raises(Refused, match="it has 2 entries"), open_archive(path):
+        pass
 
 
 def test_sizes_are_counted_not_believed(tmp_path):

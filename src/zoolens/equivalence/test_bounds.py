@@ -64,6 +64,11 @@ def test_what_cannot_be_shown_and_what_needs_no_showing():
     assert needed_successes(59, 0.95, 0.05) == 59
     assert needed_successes(1000, 1.0, 0.05) is None
     assert needed_successes(1000, 0.0, 0.05) == 0
+    assert needed_successes(1, 0.5, 0.5) == 1  # the bound is the share exactly
+    assert needed_successes(5, 0.01, 0.05) == 1
+    fewest = needed_successes(100, 0.9, 0.05)
+    assert (fewest, type(fewest)) == (min(k for k in range(101) if stats.binom.sf(k - 1, 100, 0.9) <= 0.05), int)
+    assert binomial_tail(1, 5, 0.0) == 0.0
 
 
 def test_a_bound_covers_the_truth_at_the_nominal_rate():
@@ -94,3 +99,15 @@ def test_nonsense_is_refused(k, n, alpha):
         binomial_lower(k, n, alpha)
     with pytest.raises(ValueError):
         corrected(0.05, 0)
+
+
+def test_one_candidate_needs_no_correction_and_no_p_value_is_above_one():
+    assert corrected(0.05, 1) == 0.05
+    adjusted = holm([1, 0])
+    assert (adjusted.tolist(), adjusted.dtype) == ([1.0, 0.0], np.float64)
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+
+
+def test_a_confidence_of_one_cannot_be_had():
+    with pytest.raises(ValueError, match="alpha is 0"):
+        binomial_lower(3, 10, 0.0)

@@ -131,6 +131,7 @@ def test_no_samples_have_no_quantile_and_one_is_its_own():
         (4, 4, 2, True),  # so few answers tell nothing: 0.0625
         (2, 3, 3, True),  # twice the share of guessing exactly: 0.259
         (3, 3, 3, False),
+        (3, 4, 4, False),  # three times the share of guessing is none, although 0.051 is not rare
         (20, 20, 1, False),  # of one class there is nothing to guess
     ],
 )
@@ -147,6 +148,7 @@ def test_the_tail_of_guessing_equals_that_of_scipy():
 
     for k, n, p in [(0, 5, 0.3), (1, 5, 0.3), (5, 5, 0.3), (40, 1000, 0.05), (700, 1000, 0.5)]:
         assert _binomial_tail(k, n, p) == pytest.approx(stats.binom.sf(k - 1, n, p), rel=1e-9)
+    assert all(_binomial_tail(0, n, 0.3) <= 1 for n in range(1, 200))
 
 
 def test_nothing_measured_is_no_knowledge():
