@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .venv-demo
 
-.PHONY: demo test test-slow test-exports fuzz lint docs bench system clean
+.PHONY: demo test test-slow test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -30,6 +30,10 @@ test-exports: $(VENV)/.ready
 ## fuzz: spoilt manifests, plans, queries, --env strings, files and submissions, a minute each
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1
+
+## mutants: statistics, cost, checksums and safety checks changed one detail at a time; do their tests notice?
+mutants: $(VENV)/.ready
+	$(BIN)/python -m scripts.mutants $(MODULES)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check src tests benchmarks scripts examples
@@ -74,4 +78,4 @@ system:
 	  echo "No browser is here and none can be installed: the test of our pages will be skipped"
 
 clean:
-	rm -rf $(VENV) $(DEMO) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) site .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

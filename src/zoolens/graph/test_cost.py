@@ -156,6 +156,7 @@ def test_attention_with_a_mask_and_as_many_heads_as_it_likes():
     [
         ([(2, 3, 4), (2, 4, 5)], (2, 3, 5), {}, 30 * 4),
         ([(2, 4, 3), (2, 4, 5)], (2, 3, 5), {"transpose_a": True}, 30 * 4),
+        ([(4, 3), (5, 4)], (3, 5), {"transpose_a": True, "transpose_b": True}, 15 * 4),
         ([(4,), (4, 5)], (5,), {"transpose_a": True}, 5 * 4),
         ([(4,), (4, 5)], (5,), {}, 5 * 4),
     ],
@@ -201,13 +202,13 @@ def test_values_that_are_given_cost_nothing_to_make():
     assert cost(build.finish([image])).layers[0].intensity == 0
 
 
-def test_a_value_that_nobody_reads_is_freed_at_once():
-    build = GraphBuilder("unread")
+def test_values_that_are_read_last_by_the_same_layer_are_all_freed():
+    build = GraphBuilder("two at once")
     image = build.add("input", [], (1, 4))
-    build.add("relu", [image], (1, 100))
-    last = build.add("relu", [image], (1, 50))
-    two = build.add("relu", [image], (1, 20))
-    assert cost(build.finish([build.add("add", [last, two], (1, 50))])).peak_bytes == 4 * (50 + 20 + 50)
+    one, two = (build.add("relu", [image], (1, 50)) for _ in range(2))
+    both = build.add("add", [one, two], (1, 10))
+    # At the addition two values of 50 and its 10; then only the 10 and the 60 that follow.
+    assert cost(build.finish([build.add("relu", [both], (1, 60))])).peak_bytes == 4 * (50 + 50 + 10)
 
 
 def test_an_unknown_operator_without_a_name_is_a_question_mark():

@@ -97,12 +97,12 @@ def test_bootstrap_equals_that_of_scipy_for_few_skewed_values():
 
 
 def test_the_draws_are_those_of_the_stated_seed():
-    values = np.array([1.0, 2.0, 4.0, 8.0])
-    blocks = np.random.default_rng(0).permutation(4)
-    drawn = np.random.default_rng(0).multinomial(4, [0.25] * 4, size=1000)
-    expected = np.quantile(drawn @ values[np.argsort(blocks)] / 4, [0.025, 0.975])
+    values = np.arange(50.0) ** 2
+    blocks = np.random.default_rng(0).permutation(50)
+    drawn = np.random.default_rng(0).multinomial(50, np.full(50, 1 / 50), size=1000)
+    expected = np.quantile(drawn @ values[np.argsort(blocks)] / 50, [0.025, 0.975])
     assert bootstrap_mean(values) == pytest.approx(expected, abs=1e-12)
-    assert random_blocks(4).tolist() == blocks.tolist()
+    assert random_blocks(50).tolist() == blocks.tolist()
 
 
 def test_ends_belong_to_an_interval():

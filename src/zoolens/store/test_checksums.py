@@ -1,15 +1,17 @@
 """Damage to the file of a store is noticed: no figure changes silently, and nothing ends in a bare exception."""
 
 import random
+import re
 import shutil
 import sqlite3
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from zoolens.errors import StoreError, ZoolensError
 from zoolens.store.checking import check_store
-from zoolens.store.checksums import CHECKED, FIGURE, checksum
+from zoolens.store.checksums import CHECKED, FIGURE, DamagedRow, check_figure, check_row, checksum
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
 from zoolens.testing.store_contract import begin, some_rows
@@ -159,6 +161,34 @@ def test_every_column_of_a_figure_counts(name):
 def test_every_listed_column_counts(table, name):
     row = dict.fromkeys((*FIGURE, *CHECKED[table]))
     assert checksum(table, row) != checksum(table, {**row, name: 1})
+
+
+def test_a_figure_alone_bears_its_part_of_the_checksum():
+    values = ["r", "size", "file_size", "", 5.0, None, None, "B", "measured"]
+    row = {**dict(zip(FIGURE, values, strict=True)), "n": 1, "details": "{}", "created": None}
+    bearing = SimpleNamespace(checksum=checksum("observations", row), metric="file_size", run_id="r")
+    check_figure(bearing, values)
+    with pytest.raises(DamagedRow, match=r"\(file_size of run r\)"):
+        check_figure(bearing, [*values[:4], 6.0, *values[5:]])
+    with pytest.raises(DamagedRow):
+        check_figure(SimpleNamespace(checksum=None, metric="file_size", run_id="r"), values)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("runs", "a row of runs (id 'id') does"),
+        ("stages", "a row of stages (run_id 'run_id', stage 'stage') does"),
+        ("models", f"a row of models (fingerprint '{'f' * 40}', ref 'ref') does"),
+        ("observations", "a row of observations (run_id 'run_id', metric 'metric', scope 'scope') does"),
+    ],
+)
+def test_a_damaged_row_is_named_by_its_key(table, words):
+    row = {name: name for name in (*FIGURE, *CHECKED[table])} | {"checksum": 0}
+    if table == "models":
+        row["fingerprint"] = "f" * 64
+    with pytest.raises(DamagedRow, match=re.escape(words)):
+        check_row(table, SimpleNamespace(_mapping=row))
 
 
 def _edit(path, statement, table):
