@@ -4,16 +4,18 @@ import random
 import re
 import shutil
 import sqlite3
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
+from zlib import crc32
 
 import pytest
 
 from zoolens.errors import StoreError, ZoolensError
 from zoolens.store.checking import check_store
-from zoolens.store.checksums import CHECKED, FIGURE, DamagedRow, check_figure, check_row, checksum
+from zoolens.store.checksums import CHECKED, FIGURE, DamagedRow, check_figure, check_row, checksum, figure_checksum
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
+from zoolens.store.values import storable_text, to_json
 from zoolens.testing.store_contract import begin, some_rows
 
 
@@ -189,6 +191,19 @@ def test_a_damaged_row_is_named_by_its_key(table, words):
         row["fingerprint"] = "f" * 64
     with pytest.raises(DamagedRow, match=re.escape(words)):
         check_row(table, SimpleNamespace(_mapping=row))
+
+
+def test_a_checksum_is_pinned_to_the_text_of_the_values():
+    """One that changed would call every stored row damaged."""
+    later = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
+    values = ["r", None, "ä", "", -0.0, 1.5, later, {"b": 1, "a": 2}, 7]
+    text = "\x1f".join(
+        ["r", "\x00", "ä", "", "0.0", "1.5", "2026-01-02T01:04:05.000000+00:00", to_json({"b": 1, "a": 2}), "7"]
+    )
+    assert figure_checksum(values) == crc32(text.encode()) >> 1
+    assert checksum("aliases", {"kind": "a", "name": "b\0", "fingerprint": "c"}) == crc32(
+        f"a\x1f{storable_text(chr(98) + chr(0))}\x1fc".encode()
+    )
 
 
 def _edit(path, statement, table):
