@@ -15,6 +15,7 @@ from typing import Final
 from zoolens.errors import ZoolensError
 from zoolens.index.attributes import manifest_of, run_attributes, split_ref
 from zoolens.index.claims import claimed_figures
+from zoolens.index.figurematrix import kept_figures
 from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
 from zoolens.index.names import Names, stored_names
 from zoolens.index.rowcache import Group, KeptRow, read_rows, still_true, write_rows
@@ -112,11 +113,20 @@ def _worked_out(
         ids = [one for _, members in some for one in members]
         facts = {**of_structures, **stored_facts(store, ids)}
         runs = {run.id: run for run in store.runs_of(ids)}
+        found = []
         for group, members in some:
             probe = probes.get(group)
             known = [runs[one] for one in members if facts.get(one) or (probe is not None and one == probe.id)]
             if known:
-                yield _row(store, facts, structures, group, known, probe=None if probe is None else runs[probe.id])
+                found.append(
+                    _row(store, facts, structures, group, known, probe=None if probe is None else runs[probe.id])
+                )
+        if len(groups) <= _AT_ONCE:
+            yield from found
+            continue
+        figures = kept_figures([one.row.figures for one in found])  # of a large store not all fit in memory otherwise
+        for one, kept in zip(found, figures, strict=True):
+            yield replace(one, row=replace(one.row, figures=kept))
 
 
 def _row(

@@ -5,8 +5,10 @@ A query compares the numbers of all rows and shows the figures of a few.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,7 +100,8 @@ class KeptFigures(Mapping[str, Figure]):
 
     def _figures(self) -> dict[str, Figure]:
         if self._parsed is None:
-            self._parsed = {name: _figure(told) for name, told in json.loads(self.text).items()}
+            told = json.loads(zlib.decompress(base64.b64decode(self.text)))
+            self._parsed = {name: _figure(one) for name, one in told.items()}
         return self._parsed
 
     def __getitem__(self, name: str) -> Figure:
@@ -119,9 +122,17 @@ class KeptFigures(Mapping[str, Figure]):
 
 
 def figures_text(figures: Mapping[str, Figure]) -> str:
+    """Compressed to a quarter: there are dozens of figures to a row, and most are never looked at."""
     if isinstance(figures, KeptFigures):
         return figures.text
-    return json.dumps({name: _told(figure) for name, figure in figures.items()})
+    told = json.dumps({name: _told(figure) for name, figure in figures.items()})
+    return base64.b64encode(zlib.compress(told.encode(), 1)).decode()
+
+
+def kept_figures(figures: Sequence[Mapping[str, Figure]]) -> list[KeptFigures]:
+    """The same figures, in a matrix of their own and as text: a tenth of the memory."""
+    matrix = matrix_of(figures)
+    return [KeptFigures(figures_text(one), matrix, column) for column, one in enumerate(figures)]
 
 
 def _told(figure: Figure) -> list[Any]:

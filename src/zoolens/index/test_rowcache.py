@@ -5,6 +5,7 @@ import json
 import pytest
 
 from zoolens.equivalence.signatures import probe_runs
+from zoolens.index import facts
 from zoolens.index.building import build_index, columns_of
 from zoolens.index.conftest import add_run, observed
 from zoolens.index.derived import read_derived, write_derived
@@ -80,6 +81,17 @@ def test_datasets_that_come_to_share_a_name_rename_kept_figures(store, tmp_path)
     store.begin_run(run.model, twin, run.stack)
     row = next(one for one in both(store, path, run.dataset.fingerprint) if one.key == run.id)
     assert f"top1@digits#{run.dataset.fingerprint[:8]}" in row.figures
+
+
+def test_rows_of_a_large_store_are_worked_out_some_at_a_time(store, tmp_path, monkeypatch):
+    for number in range(5):
+        add_run(store, f"net-{number}", seed=number, latency=0.5 + number)
+    expected = plain(rows_from(store, probe_runs(store)))
+    monkeypatch.setattr(facts, "_AT_ONCE", 2)
+    rows = rows_from(store, probe_runs(store), cache=tmp_path / "rows.jsonl")
+    assert all(isinstance(row.figures, KeptFigures) for row in rows)
+    assert plain(rows) == expected
+    assert plain(rows_from(store, probe_runs(store), cache=tmp_path / "rows.jsonl")) == expected
 
 
 def test_columns_are_the_same_from_kept_rows(store, tmp_path):
