@@ -33,11 +33,15 @@ NOTHING: Final = Derived(0, ())
 def read_derived(path: Path, about: str = "") -> Derived:
     """What is in the file; nothing where there is none, or it is damaged, about something else or of other code."""
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
-        header: dict[str, Any] = json.loads(head)
-        if header["code"] != code_digest() or header["about"] != about or header["checksum"] != crc32(body):
-            return NOTHING
-        return Derived(int(header["mark"]), tuple(body.decode().splitlines()))
+        with path.open("rb") as file:
+            header: dict[str, Any] = json.loads(file.readline())
+            if header["code"] != code_digest() or header["about"] != about:
+                return NOTHING
+            checksum, lines = 0, []
+            for line in file:  # one by one: the file may be a hundred megabytes, and need not be there twice
+                checksum = crc32(line, checksum)
+                lines.append(line.rstrip(b"\n").decode())
+        return Derived(int(header["mark"]), tuple(lines)) if header["checksum"] == checksum else NOTHING
     except (OSError, ValueError, KeyError, TypeError):
         return NOTHING
 

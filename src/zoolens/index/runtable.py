@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
 from zoolens.equivalence.signatures import STAGE, task_of
@@ -55,7 +56,21 @@ class RunTable:
 
 
 def run_table(store: Store) -> RunTable:
-    kept = read_derived(runs_path(store))
+    """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
+    path = runs_path(store)
+    mark = store.changed_since(0, only_mark=True)[0]
+    if _last and _last[0][0] == path and _last[0][1].mark == mark:
+        return _last[0][1]
+    table = _read_table(store, path)
+    _last[:] = [(path, table)]
+    return table
+
+
+_last: list[tuple[Path, RunTable]] = []
+
+
+def _read_table(store: Store, path: Path) -> RunTable:
+    kept = read_derived(path)
     lines = dict(zip((line[_ID] for line in kept.lines), kept.lines, strict=True))
     mark, changed = store.changed_since(kept.mark)
     for start in range(0, len(changed), RUNS_AT_ONCE):
@@ -64,7 +79,7 @@ def run_table(store: Store) -> RunTable:
     runs = (RunSummary(*values) for values in json.loads(f"[{','.join(lines.values())}]"))
     table = RunTable(mark, {run.id: run for run in sorted(runs, key=lambda run: run.created)})
     if changed:
-        write_derived(runs_path(store), mark, lines.values())
+        write_derived(path, mark, lines.values())
     return table
 
 

@@ -53,6 +53,7 @@ RUNS_AT_ONCE: Final = 5_000  # whose rows are in memory together
 CHANGES_AGAIN: Final = 1_000
 OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
 _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
+_FULL_ID: Final = re.compile(r"[0-9a-f]{16}")  # found by its index; a prefix takes a scan
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -234,8 +235,9 @@ class Store:
         """Names that several datasets have: each of them is called name#fingerprint."""
         return self.read(queries.shared_names)
 
-    def changed_since(self, mark: int) -> tuple[int, list[str]]:
-        """Runs that got something new after `mark`, and the mark to ask with next time; 0 asks for all.
+    def changed_since(self, mark: int, *, only_mark: bool = False) -> tuple[int, list[str]]:
+        """The mark to ask with next time, and the runs that got something new after `mark`; 0 asks for all of them,
+        `only_mark` for none.
 
         Processes that write to PostgreSQL may finish in another order than they began, so that the last changes are
         told once more: who asks must not mind.
@@ -243,7 +245,7 @@ class Store:
         change = schema.changes.c
         last = self.read(lambda connection: connection.execute(select(func.max(change.seq))).scalar()) or 0
         query = select(change.run_id).where(change.seq > mark).distinct()
-        rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
+        rows = self.read(lambda connection: connection.execute(query).all()) if last > mark and not only_mark else []
         seen = last if self._engine.dialect.name == "sqlite" else max(0, last - CHANGES_AGAIN)
         return seen, [str(row.run_id) for row in rows]
 
@@ -252,6 +254,8 @@ class Store:
         evaluation met last, also where all of it was there already, and the ones before it."""
         if last := _LAST.fullmatch(name):
             found = self.read(lambda connection: _last(connection, int(last[1] or 0)))
+        elif _FULL_ID.fullmatch(name):
+            found = self.read(lambda connection: queries.load_runs(connection, ids=[name]))
         elif _PREFIX.fullmatch(name):
             found = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
         else:
