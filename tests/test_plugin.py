@@ -54,7 +54,7 @@ def test_metric_runs_in_an_evaluation(installed):
 def test_runtime_gives_the_reference_accuracy(installed):
     model = REPO / "tests" / "reference_zoo" / "imagenet" / "squeezenet_v1.1_ncnn.yaml"
     done = zoolens(installed, "eval", model, "--data", ASSETS / "data" / "imagenet_val", "--no-cold", "--json",
-                   "--latency-seconds", "0.2")  # fmt: skip
+                   "--precision", "float32", "--latency-seconds", "0.2")  # fmt: skip
     assert done.returncode == 0, done.stderr
     top1 = next(one for one in json.loads(done.stdout)[0]["observations"] if one["metric"] == "top1")
     assert abs(top1["value"] - 0.695) < 0.005

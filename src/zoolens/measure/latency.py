@@ -124,7 +124,7 @@ def _known(samples: LatencySamples, settings: LatencySettings) -> bool:
     if len(usable) < max(FEWEST_CLEAN, settings.min_samples // 2):
         return False
     median, low, high = quantile(usable, 0.5)
-    return low is not None and high is not None and (high - low) / 2 <= settings.precision * median
+    return low is not None and high is not None and (high - low) / 2 < settings.precision * median
 
 
 def enough_clean(samples: LatencySamples) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
@@ -80,6 +81,8 @@ def test_one_network_in_four_formats_and_four_runtimes():
     image = np.random.default_rng(0).normal(0, 60, (1, 3, 32, 32)).astype(np.float32)
     answers = {}
     for name, format_, files in PARITY:
+        if (name, format_) == ("tensorflow", "tf-frozen") and platform.machine() != "x86_64":
+            continue  # its pooling over NCHW is computed by kernels that TensorFlow has for x86-64 only
         paths = {role: SAMPLENET / file for role, file in files.items()}
         with _runtime(name).open(ModelFiles(format_, paths), Options(precision="float32")) as session:
             assert session.count_parameters() == 62006, (name, format_)
@@ -135,7 +138,7 @@ def test_every_reference_tflite_file_runs_in_litert(batch):
 @needs_assets
 @pytest.mark.assets
 def test_openvino_tells_that_it_computes_in_less_than_float32():
-    """On processors with bfloat16 units OpenVINO uses them unasked; the report must agree with the error it makes."""
+    """On processors with units for 16-bit floats OpenVINO uses them unasked; its report agrees with its error."""
     files = ModelFiles("onnx", {"model": SAMPLENET / "samplenet.onnx"})
     image = np.random.default_rng(0).normal(0, 60, (1, 3, 32, 32)).astype(np.float32)
     runtime = _runtime("openvino")
@@ -143,5 +146,5 @@ def test_openvino_tells_that_it_computes_in_less_than_float32():
         assert exact.effective().precision == "float32"
         (usual,), (wanted,) = (s.predict({"data": image}).values() for s in (default, exact))
         differs = bool(np.abs(usual - wanted).max() > 1e-4 * np.abs(wanted).max())
-        assert differs == ("bfloat16" in default.effective().precision)
+        assert differs == (default.effective().precision != "float32")
         assert default.effective().details["kernels"]

@@ -116,7 +116,7 @@ def test_links_out_of_the_folder_do_not_loop(tmp_path):
 def test_the_reference_models_are_all_recognised():
     zoo = FolderZoo([ASSETS])
     entries = list(zoo.entries())
-    assert len(entries) == 38
+    assert len(entries) == 51
     assert zoo.problems() == []
     assert {entry.manifest.attributes["format"] for entry in entries} >= {
         "caffe",

@@ -27,7 +27,7 @@ IMPORTERS: Final = {
     "jax": "zoolens.crosstrain.live.keras:JAX",
 }
 _SHIPPED_CHANNELS: Final = 3
-_NO_ROOM: Final = ("allocate memory", "OOM when allocating")
+_NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating")
 
 
 @dataclass(frozen=True)

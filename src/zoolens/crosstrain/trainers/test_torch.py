@@ -277,7 +277,7 @@ def test_sgd_with_momentum_is_torchs(tmp_path):
 
 
 def test_out_of_memory_is_a_result():
-    """In a process that may take 300 MB more than it has, a batch whose layers want a gigabyte."""
+    """In a process that may take 700 MB more than it has, a batch whose layers want a gigabyte."""
     code = (
         "import resource, sys, numpy as np, psutil, torch\n"
         "from zoolens.crosstrain.trainers.test_torch import Torch, TrainData, job, striped\n"
@@ -286,7 +286,7 @@ def test_out_of_memory_is_a_result():
         "images, labels = striped(20_000)\n"
         "data = TrainData(images, labels, images[:9], labels[:9], 3)\n"
         "told = job(Path('.'), architecture='resnet8', batch_size=20_000, epochs=1)\n"
-        "limit = psutil.Process().memory_info().vms + (300 << 20)\n"
+        "limit = psutil.Process().memory_info().vms + (700 << 20)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
         "outcome = Torch().train(told, data, None, print).outcome\n"
         "print(outcome.status, outcome.message)\n"

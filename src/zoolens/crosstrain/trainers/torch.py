@@ -214,7 +214,8 @@ def _check(torch: Any, job: Job) -> None:
 
 
 def _is_out_of_memory(torch: Any, error: BaseException) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    said = ("can't allocate memory", "not enough memory")  # torch's words on x86-64 and on ARM
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in said)
 
 
 def _versions(distributions: Sequence[str]) -> dict[str, str]:

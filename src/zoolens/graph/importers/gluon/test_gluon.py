@@ -12,6 +12,7 @@ from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.gluon import library as gluon
 from zoolens.graph.workerprocess import WorkerProcess
 from zoolens.runtimes.environments import ensure_environment, environment_of
+from zoolens.runtimes.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
 POINT = "zoolens.graph.importers.gluon:GLUON"
@@ -75,7 +76,7 @@ def test_without_mxnet_the_reason_is_given():
 def environment(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOOLENS_HOME", str(tmp_path_factory.mktemp("home")))
-        yield ensure_environment(SPEC)
+        yield loadable_mxnet(ensure_environment(SPEC))
 
 
 @pytest.fixture(scope="module")
