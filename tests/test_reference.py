@@ -1,9 +1,9 @@
 """Real models on real labelled images: our accuracies equal those that were measured independently of zoolens."""
 
-from pathlib import platform
+import platform
+from pathlib import Path
 
 import measure_reference
-import Path
 import pytest
 
 import zoolens
