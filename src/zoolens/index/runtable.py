@@ -58,15 +58,15 @@ class RunTable:
 def run_table(store: Store) -> RunTable:
     """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
     path = runs_path(store)
-    mark = store.changed_since(0, only_mark=True)[0]
-    if _last and _last[0][0] == path and _last[0][1].mark == mark:
-        return _last[0][1]
+    newest = store.last_change()  # not the table's mark, which stays behind it in PostgreSQL
+    if _last and _last[0][:2] == (path, newest):
+        return _last[0][2]
     table = _read_table(store, path)
-    _last[:] = [(path, table)]
+    _last[:] = [(path, newest, table)]
     return table
 
 
-_last: list[tuple[Path, RunTable]] = []
+_last: list[tuple[Path, int, RunTable]] = []
 
 
 def _read_table(store: Store, path: Path) -> RunTable:

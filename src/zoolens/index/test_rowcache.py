@@ -12,6 +12,7 @@ from zoolens.index.derived import read_derived, write_derived
 from zoolens.index.facts import rows_from
 from zoolens.index.figurematrix import KeptFigures
 from zoolens.index.placing import runs_path
+from zoolens.index.runtable import run_table
 from zoolens.index.test_facts import claims, structure
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation
 
@@ -92,6 +93,16 @@ def test_rows_of_a_large_store_are_worked_out_some_at_a_time(store, tmp_path, mo
     assert all(isinstance(row.figures, KeptFigures) for row in rows)
     assert plain(rows) == expected
     assert plain(rows_from(store, probe_runs(store), cache=tmp_path / "rows.jsonl")) == expected
+
+
+def test_the_table_of_runs_follows_a_store_whose_mark_stays_behind(store, monkeypatch):
+    """As PostgreSQL's does: the last changes are told once more."""
+    add_run(store, "net")
+    told = type(store).changed_since
+    monkeypatch.setattr(type(store), "changed_since", lambda self, mark: (0, told(self, 0)[1]))
+    assert len(run_table(store).runs) == 1
+    add_run(store, "other", seed=1)
+    assert len(run_table(store).runs) == 2
 
 
 def test_columns_are_the_same_from_kept_rows(store, tmp_path):

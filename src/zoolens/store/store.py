@@ -235,17 +235,21 @@ class Store:
         """Names that several datasets have: each of them is called name#fingerprint."""
         return self.read(queries.shared_names)
 
-    def changed_since(self, mark: int, *, only_mark: bool = False) -> tuple[int, list[str]]:
-        """The mark to ask with next time, and the runs that got something new after `mark`; 0 asks for all of them,
-        `only_mark` for none.
+    def last_change(self) -> int:
+        """The number of the newest change; 0 where there is none yet."""
+        newest = select(func.max(schema.changes.c.seq))
+        return int(self.read(lambda connection: connection.execute(newest).scalar()) or 0)
+
+    def changed_since(self, mark: int) -> tuple[int, list[str]]:
+        """The mark to ask with next time, and the runs that got something new after `mark`; 0 asks for all of them.
 
         Processes that write to PostgreSQL may finish in another order than they began, so that the last changes are
         told once more: who asks must not mind.
         """
         change = schema.changes.c
-        last = self.read(lambda connection: connection.execute(select(func.max(change.seq))).scalar()) or 0
+        last = self.last_change()
         query = select(change.run_id).where(change.seq > mark).distinct()
-        rows = self.read(lambda connection: connection.execute(query).all()) if last > mark and not only_mark else []
+        rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
         seen = last if self._engine.dialect.name == "sqlite" else max(0, last - CHANGES_AGAIN)
         return seen, [str(row.run_id) for row in rows]
 
