@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import zipfile
@@ -119,6 +120,36 @@ def test_a_program_that_could_do_more_than_compute_is_refused(tmp_path, change, 
     with pytest.raises(ModelError, match=words):
         Torch().open(_changed(tmp_path, change))
     assert not list(tmp_path.glob("*MARK*"))
+
+
+class _Marks:
+    def __reduce__(self):
+        return open, ("MARK", "w")
+
+
+@pytest.mark.parametrize("word", [True, 1, "yes", [1], {"arg": 1}], ids=str)
+def test_weights_that_torch_would_unpickle_are_refused(tmp_path, word, monkeypatch):
+    """Torch looks only whether `use_pickle` is true in Python's sense, and a text is."""
+    monkeypatch.chdir(tmp_path)
+    files = models.cached(models.torch_export, tmp_path)
+    original = tmp_path / "original.zip"
+    shutil.move(files.path(), original)
+    with zipfile.ZipFile(original) as old, zipfile.ZipFile(files.path(), "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("model_weights_config.json"):
+                config = json.loads(content)
+                for payload in config["config"].values():
+                    payload["use_pickle"] = word
+                content = json.dumps(config).encode()
+            elif "/data/weights/" in name:
+                buffer = io.BytesIO()
+                torch.save(_Marks(), buffer)
+                content = buffer.getvalue()
+            new.writestr(name, content)
+    with pytest.raises(ModelError, match="pickled tensors"):
+        Torch().open(files)
+    assert not (tmp_path / "MARK").exists()
 
 
 def test_a_program_with_harmless_guards_opens(tmp_path):

@@ -98,6 +98,8 @@ def _check_json(path: Path, content: bytes) -> None:
 
 
 def _check_value(path: Path, value: Any, field: str) -> None:
+    if field == "use_pickle" and value is not False:  # torch takes whatever is true, a text or a dict too, for yes
+        raise refused(path, "pickled tensors", "Export it again from plain tensors.")
     if isinstance(value, dict):
         if field in _EMPTY and value:
             raise refused(path, f"{field}, which are Python objects", _HINT)
@@ -111,8 +113,6 @@ def _check_value(path: Path, value: Any, field: str) -> None:
             _check_value(path, inner, field)
     elif isinstance(value, str):
         _check_text(path, value, field)
-    elif field == "use_pickle" and value is not False:
-        raise refused(path, "pickled tensors", "Export it again from plain tensors.")
 
 
 def _check_key(path: Path, key: str, field: str) -> None:
