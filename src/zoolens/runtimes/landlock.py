@@ -24,6 +24,8 @@ EXECUTE: Final = 1 << 0
 WRITE_FILE: Final = 1 << 1
 READ_FILE: Final = 1 << 2
 READ_DIR: Final = 1 << 3
+_MAKE_DEVICE: Final = 1 << 6 | 1 << 11  # of characters or of blocks: root could make the disk's, and open it
+_MAKE_SOCKET: Final = 1 << 9
 _ALL_OF_VERSION_1: Final = (1 << 13) - 1
 _REFER: Final = 1 << 13  # version 2: move or link a file to another folder
 _TRUNCATE: Final = 1 << 14  # version 3
@@ -32,7 +34,7 @@ _ON_FILES: Final = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL_DEV  # 
 
 READ: Final = READ_FILE | READ_DIR
 READ_AND_EXECUTE: Final = READ | EXECUTE
-CHANGE: Final = (_ALL_OF_VERSION_1 | _REFER | _TRUNCATE) & ~EXECUTE
+CHANGE: Final = (_ALL_OF_VERSION_1 | _REFER | _TRUNCATE) & ~(EXECUTE | _MAKE_DEVICE | _MAKE_SOCKET)
 USE_DEVICE: Final = READ_FILE | WRITE_FILE | _IOCTL_DEV
 
 _TCP_BIND_AND_CONNECT: Final = 3

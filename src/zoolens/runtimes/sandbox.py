@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zoolens.runtimes import landlock, seccomp
+from zoolens.runtimes import capabilities, landlock, seccomp
 
 FILES: Final = 4096  # that may be open at once
 FILE_BYTES: Final = 8 << 30  # of one file, and of the memory that answers travel in
@@ -70,6 +70,7 @@ def confine(policy: Mapping[str, Any]) -> str:
             seccomp.forbid_new_privileges()
         if held:
             landlock.restrict(_grants(asked))
+        capabilities.give_up()
         if filtered:
             seccomp.install(programs=asked.programs)
     except OSError as error:  # the kernel has it and does not let us: to go on would be to pretend
@@ -112,6 +113,8 @@ def _grants(policy: Policy) -> Iterator[tuple[str, int]]:
 
 
 def _limit(policy: Policy) -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - light
+        file.write("1000")  # if memory runs out, the kernel ends us and no program of the user
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an error, not the end
     limits = {
         resource.RLIMIT_CORE: 0,  # a core dump would hold the user's data, and lie outside

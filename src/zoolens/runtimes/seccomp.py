@@ -60,6 +60,9 @@ _ABOUT_A_PROCESS: Final = {
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
 }  # fmt: skip
 _PRLIMIT: Final = (302, 261)
+_MOVE_MEMORY: Final = {"migrate_pages": (256, 238), "move_pages": (279, 239)}
+# Calls whose second argument is the process, the first being what kind of number it is; and the kind "a user's".
+_PRIORITIES: Final = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
 _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, and the kernel's word
 _X32: Final = 0x40000000  # a second set of numbers for the same calls
 
@@ -67,7 +70,8 @@ _CLONE_THREAD: Final = 0x10000
 _NEW_NAMESPACES: Final = 0x7E020000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; both architectures are little-endian
+# Offsets in struct seccomp_data; both architectures are little-endian.
+_NUMBER, _ARCHITECTURE, _ARGUMENT, _SECOND = 0, 4, 16, 24
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _REFUSE: Final = 0x00050000 | errno.EPERM
@@ -122,7 +126,10 @@ def program(*, programs: bool, process: int, machine: str | None = None) -> list
             code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]  # its flags cannot be seen: libraries fall back
     code += _clone(_CLONE[column], programs=programs)
-    code += _only_about(_PRLIMIT[column], process)
+    for pair in (_PRLIMIT, *_MOVE_MEMORY.values()):
+        code += _only_about(pair[column], process)
+    for pair, of_user in _PRIORITIES.values():
+        code += _own_priority(pair[column], process, of_user)
     if not programs:  # with programs, Landlock's scope of signals has to do
         for pair in _ABOUT_A_PROCESS.values():
             code += _only_about(pair[column], process)
@@ -143,15 +150,30 @@ def _clone(number: int, *, programs: bool) -> list[Instruction]:
 
 
 def _only_about(number: int, process: int) -> list[Instruction]:
-    """Allowed when the first argument is nought (ourselves, or our own group) or our own number."""
+    """Allowed when the first argument is zero (ourselves, or our own group) or our own number."""
+    inside = _is_own(_ARGUMENT, process)
+    return [(_EQUAL, 0, len(inside), number), *inside]
+
+
+def _own_priority(number: int, process: int, of_user: int) -> list[Instruction]:
+    """Allowed for ourselves; never for all processes of the user, which zero means there."""
     inside: list[Instruction] = [
         (_LOAD, 0, 0, _ARGUMENT),
+        (_EQUAL, 0, 1, of_user),
+        (_RETURN, 0, 0, _REFUSE),
+        *_is_own(_SECOND, process),
+    ]
+    return [(_EQUAL, 0, len(inside), number), *inside]
+
+
+def _is_own(argument: int, process: int) -> list[Instruction]:
+    return [
+        (_LOAD, 0, 0, argument),
         (_EQUAL, 1, 0, 0),
         (_EQUAL, 0, 1, process),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
     ]
-    return [(_EQUAL, 0, len(inside), number), *inside]
 
 
 def _prctl(option: int, value: int, pointer: object) -> None:

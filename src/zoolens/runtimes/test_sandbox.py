@@ -150,6 +150,40 @@ def test_nothing_outside_the_scratch_folder_is_changed(refused, secret):
     assert Path(secret).read_text() == "the key"
 
 
+DEVICES = [
+    "import os, stat; os.mknod('null', stat.S_IFCHR | 0o600, os.makedev(1, 3))",
+    "import os, stat; os.mknod('disk', stat.S_IFBLK | 0o600, os.makedev(8, 0))",
+    "import os, stat; os.mknod('socket', stat.S_IFSOCK | 0o600)",
+]
+
+
+@needs_landlock
+def test_no_device_is_made_even_by_root(refused):
+    """A device in the scratch folder could be opened: Landlock judges where a file lies, not what it is."""
+    assert refused(DEVICES) == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up: that they are is NOT TESTED here")
+def test_root_keeps_its_rights_on_files_only(attack):
+    source = """
+        import resource
+        lines = open("/proc/self/status").read().splitlines()
+        told = [int(line.split()[1], 16) & ~0b110 for line in lines if line.startswith(("CapEff", "CapPrm", "CapInh"))]
+        try:
+            resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+            told.append("raised")
+        except (OSError, ValueError):
+            pass
+    """
+    assert attack(source) == "[0, 0, 0]"
+
+
+@pytest.mark.skipif(not Path("/proc/self/oom_score_adj").exists(), reason="only Linux chooses whom to end")
+def test_a_worker_is_the_first_to_go_when_memory_runs_out(attack):
+    assert attack("told = open('/proc/self/oom_score_adj').read().strip()") == "1000"
+    assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
+
+
 ATTRIBUTES = [
     "import os; os.chmod(path, 0o777)",
     "import os; os.fchmod(os.open('own', os.O_CREAT | os.O_WRONLY), 0o777)",
@@ -280,6 +314,8 @@ PROCESSES = [
     "import os; os.kill(os.getppid(), 0)",
     "import os; os.pidfd_open(victim)",
     "import resource; resource.prlimit(victim, resource.RLIMIT_CPU, (1, 1))",
+    "import os; os.setpriority(os.PRIO_PROCESS, victim, 19)",
+    "import os; os.setpriority(os.PRIO_USER, 0, 19)",
     "import os; os.unshare(0x10000000)" if hasattr(os, "unshare") else "import os; os.fork()",
 ]
 
