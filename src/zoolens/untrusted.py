@@ -10,6 +10,7 @@ This module needs the standard library only: it is also used inside foreign envi
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 import struct
@@ -18,7 +19,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 MAX_FILE: Final = 64 << 30  # no file of a model or dataset is larger; more is a device in disguise, such as /proc/kcore
 MAX_ENTRIES: Final = 100_000
@@ -97,6 +98,19 @@ def read_limited(stream: IO[bytes], limit: int, what: str = "it has") -> bytes:
     if not left:
         raise Refused(f"{what} more than the {limit:,} bytes that are read")
     return b"".join(parts)
+
+
+def parse_json(text: bytes, most_values: int = 1 << 23) -> Any:
+    """JSON of a stranger. ValueError also where it is nested too deeply, or has more values than `most_values`.
+
+    A value may take thirty times as much memory as it has characters, so the length of the text is no limit.
+    """
+    if sum(map(text.count, (b",", b"[", b"{"))) > most_values:
+        raise ValueError(f"it has more than {most_values:,} values")
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _check(found: os.stat_result) -> int:

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from zoolens.cli.streams import open_console
 
 _drawn: list[Bars] = []
 
@@ -33,7 +34,7 @@ class Bars:
     def __init__(self, *, lines: bool = False) -> None:
         """`lines`: without a terminal, a line at every tenth of the way."""
         self._lines, self._title, self._done, self._total = lines, "", 0, 0
-        self._console = Console(stderr=True, emoji=False)
+        self._console = open_console(stderr=True, emoji=False)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

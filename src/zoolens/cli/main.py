@@ -6,7 +6,6 @@ Commands are imported when they are called: `zoolens --help` imports none of the
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import Any, Final
 import click
 
 from zoolens import __version__
+from zoolens.cli.streams import guard_streams
 from zoolens.errors import ZoolensError
 
 # name -> one line of help; the module is zoolens.cli.<name>
@@ -105,9 +105,7 @@ def _terminated(*_: object) -> None:
 def main() -> None:
     """Entry point: errors become a sentence and an exit code."""
     debug = "--debug" in sys.argv
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show × still gets the rest
+    guard_streams()
     signal.signal(signal.SIGTERM, _terminated)
     try:
         code = cli.main(standalone_mode=False)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.streams import open_console
 from zoolens.cli.tables import plain
 from zoolens.cli.text import count, figure
 from zoolens.zoos.base import Entry, Weights
@@ -63,12 +64,10 @@ def command(
 
 
 def _print(found: Listing, *, in_full: bool) -> None:
-    from rich.console import Console
-
     sizes = Counter(entry.zoo for entry in found.entries)
     large = {name for name, size in sizes.items() if size > LARGE and not in_full}
     shown = [entry for entry in found.entries if entry.zoo not in large]
-    console = Console(width=None if Console().is_terminal else 160)
+    console = open_console(width=None if open_console().is_terminal else 160)
     if shown:
         console.print(_table(shown))
     for name in sorted(large):

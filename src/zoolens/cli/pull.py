@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.streams import open_console
 from zoolens.errors import AssetError
 from zoolens.manifests.download import Progress
 from zoolens.manifests.locations import presence, resolve_asset
@@ -34,12 +35,11 @@ def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None
 def pull(entry: Entry, format_: str | None = None) -> dict[str, Path]:
     """Local files of the first asset that is here or can be fetched."""
     asset = _choose(entry, format_)
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=open_console(stderr=True), transient=True) as bar:
         return resolve_asset(asset, entry.folder, fetch=True, progress=_shown_in(bar, entry.ref))
 
 

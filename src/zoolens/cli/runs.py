@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.streams import open_console
 from zoolens.cli.tables import Column, print_table
 from zoolens.cli.text import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.manifests.twins import origin_of_twin
@@ -286,6 +287,4 @@ def _remark(observation: Observation) -> str:
 
 
 def _console() -> Console:
-    from rich.console import Console
-
-    return Console(width=None if Console().is_terminal else WIDTH_IN_A_PIPE, highlight=False)
+    return open_console(width=None if open_console().is_terminal else WIDTH_IN_A_PIPE, highlight=False)

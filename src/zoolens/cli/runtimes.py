@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.streams import open_console
 
 
 @click.command()
@@ -32,7 +33,6 @@ def command(as_json: bool) -> None:
         ]
         echo_json(rows)
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -42,7 +42,7 @@ def command(as_json: bool) -> None:
         missing = f"[dim]not installed: zoolens\\[{one.extra}][/]" if one.extra else "[dim]only with --env[/]"
         cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
         table.add_row(one.name, one.version() or missing, ", ".join(one.formats), cannot)
-    console = Console(width=None if Console().is_terminal else 140)
+    console = open_console(width=None if open_console().is_terminal else 140)
     console.print(table)
     console.print(f"\nModels run in a worker with this sandbox: {describe()}", highlight=False)
     for missing in shortcomings():

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zoolens.cli.streams import open_console
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -29,10 +31,8 @@ class Column:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    found = Console(stderr=stderr, emoji=False, highlight=False)
-    return found if found.is_terminal else Console(stderr=stderr, emoji=False, highlight=False, width=PIPED_WIDTH)
+    found = open_console(stderr=stderr, emoji=False, highlight=False)
+    return found if found.is_terminal else open_console(stderr=stderr, emoji=False, highlight=False, width=PIPED_WIDTH)
 
 
 def plain(text: object) -> str:

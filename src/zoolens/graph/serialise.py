@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Graph, Node, Parameter, checked
+from zoolens.untrusted import parse_json
 
 VERSION: Final = 1  # of this form
 _MAX_JSON: Final = 1 << 28
@@ -41,9 +42,9 @@ def from_json(document: dict[str, Any]) -> Graph:
     try:
         nodes = tuple(_read_node(row) for row in document["nodes"])
         graph = Graph(str(document["name"]), nodes, tuple(document["outputs"]), facts=dict(document["facts"]))
-    except (KeyError, TypeError, ValueError) as error:
+        return checked(graph)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"A stored graph is damaged: {type(error).__name__}: {error}.") from error
-    return checked(graph)
 
 
 def _read_node(row: dict[str, Any]) -> Node:
@@ -73,7 +74,7 @@ def unpack(packed: bytes) -> Graph:
         text = machine.decompress(packed, _MAX_JSON)
         if machine.unconsumed_tail:
             raise ModelError(f"A stored graph has more than {_MAX_JSON:,} bytes.")
-        document = json.loads(text)
+        document = parse_json(text)
     except (zlib.error, ValueError) as error:
         raise ModelError(f"A stored graph is damaged: {error}.") from error
     return from_json(document)

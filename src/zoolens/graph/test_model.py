@@ -1,3 +1,4 @@
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,23 @@ def test_a_graph_survives_json_and_packing():
 def test_a_damaged_pack_is_refused_in_words(packed):
     with pytest.raises(ModelError, match="A stored graph is damaged"):
         unpack(packed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 100_000,
+        b'{"name": "x", "nodes": [5], "outputs": [], "facts": {}}',
+        b'{"name": "x", "nodes": [{"name": "a", "op": "relu", "in": [], "shape": ["1"]}], "outputs": [], "facts": {}}',
+        b'{"name": "x", "nodes": [{"name": [], "op": "relu", "in": [], "shape": [1]}], "outputs": [], "facts": {}}',
+        b'{"name": "x", "nodes": [{"name": "a", "op": "b", "in": 5, "shape": []}], "outputs": [], "facts": {}}',
+        b"[]",
+    ],
+)
+def test_a_pack_of_other_things_is_refused_in_words(text):
+    """Who took over the process that packs could send anything."""
+    with pytest.raises(ModelError, match="A stored graph is damaged"):
+        unpack(zlib.compress(text))
 
 
 def test_names_are_made_unique_and_absent_attributes_left_out():

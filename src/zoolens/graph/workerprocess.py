@@ -23,7 +23,7 @@ from zoolens.runtimes.environments import Environment
 from zoolens.runtimes.launching import launch
 from zoolens.runtimes.policy import worker_policy
 from zoolens.runtimes.scratch import make_scratch, remove_scratch
-from zoolens.runtimes.wire import Arena, Channel
+from zoolens.runtimes.wire import Channel, read_tensors
 
 _GRACE: Final = 5.0  # seconds for a dead worker to be collected
 _LAST_WORDS: Final = 4096  # bytes of what it printed
@@ -94,15 +94,13 @@ class WorkerProcess:
         """The values that an answer with weights left in the worker's folder, `limit` bytes at the most."""
         assert self._folder is not None  # it has answered just now
         try:
-            file = Arena(os.open(self._folder / WEIGHTS, os.O_RDWR | os.O_NOFOLLOW))
+            # It may have put a pipe or a link there.
+            file = os.open(self._folder / WEIGHTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                views = file.read(layout)
-                if sum(view.nbytes for view in views.values()) > limit:
-                    raise ValueError("more values than the file can hold")
-                return {name: view.copy() for name, view in views.items()}
+                return read_tensors(file, layout, limit)
             finally:
-                file.close()
-        except (OSError, KeyError, ValueError, TypeError, OverflowError) as error:
+                os.close(file)
+        except (OSError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
             self.stop()
             raise WorkerError(f"The process that read the weights answered nonsense: {error}.") from error
 

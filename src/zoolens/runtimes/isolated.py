@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT: Final = 600.0
 _TAIL_LINES = 40
+_LONGEST_SENTENCE = 4000  # characters of a worker's error
 _GRACE = 5.0  # seconds for a worker to close in good order
 
 
@@ -203,7 +204,7 @@ class IsolatedSession(Session):
     def effective(self) -> Effective:
         answer = self._ask("effective", "reporting how it runs")
         with self._sense():
-            return Effective(**answer)
+            return _effective(**answer)
 
     def count_parameters(self) -> int:
         answer = self._ask("count_parameters", "counting parameters")
@@ -224,21 +225,25 @@ class IsolatedSession(Session):
     def packages(self) -> dict[str, str]:
         """Versions of all distributions the worker sees, by normalised name (ai-edge-litert, tf-keras)."""
         if self._packages is None:
-            self._packages = self._ask("packages", "listing its packages")
+            answer = self._ask("packages", "listing its packages")
+            with self._sense():
+                self._packages = {str(name): str(version) for name, version in answer.items()}
         return self._packages
 
     @property
     def peak_memory_bytes(self) -> int:
         """The worker's largest resident size so far; after `close`, its last one."""
         if self._peak_memory is None:
-            return int(self._ask("memory", "reporting its memory"))
+            answer = self._ask("memory", "reporting its memory")
+            with self._sense():
+                return int(answer)
         return self._peak_memory
 
     def close(self) -> None:
         if not self._ends_worker:
             return
         if self._worker.running and self._begun is None:  # nobody waits any more for what was begun
-            with contextlib.suppress(ZoolensError):
+            with contextlib.suppress(ZoolensError), self._sense():
                 self._peak_memory = int(self._ask("close", "closing", within=_GRACE)["peak_memory"])
         self._worker.stop()
 
@@ -270,7 +275,7 @@ class IsolatedSession(Session):
         """A worker that was taken over may answer anything: what is not as it should be ends it."""
         try:
             yield
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
             self._worker.stop()
             raise WorkerError(f"The isolated {self._worker.name} process answered nonsense: {error}.") from error
 
@@ -512,13 +517,24 @@ def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, 
     }
 
 
+def _effective(
+    provider: Any, precision: Any = None, threads: Any = None, details: Mapping[Any, Any] | None = None
+) -> Effective:
+    """What a worker says of itself, as text and a number: more is recorded nowhere."""
+    told = {str(name): str(value) for name, value in (details or {}).items()}
+    return Effective(
+        str(provider), None if precision is None else str(precision), None if threads is None else int(threads), told
+    )
+
+
 def _rebuilt(description: Mapping[str, Any]) -> ZoolensError:
     kind = getattr(errors, str(description.get("type")), None)
     if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
         kind = ModelError  # a plug-in's own subclass
     error: ZoolensError = kind.__new__(kind)  # subclasses have constructors of their own; the words are made already
     hint = description.get("hint")
-    ZoolensError.__init__(error, str(description.get("message")), hint=str(hint) if hint else None)
+    message = str(description.get("message"))[:_LONGEST_SENTENCE]
+    ZoolensError.__init__(error, message, hint=str(hint)[:_LONGEST_SENTENCE] if hint else None)
     return error
 
 

@@ -519,7 +519,12 @@ def test_one_worker_for_many_files_of_ours(tmp_path):
 
 @pytest.mark.parametrize(
     "answer",
-    ["[]", "{}", '{"ok": 5}', '{"error": 5}', '{"error": {}}', '{"ok": {"inputs": [{"shape": 3}]}}', '{"ok":', "\\xff"],
+    [
+        *("[]", "{}", '{"ok": 5}', '{"error": 5}', '{"error": {}}', '{"ok": {"inputs": [{"shape": 3}]}}', '{"ok":'),
+        *("\\xff", "[" * 60_000),
+        '{"ok": {"inputs": [{"name": "x", "dtype": "f4", "shape": [-1]}], "outputs": [], "phases": {}, "sandbox": ""}}',
+        '{"ok": {"inputs": [{"name": [], "dtype": "f4", "shape": [1]}], "outputs": [], "phases": {}, "sandbox": ""}}',
+    ],
 )
 def test_answers_that_make_no_sense_are_refused(attack, answer):
     source = """

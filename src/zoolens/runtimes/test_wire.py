@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.wire import Arena, Channel
+from zoolens.runtimes.wire import Arena, Channel, read_tensors
 
 NUMBERS = st.sampled_from(["float32", "float16", "uint8", "int64", "bool", ">f4"])
 ARRAYS = NUMBERS.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, max_side=5)))
@@ -111,3 +111,47 @@ def test_garbage_is_a_value_error(channel, line):
     os.write(channel.writing, line)
     with pytest.raises(ValueError):
         channel.receive(1)
+
+
+def test_tensors_that_lie_over_each_other_are_refused(two_sides):
+    """Views cost nothing, but a thousand copies of all the shared memory would not fit into ours."""
+    writer, reader = two_sides
+    [place] = writer.write({"x": np.zeros(1 << 14, np.float32)})
+    reader.read([place])
+    with pytest.raises(ValueError, match="over each other"):
+        reader.read([{**place, "name": f"t{number}"} for number in range(1000)])
+
+
+@pytest.mark.parametrize(
+    "line", [b"[" * 100_000, b'{"a":' * 100_000, b"[" + b"[]," * (1 << 23) + b"[]]"], ids=["lists", "objects", "many"]
+)
+def test_messages_that_would_exhaust_us_are_refused(channel, line):
+    channel._buffer += line + b"\n"
+    with pytest.raises(ValueError, match=r"nested too deeply|more than"):
+        channel.receive()
+
+
+def test_tensors_of_a_file_are_read_within_bounds(tmp_path):
+    path = tmp_path / "weights"
+    numbers = np.arange(100, dtype=np.float32)
+    path.write_bytes(bytes(64) + numbers.tobytes())
+    place = {"name": "x", "dtype": "<f4", "shape": [10, 10], "offset": 64}
+    file = os.open(path, os.O_RDONLY)
+    try:
+        assert np.array_equal(read_tensors(file, [place], 400)["x"], numbers.reshape(10, 10))
+        assert read_tensors(file, [{**place, "shape": [0, 5]}], 0)["x"].shape == (0, 5)
+        for layout, limit, words in (
+            ([place], 399, "more values"),
+            ([place, {**place, "name": "y"}], 700, "more values"),
+            ([{**place, "shape": [1 << 40, 1 << 40]}], 1 << 40, "more values"),
+            ([{**place, "shape": [200]}], 1000, "shorter"),  # mapped memory would end the process here
+            ([{**place, "offset": -4}], 1000, "before"),
+            ([{**place, "shape": [-1, -100]}], 1000, "before"),
+            ([{**place, "dtype": "O"}], 1000, "cannot be shared"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                read_tensors(file, layout, limit)
+        with pytest.raises(TypeError):
+            read_tensors(file, [{**place, "shape": ["10", 1.5]}], 1000)
+    finally:
+        os.close(file)

@@ -16,17 +16,21 @@ import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import Tensor, Tensors
+from zoolens.untrusted import parse_json
 
 _ALIGNMENT = 64  # a cache line, and what the vector units of today want
 _SMALLEST = 1 << 16
 _NUMERIC = "biufc"
 _PARENT_CHECK_MS = 2000
+_PIECE = 1 << 28  # bytes of a file that are read at a time
 _LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
 Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
@@ -73,7 +77,10 @@ class Arena:
         size = os.fstat(self.descriptor).st_size
         if self._map is None or len(self._map) != size:
             self._map = mmap.mmap(self.descriptor, size)
-        return {place["name"]: self._view(place) for place in layout}
+        views = {str(place["name"]): self._view(place) for place in layout}
+        if sum(view.nbytes for view in views.values()) > size:  # who copies them would run out of memory
+            raise ValueError("tensors that lie over each other")
+        return views
 
     def close(self) -> None:
         self._map = None  # unmapped when the last view is gone
@@ -89,12 +96,8 @@ class Arena:
             self._map = mmap.mmap(self.descriptor, size)
 
     def _view(self, place: Mapping[str, Any]) -> Tensor:
-        dtype = np.dtype(place["dtype"])
-        if dtype.kind not in _NUMERIC:
-            raise ValueError(f"a tensor of type {dtype} cannot be shared")
-        if place["offset"] < 0:  # numpy would read what lies before the memory
-            raise ValueError("a tensor cannot begin before the memory")
-        return np.ndarray(tuple(place["shape"]), dtype, buffer=self._map, offset=place["offset"])
+        dtype, extents, offset = _placed(place)
+        return np.ndarray(extents, dtype, buffer=self._map, offset=offset)
 
 
 class Channel:
@@ -123,7 +126,7 @@ class Channel:
                 raise ValueError("a message must end")
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
-        message = json.loads(line)
+        message = parse_json(bytes(line))
         if not isinstance(message, dict):
             raise ValueError("a message must be an object")  # noqa: TRY004 - same kind as broken JSON
         return message
@@ -140,6 +143,39 @@ class Channel:
         poll.register(self.reading, select.POLLIN)
         if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
             raise TimeoutError
+
+
+def read_tensors(descriptor: int, layout: Sequence[Mapping[str, Any]], limit: int) -> Tensors:
+    """Copies of tensors in a file that the other side may still write to: read, since memory that is mapped from a file
+    which is cut short ends the process. More than `limit` bytes, or a layout that does not fit, is a ValueError."""
+    arrays: Tensors = {}
+    left = limit
+    for place in layout:
+        dtype, extents, offset = _placed(place)
+        size = prod(extents) * dtype.itemsize
+        left -= size
+        if left < 0:
+            raise ValueError("more values than the file can hold")
+        array = np.empty(extents, dtype)
+        target, done = array.reshape(-1).view(np.uint8).data, 0
+        while done < size:
+            count = os.preadv(descriptor, [target[done : done + _PIECE]], offset + done)
+            if not count:
+                raise ValueError("a file that is shorter than its values")
+            done += count
+        arrays[str(place["name"])] = array
+    return arrays
+
+
+def _placed(place: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Type, shape and offset of a tensor, once they are possible ones."""
+    dtype = np.dtype(place["dtype"])
+    extents, offset = tuple(map(index, place["shape"])), index(place["offset"])
+    if dtype.kind not in _NUMERIC:
+        raise ValueError(f"a tensor of type {dtype} cannot be shared")
+    if offset < 0 or any(extent < 0 for extent in extents):  # numpy would read what lies before the memory
+        raise ValueError("a tensor cannot begin before the memory")
+    return dtype, extents, offset
 
 
 def end_with_parent(reading: int, parent: int) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
 from zoolens.runtimes.repeating import Repeater
 from zoolens.runtimes.wire import Arena, Channel, end_with_parent
+
+_MAX_RANK: Final = 64
 
 Message = dict[str, Any]
 
@@ -250,7 +252,23 @@ def _model_files(message: Mapping[str, Any]) -> ModelFiles:
 
 
 def tensor_specs(messages: list[Message]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(**{**message, "shape": tuple(message["shape"])}) for message in messages)
+    """Inputs or outputs as they were told; ValueError or TypeError where none could be so. Read on both sides."""
+    return tuple(_tensor_spec(**message) for message in messages)
+
+
+def _tensor_spec(name: Any, shape: Any, dtype: Any, scale: Any = None, zero_point: Any = None) -> TensorSpec:
+    extents = tuple(shape)
+    if not (isinstance(name, str) and isinstance(dtype, str)):
+        raise ValueError("a tensor whose name or type is no text")  # noqa: TRY004 - same kind as the next
+    if len(extents) > _MAX_RANK or not all(_is_extent(extent) for extent in extents):
+        raise ValueError("a tensor without a possible shape")
+    if not all(value is None or isinstance(value, int | float) for value in (scale, zero_point)):
+        raise ValueError("a tensor whose scale is no number")
+    return TensorSpec(name, extents, dtype, scale, zero_point)
+
+
+def _is_extent(extent: Any) -> bool:
+    return extent is None or (isinstance(extent, int) and 0 <= extent < 1 << 63)
 
 
 def _unexpected(error: Exception) -> str:
