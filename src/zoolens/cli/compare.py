@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import make_console, plain
 from zoolens.errors import GateFailed
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     "--runtime", "-r", "runtimes", multiple=True, help="Runtime of the runs of both models; twice: of A, then of B."
 )
 @click.option("--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Disagreements to list.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def command(
     run_a: str,

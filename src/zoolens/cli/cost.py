@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import count, figure
 from zoolens.cli.trust import trust_option
@@ -34,7 +35,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 @click.option("--layers", is_flag=True, help="Show every layer that computes something.")
 @click.option("--counters", is_flag=True, help="Run the installed public counters and explain what they say.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with exact figures.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("keeps")
 @trust_option
 def command(
     model: str, size: tuple[int, int] | None, layers: bool, counters: bool, as_json: bool, store: str | None

@@ -9,6 +9,7 @@ import time
 
 import click
 
+from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
@@ -22,7 +23,7 @@ _NEXT = (
 
 
 @click.command()
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("makes")
 @trust_option
 def command(store: str | None) -> None:
     """Evaluate twelve small classifiers on 2,000 Fashion-MNIST images in two runtimes, with no framework installed."""

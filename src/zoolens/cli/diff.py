@@ -10,6 +10,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
+from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.tables import make_console, plain
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ModelError, ZoolensError
@@ -30,7 +31,7 @@ DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture.")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option(None)
 @click.pass_context
 @trust_option
 def command(
@@ -72,6 +73,7 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
     from zoolens.graph.structure import structure_of
 
     try:
+        check_store(store, "keeps")
         sides = {ref: find_entries([ref]) for ref in (a, b)}
         for ref, named in sides.items():
             if len(named) != 1:

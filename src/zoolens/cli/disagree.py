@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 
@@ -26,7 +27,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Inputs to show.")
 @click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
 def command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed
@@ -39,7 +40,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
     default=None,
     help="Exit with 3 if the manifest is wrong or nothing works, or also if another decoder, crop or resize is better.",
 )
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("makes")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
 @trust_option
 def command(model: str, data: str, **chosen: Any) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from zoolens.cli.stores import store_option
+
 
 @click.group(name="env")
 def command() -> None:
@@ -17,13 +19,13 @@ def command() -> None:
 @click.option(
     "--output", "-o", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder to write to."
 )
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 def export(run: str, output: Path | None, store: str | None) -> None:
     """Write the requirements lock and a Dockerfile that reproduce RUN's software stack."""
     from zoolens.measure.containers import write_stack
     from zoolens.store.store import open_store
 
-    record = open_store(store, must_exist=True).measured_run(run)
+    record = open_store(store).measured_run(run)
     folder = output or Path(f"zoolens-env-{record.id[:8]}")
     for path in write_stack(record, folder):
         click.echo(path)

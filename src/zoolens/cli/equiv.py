@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.text import stack_label
 from zoolens.cli.trust import trust_option
@@ -37,7 +38,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'agreement < 95%'. Repeatable.")
 @click.option("--picture", type=OUT_FILE, help="Write the matrix as .svg or .html.")
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the matrix as CSV.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option(None)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
 def command(
@@ -58,6 +59,7 @@ def command(
     every dataset that both were measured on counts. More than two models, or a pattern such as 'demo:*': a matrix.
     """
     wants_matrix = len(models) != 2 or any(set(name) & set("*?") for name in models) or picture or csv_file
+    check_store(store, "reads" if wants_matrix or data is None else "makes")
     if wants_matrix and (conditions or bound == "arora"):
         raise click.UsageError("--fail-on and --bound are about two models, not about a matrix.")
     if wants_matrix:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
@@ -56,9 +57,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 @click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
 @click.option("--resume/--fresh", default=True, help="Keep finished work (default), or measure all again as a new run.")
-@click.option(
-    "--store", default=None, help="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder."
-)
+@store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @trust_option
 def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 
@@ -19,7 +20,7 @@ from zoolens.errors import ZoolensError
 @click.option(
     "--predictions", is_flag=True, help="Also every single prediction, to OUTPUT with .predictions before its suffix."
 )
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 def command(
     format_: str | None, output: Path | None, names: tuple[str, ...], predictions: bool, store: str | None
 ) -> None:
@@ -34,7 +35,7 @@ def command(
     chosen = format_ or suffix or "csv"
     if predictions and output is None:
         raise ZoolensError("Predictions go to a file of their own.", hint="Name one with -o.")
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store) as opened:
         runs = list(dict.fromkeys(opened.run(name).id for name in names)) if names else None
         if output is None:
             export_to_stream(opened, sys.stdout, chosen, runs=runs)

@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
@@ -34,7 +35,7 @@ class NameContradicted(ZoolensError):
 @click.argument("model", metavar="FILE_OR_MODEL")
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("keeps")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @trust_option
 def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
@@ -21,7 +22,7 @@ _task = click.option(
     show_default=True,
     help="Which index: there is one for each task.",
 )
-_store = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+_store = store_option("reads")
 _json = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
@@ -55,7 +56,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
 @click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
-@_store
+@store_option(None)
 @trust_option
 def add(
     models: tuple[str, ...],
@@ -72,6 +73,7 @@ def add(
 
     if data is None and (limit is not None or seed is not None):
         raise click.UsageError("--limit and --seed belong to --data.")
+    check_store(store, "reads" if data is None else "makes")
     with Bars() as bars, open_store(store) as opened:
         added = add_models(opened, models, data=data, limit=limit, seed=seed, runtimes=runtimes, progress=bars)
     for outcome in added.outcomes:
@@ -93,7 +95,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
     from zoolens.index.maintaining import remove_models
     from zoolens.store.store import open_store
 
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store) as opened:
         for ref in remove_models(opened, models, data=data, task=task):
             click.echo(f"Removed {ref}.")
 
@@ -133,7 +135,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.index.estimates import COVERED, estimate_operators
     from zoolens.store.store import open_store
 
-    with Bars() as bars, open_store(store, must_exist=True) as opened:
+    with Bars() as bars, open_store(store) as opened:
         found = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
     columns = [Column("model", keep=3), Column("sum", right=True, keep=2), Column("critical path", right=True)]
     usable = [one for one in found if one.raw.covered >= COVERED]
@@ -154,7 +156,7 @@ def rebuild(data: str | None, task: str, store: str | None) -> None:
     from zoolens.index.maintaining import rebuild as make_anew
     from zoolens.store.store import open_store
 
-    with Bars() as bars, open_store(store, must_exist=True) as opened:
+    with Bars() as bars, open_store(store) as opened:
         index = make_anew(opened, data=data, task=task, progress=bars)
     _print_summary(index)
 
@@ -169,7 +171,7 @@ def verify(data: str | None, task: str, store: str | None) -> None:
     from zoolens.index.maintaining import verify as hold_against
     from zoolens.store.store import open_store
 
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store) as opened:
         found = hold_against(opened, data=data, task=task)
     if found.differing:
         raise ZoolensError(

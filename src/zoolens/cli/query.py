@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
@@ -46,7 +47,7 @@ class NothingFits(ZoolensError):
 @click.option("--nearest", is_flag=True, help="Where nothing fits, answer with the nearest misses.")
 @click.option("--explain", is_flag=True, help="Print the plan.")
 @click.option("--analyze", is_flag=True, help="Print the plan, what it took, and why near misses were rejected.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the models as CSV.")
 @trust_option

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import click
 
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import make_console, plain
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
@@ -15,7 +16,7 @@ from zoolens.errors import ZoolensError
 @click.argument("run", metavar="RUN")
 @click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
 @click.option("--yes", is_flag=True, help="Install what the run's environment needs, without asking.")
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 @trust_option
 def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     """Execute RUN again with the same model, data, runtime and options, and compare every figure with its interval.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
@@ -55,7 +56,7 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for twins; default: your data folder.",
 )
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option(None)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 @trust_option
@@ -65,6 +66,7 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     With --splice, B's segments stand in for A's: the twin is exported as ONNX, run on the data, and its answers are
     held against A's. Segments are dropped until it answers alike within --within. Exits with 1 if no twin does.
     """
+    check_store(chosen["store"], "makes" if chosen["splice"] else "keeps")
     if not chosen["splice"]:
         _list(a, b, chosen)
         return

@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from zoolens.cli.stores import store_option
+
 
 @click.group(name="store")
 def command() -> None:
@@ -13,7 +15,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
+@store_option("reads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(store: str | None, as_json: bool) -> None:
     """Hold every row and every file of the store against its checksum. Exit code 1 where something is damaged."""
@@ -26,7 +28,7 @@ def check(store: str | None, as_json: bool) -> None:
     def say(table: str, rows: int) -> None:
         click.echo(f"{table}: {rows:,} rows", err=True)
 
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store) as opened:
         checked = check_store(opened, say)
         name = opened.name
     if as_json:

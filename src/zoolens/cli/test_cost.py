@@ -12,6 +12,7 @@ from zoolens.graph.counters.conventions import COUNTERS
 from zoolens.graph.counters.running import Count
 from zoolens.graph.serialise import pack
 from zoolens.graph.structure import Structure
+from zoolens.store.store import open_store
 
 MODEL = "demo:lenet-wide"
 MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
@@ -20,6 +21,7 @@ MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     store = str(tmp_path_factory.mktemp("cost") / "store.sqlite")
+    open_store(store).close()
 
     def call(*arguments):
         done = CliRunner().invoke(command, [*arguments, "--store", store], catch_exceptions=False)

@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from zoolens.cli.diff import command, short_names
 from zoolens.errors import ZoolensError
+from zoolens.store.store import open_store
 
 NETWORK = """
 name: "net"
@@ -37,6 +38,7 @@ def networks(tmp_path_factory):
 def invoke(tmp_path_factory):
     """Runs the command with one store for all tests, so that each network is read once."""
     store = tmp_path_factory.mktemp("store") / "store.sqlite"
+    open_store(store).close()
     return lambda *args: CliRunner().invoke(command, [*args, "--store", str(store)])
 
 

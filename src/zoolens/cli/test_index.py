@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from zoolens.cli.index import command
 from zoolens.errors import ZoolensError
 from zoolens.index import building
+from zoolens.store.store import open_store
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def test_show_lists_what_lacks_a_signature(call):
 
 
 def test_an_empty_store_says_so(call):
+    open_store().close()
     assert "No model was measured yet." in call("show")
     with pytest.raises(ZoolensError, match="no model was measured yet"):
         call("verify")

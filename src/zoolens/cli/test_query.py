@@ -219,20 +219,3 @@ def test_equal_answers_are_never_dropped_for_want_of_width(monkeypatch):
         shown = [columns[i].name for i in fitting_columns(columns, rows, width)]
         assert shown[:1] == ["model"]
         assert "equal answers" in shown
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("query", "CORR big"), ("runs",), ("runs", "show", "last"), ("compare", "last~1", "last"), ("equiv", "a", "b"),
-        ("disagree", "a"), ("index", "build"), ("index", "show"), ("reproduce", "last"), ("export",),
-        ("env", "export", "last"), ("compare", "a", "b"),
-    ],
-)  # fmt: skip
-def test_a_mistyped_store_is_an_error_where_it_is_only_read(tmp_path, arguments):
-    from zoolens.cli.main import cli
-
-    result = CliRunner().invoke(cli, [*arguments, "--store", str(tmp_path / "stoer.sqlite")])
-    assert isinstance(result.exception, ZoolensError | SystemExit), result.output
-    assert "There is no store at" in f"{result.exception}{result.output}"
-    assert not (tmp_path / "stoer.sqlite").exists()

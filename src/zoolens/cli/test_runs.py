@@ -78,6 +78,7 @@ def test_the_list_as_json(run):
 
 
 def test_an_empty_store(path):
+    open_store(path).close()
     assert invoke() == ""
     assert invoke("--json").strip() == "[]"
 
@@ -110,6 +111,7 @@ def test_one_run_as_json_has_everything(run):
 
 def test_the_store_option_reaches_show(run, path, tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_STORE", str(tmp_path / "other.sqlite"))
+    open_store().close()
     assert run.id in invoke("--store", str(path), "show", "last")
     assert run.id in invoke("show", "last", "--store", str(path))
     with pytest.raises(UnknownName):

@@ -45,13 +45,13 @@ _ANOTHER_ORDER: Final = 1 << 20  # added to the seed where training goes on, so 
 
 def studies(store: StoreLike = None) -> list[str]:
     """The names of all studies."""
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         return study_names(opened)
 
 
 def study(name: str, store: StoreLike = None) -> Study:
     """A study with its trials, as plain values."""
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         return read_study(opened, name)
 
 
@@ -69,14 +69,14 @@ def find(
 
 def weights(trial: Trial, framework: str, store: StoreLike = None) -> dict[str, NDArray[Any]]:
     """The trained weights of a side, where they were kept."""
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         return _weights(opened, trial, framework)
 
 
 def model(trial: Trial, framework: str, store: StoreLike = None) -> Any:
     """A live torch.nn.Module or keras.Model with the trained weights. It takes images divided by 255, channels first
     in torch and last in Keras, and answers logits."""
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         return live_model(told_of(opened, _run(trial, framework)), _weights(opened, trial, framework))
 
 
@@ -94,7 +94,7 @@ def continue_training(
     """Train a side for more epochs, by its recipe, from its trained weights; the result is not filed. The optimizer
     starts anew: its moments were not kept, and so the first steps differ from those of a training without a break.
     Batches come in an order of their own. Without `workers`, a process is started for it."""
-    with borrowed_store(store) as opened:
+    with borrowed_store(store, must_exist=True) as opened:
         told, given = told_of(opened, _run(trial, framework)), _weights(opened, trial, framework)
     if told.recipe.shipped and framework == "torch":
         raise ModelError(

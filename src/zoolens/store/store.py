@@ -40,7 +40,7 @@ from zoolens.store.records import (
     fingerprint,
 )
 from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
-from zoolens.store.target import BEGIN, Target, make_engine, read_only_engine, resolve
+from zoolens.store.target import BEGIN, Target, make_engine, read_only_engine, refuse_missing, resolve
 from zoolens.store.values import storable
 
 if TYPE_CHECKING:
@@ -61,14 +61,11 @@ def open_store(target: str | Path | None = None, *, must_exist: bool = False) ->
     """Open a store, making or migrating it where needed.
 
     None: $ZOOLENS_STORE, else the user's own; a path: an SQLite file; postgresql://…: PostgreSQL. `must_exist`: for
-    those who only read: a file that is named and is not there is an error, not a new store.
+    those who only read: a file that is named, also by $ZOOLENS_STORE, and is not there is an error, not a new store.
     """
-    found = resolve(target)
-    if must_exist and target is not None and found.path is not None and not found.path.exists():
-        raise StoreError(
-            f"There is no store at {found.path}.", hint="Check the name; `zoolens eval --store` makes one."
-        )
-    return Store(found)
+    if must_exist:
+        refuse_missing(target)
+    return Store(resolve(target))
 
 
 @contextmanager

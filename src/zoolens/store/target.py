@@ -70,6 +70,24 @@ def resolve(target: str | Path | None) -> Target:
     )
 
 
+def missing_file(target: str | Path | None) -> Path | None:
+    """The file of a store that the caller or $ZOOLENS_STORE names and that is not there. The user's own store is never
+    missing: it is made at its first use."""
+    if target is None and not os.environ.get(STORE_VARIABLE):
+        return None
+    path = resolve(target).path
+    return path if path is not None and not path.exists() else None
+
+
+def refuse_missing(target: str | Path | None) -> None:
+    """Raise StoreError where a store is named and is not there; for those who only read."""
+    path = missing_file(target)
+    if path is None:
+        return
+    where = f"{path}, which ${STORE_VARIABLE} names" if target is None else str(path)
+    raise StoreError(f"There is no store at {where}.", hint="Check the name; `zoolens eval` makes a new store.")
+
+
 def _file(path: Path) -> Target:
     path = path.expanduser().absolute()
     return Target(URL.create("sqlite", database=str(path)), path)

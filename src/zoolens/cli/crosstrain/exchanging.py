@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.crosstrain.options import folder, store_option
+from zoolens.cli.crosstrain.options import folder
+from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ PROBLEMS_SHOWN = 20
 
 @click.command(name="import")
 @click.argument("source", type=_there, metavar="FOLDER")
-@store_option
+@store_option("makes")
 def import_(source: Path, store: str | None) -> None:
     """Take studies over from FOLDER: the published CSV files, or what `export` wrote. Again changes nothing."""
     from zoolens.store.store import open_store
@@ -35,7 +36,7 @@ def import_(source: Path, store: str | None) -> None:
 @click.command()
 @click.argument("study")
 @click.argument("target", type=folder, metavar="FOLDER")
-@store_option
+@store_option("reads")
 def export(study: str, target: Path, store: str | None) -> None:
     """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""
     from zoolens.crosstrain.exchange.exporting import export_study
@@ -56,7 +57,7 @@ def export(study: str, target: Path, store: str | None) -> None:
 @click.argument("source", type=_there, metavar="FOLDER")
 @click.option("--check", is_flag=True, help="Only say whether it is in order.")
 @click.option("--into", default=None, metavar="STUDY", help="Merge it under another name than its own.")
-@store_option
+@store_option(None)
 def submit(source: Path, check: bool, into: str | None, store: str | None) -> None:
     """Check a FOLDER from somebody else (files, checksums, schema, figures recomputed from its answers) and merge it.
 
@@ -66,6 +67,7 @@ def submit(source: Path, check: bool, into: str | None, store: str | None) -> No
     from zoolens.store.store import open_store
 
     if not check:
+        check_store(store, "makes")
         with open_store(store) as opened:
             _merge(opened, source, into)
         return

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.options import frameworks_option, json_option, manner, manner_options, store_option
+from zoolens.cli.crosstrain.options import frameworks_option, json_option, manner, manner_options
 from zoolens.cli.crosstrain.studies import trial_of
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Trainings at once.")
 @manner_options
-@store_option
+@store_option("reads")
 @json_option
 def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Switch every semantic that two sides of a TRIAL have differently, one way and the other; share the gap out among

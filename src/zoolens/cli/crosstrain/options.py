@@ -11,7 +11,6 @@ import click
 if TYPE_CHECKING:
     from zoolens.crosstrain.training import Manner
 
-store_option = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 frameworks_option = click.option(
     "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Who trains: torch, tensorflow, jax. Repeatable."

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.crosstrain.options import folder, store_option
+from zoolens.cli.crosstrain.options import folder
+from zoolens.cli.stores import store_option
 from zoolens.errors import DatasetError, UnknownName
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LABEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=_LABEL_FILE,
     help="Test labels of a published study, in their order (.npy or .npz): finds constant predictors.",
 )
-@store_option
+@store_option("reads")
 def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str | None) -> None:
     """Write one HTML page for each STUDY (patterns such as 'crossedwires-*' are fine), its pictures as PNG, and CSV.
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.options import json_option, manner, manner_options, store_option, yaml_file
+from zoolens.cli.crosstrain.options import json_option, manner, manner_options, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.search.budget import Budget
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--fresh", is_flag=True, help="Set the journal aside and search anew; finished trials stay in the study.")
 @manner_options
-@store_option
+@store_option("makes")
 @json_option
 def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Run the study that PLAN.yaml describes, or go on with it.

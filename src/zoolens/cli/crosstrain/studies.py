@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.crosstrain.options import json_option, store_option
+from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.crosstrain.trialtext import NOTHING, percent, print_trial, settings_line, trial_data, value_text
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ TRIALS_SHOWN: Final = 20
 
 
 @click.command(name="list")
-@store_option
+@store_option("reads")
 @json_option
 def list_(store: str | None, as_json: bool) -> None:
     """List the studies."""
@@ -38,7 +39,7 @@ def list_(store: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("study")
-@store_option
+@store_option("reads")
 def remove(study: str, store: str | None) -> None:
     """Take STUDY off the list. Its trainings stay in the store; training into it again brings it back."""
     from zoolens.crosstrain.filing import remove_study, study_names
@@ -56,7 +57,7 @@ def remove(study: str, store: str | None) -> None:
 @click.argument("study")
 @click.argument("trial", required=False)
 @click.option("--all", "everything", is_flag=True, help=f"All trials, not the {TRIALS_SHOWN} that are furthest apart.")
-@store_option
+@store_option("reads")
 @json_option
 def show(study: str, trial: str | None, everything: bool, store: str | None, as_json: bool) -> None:
     """Show STUDY with its trials, or one TRIAL of it in full."""

@@ -15,11 +15,11 @@ from zoolens.cli.crosstrain.options import (
     json_option,
     manner,
     manner_options,
-    store_option,
     yaml_file,
 )
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _steps(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 @click.option("--lockstep", "steps", callback=_steps, help="First compare these steps layer by layer: 1,2,10.")
 @click.option("--study", default=None, help="File it under this name; default: the recipe's file.")
 @manner_options
-@store_option
+@store_option("makes")
 @json_option
 def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Train RECIPE.yaml once with each framework, and compare: accuracy, curves, classes, answers.
