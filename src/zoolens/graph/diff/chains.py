@@ -119,19 +119,23 @@ def _run_at(
 
 def _is_closed(block: Block) -> bool:
     """Whether a block ends in the addition of a shortcut."""
-    return block.kind in RESIDUAL and any(_is_closing(layer) for layer in block.layers)
+    return block.kind in RESIDUAL and _closing(block) is not None
 
 
-def _is_closing(layer: Layer) -> bool:
-    return layer.node.op == "add" and layer.path == ""
+def _closing(block: Block) -> Layer | None:
+    """The last addition outside the paths; those before it add up what attention is given (a bias and a mask)."""
+    sums = [layer for layer in block.layers if layer.node.op == "add" and layer.path == ""]
+    return sums[-1] if sums else None
 
 
 def _without_shortcut(block: Block) -> list[Layer]:
-    return [layer for layer in block.layers if layer.path != "shortcut" and not _is_closing(layer)]
+    closing = _closing(block)
+    return [layer for layer in block.layers if layer.path != "shortcut" and layer is not closing]
 
 
 def _content(layers: Sequence[Layer], look: Look) -> Hashable:
-    return frozenset(Counter(map(look, layers)).items())
+    """The layers in any order, but for the last: all others lead to it, whatever the order in which they are listed."""
+    return frozenset(Counter(map(look, layers)).items()), *map(look, layers[-1:])
 
 
 def _chain(run: Sequence[Block], model: Block, look: Look) -> Block:

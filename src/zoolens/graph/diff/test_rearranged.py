@@ -187,6 +187,45 @@ def test_a_transformer_without_one_shortcut(attends, block):
     assert told(imported(build(**sizes)), imported(network)) == [f"block {block} of stage 1: shortcut removed in b"]
 
 
+@pytest.mark.parametrize(
+    ("stage", "number", "attends", "place"),
+    [
+        (1, 0, True, "block 1 of stage 1"),
+        (1, 1, True, "block 3 of stage 1"),  # its windows are shifted
+        (3, 1, True, "block 3 of stage 2"),  # with several heads, whose bias by position is gathered from a table
+        (3, 1, False, "the last block of stage 2"),
+    ],
+)
+def test_a_transformer_of_windows_without_one_shortcut(stage, number, attends, place):
+    """What comes after the windows are put together is a map again, with nothing beside it that says so."""
+
+    def changed(self, x):
+        attended = self.attn(self.norm1(x))
+        return attended + self.mlp(self.norm2(attended)) if attends else self.mlp(self.norm2(attended + x))
+
+    sizes = {"patch_size": [8, 8], "embed_dim": 16, "depths": [2, 2, 2], "num_heads": [1, 2, 2], "window_size": [7, 7]}
+    network, whole = (models().SwinTransformer(**sizes, stochastic_depth_prob=0.0) for _ in "ab")
+    layer = network.features[stage][number]
+    layer.forward = MethodType(changed, layer)
+    assert told(imported(whole), imported(network)) == [f"{place}: shortcut removed in b"]
+
+
+def test_a_transformer_of_windows_with_norms_last_without_one_shortcut():
+    """The norm at the end of the layers before is no part of the block, although the block has one like it."""
+
+    def changed(self, x):
+        attended = self.norm1(self.attn(x))
+        return attended + self.norm2(self.mlp(attended))
+
+    swin = models().swin_transformer
+    sizes = {"patch_size": [8, 8], "embed_dim": 16, "depths": [2, 2], "num_heads": [1, 2], "window_size": [7, 7]}
+    parts = {"block": swin.SwinTransformerBlockV2, "downsample_layer": swin.PatchMergingV2}
+    network, whole = (models().SwinTransformer(**sizes, **parts, stochastic_depth_prob=0.0) for _ in "ab")
+    layer = network.features[3][0]
+    layer.forward = MethodType(changed, layer)
+    assert told(imported(whole), imported(network)) == ["block 1 of stage 2: shortcut removed in b"]
+
+
 def test_networks_of_other_kinds_share_no_blocks():
     """A VGG is no ResNet whose shortcuts were removed."""
     found = diff(imported(models().vgg11_bn()), imported(models().resnet18()))

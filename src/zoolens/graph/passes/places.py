@@ -11,8 +11,19 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.arrangements import STEPS, Arrangement, Atoms, as_node, chain, emit_steps, steps
+from zoolens.graph.model import Graph, Node, Shape
+from zoolens.graph.passes.arrangements import (
+    STEPS,
+    Arrangement,
+    Atoms,
+    Chain,
+    Step,
+    as_node,
+    chain,
+    emit_steps,
+    reshaped,
+    steps,
+)
 from zoolens.graph.passes.constants import FIXED
 from zoolens.graph.passes.editing import Editor
 from zoolens.graph.passes.labels import KEEPING, Labels, labels
@@ -20,8 +31,12 @@ from zoolens.graph.vocabulary import ACTIVATIONS
 
 _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last
+_TOKENS: Final = 3  # axes of places that were joined to one axis, channels last
+_TURN: Final = (0, 2, 3, 1)  # from channels first to channels last
 _SUMS: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
 _ALIKE: Final = (ACTIVATIONS - {"prelu"}) | _SUMS | {"dense", "layer_norm", "rms_norm", "affine"}
+
+Cut = tuple[Shape, tuple[Step, ...]]
 
 
 def join_places(graph: Graph) -> Graph:
@@ -33,6 +48,7 @@ class _Places:
     def __init__(self, graph: Graph, known: Labels) -> None:
         self.graph = graph
         self.known = known  # the maps, and what their axes are; more are found on the way
+        self.cut: dict[Cut, None] = {}  # how places of maps were arranged, in the order of the graph
         self.editor = Editor(graph)
 
     def rewritten(self) -> Graph:
@@ -71,12 +87,35 @@ class _Places:
         found = chain(node, self.editor, self.known.__contains__)
         axes = self.known.get(found.source, "")
         if not axes:
-            return node
+            return self._put_back(node, found)
+        self._remember(found.arrangement, axes)
         shorter = len(steps(found.arrangement)) < len(found.path)
         result = as_node(node, found.source, found.arrangement, self.editor) if shorter else node
         if isinstance(result, Node):
             return replace(result, axes=result.axes or map_axes(found.arrangement, axes))
         return result
+
+    def _remember(self, one: Arrangement, axes: str) -> None:
+        last = channels_last(one, axes)
+        if last is not None:
+            self.cut[_cut(last)] = None
+
+    def _put_back(self, node: Node, found: Chain) -> Node:
+        """What attention made of the places of a map is a map again once they are arranged back, or joined as tokens."""
+        one = found.arrangement
+        for start in dict.fromkeys(start for start, _ in self.cut):
+            whole = reshaped(one, (*start[:-1], one.shape[-1])) if one.shape[:1] == start[:1] else None
+            last = channels_last(whole.inverse, "NHWC") if whole is not None else None
+            if whole is None or last is None or _cut(last) not in self.cut:
+                continue
+            if whole.shape == one.shape:
+                return replace(node, axes="NHWC")
+            if len(one.shape) == _TOKENS:
+                made = emit_steps(found.source, steps(whole), self.editor, base=node.name, source=node.source)
+                self.editor.absorb(replace(self.editor.maker(made), axes="NHWC"))
+                self.known[made] = "NHWC"
+                return replace(node, op="reshape", inputs=(made,), attributes={})
+        return node
 
     def _on_last_axis(self, node: Node) -> bool:
         last = len(node.shape) - 1
@@ -87,16 +126,11 @@ class _Places:
         if name in self.known:
             return None
         found = chain(self.editor.maker(name), self.editor, self.known.__contains__)
-        axes, one = self.known.get(found.source, ""), found.arrangement
-        if not axes or not one.target[-1:] or one.target[-1] != one.source[axes.index("C")] or not one.target[-1]:
-            return None
-        if axes == "NHWC":
-            return found.source, one
-        turn = (0, 2, 3, 1)
-        one = replace(
-            one, source=tuple(one.source[axis] for axis in turn), start=tuple(one.start[axis] for axis in turn)
-        )
-        source = self.editor.emit("transpose", (found.source,), one.start, base=name, perm=turn)
+        axes = self.known.get(found.source, "")
+        one = channels_last(found.arrangement, axes) if axes else None
+        if one is None or axes == "NHWC":
+            return (found.source, one) if one else None
+        source = self.editor.emit("transpose", (found.source,), one.start, base=name, perm=_TURN)
         self.known[source] = "NHWC"
         return source, one
 
@@ -161,6 +195,24 @@ def map_axes(one: Arrangement, axes: str) -> str:
     found = ["N", *("H" if _begins(own, rows) else "W" if _begins(own, columns) else "C" for own in one.target[1:])]
     text = "".join(found)
     return text if text in _MAPS else ""
+
+
+def channels_last(one: Arrangement, axes: str) -> Arrangement | None:
+    """The arrangement as one of the map with its channels last; None if it does not leave them last and whole."""
+    channels = one.source[axes.index("C")]
+    if not channels or one.target[-1:] != (channels,):
+        return None
+    if axes == "NHWC":
+        return one
+    return replace(
+        one, source=tuple(one.source[axis] for axis in _TURN), start=tuple(one.start[axis] for axis in _TURN)
+    )
+
+
+def _cut(one: Arrangement) -> Cut:
+    """How the places of a map are arranged, whatever its channels."""
+    places = _with_channels(one, 1)
+    return places.start, steps(places)
 
 
 def _begins(own: Atoms, whole: Atoms) -> bool:

@@ -144,3 +144,22 @@ def test_a_part_is_cut_out_before_heads_are_split(drawing):
     assert [node.op for node in found] == ["input", "slice", "reshape", "transpose"]
     assert (found.nodes[1].get("axis"), found.nodes[1].get("start"), found.nodes[1].get("stop")) == (2, 8, 16)
     prove(graph, stepwise=True)
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+@pytest.mark.parametrize("axes", ["NCHW", "NHWC"])
+def test_places_of_a_map_that_are_put_back_are_a_map_again(drawing, axes, tokens):
+    """After attention in windows nothing says so but the arrangement; a dense layer is then a 1×1 convolution."""
+    sketch = drawing(axes)
+    x = sketch.conv(sketch.input(3, 4, 6), 5)
+    x = sketch.other_layout(x) if axes == "NCHW" else x
+    cut = sketch.transpose(sketch.reshape(x, 1, 2, 2, 3, 2, 5), 0, 1, 3, 2, 4, 5)
+    windows = sketch.reshape(cut, 6, 4, 5)
+    scores = sketch.builder.add("matmul", (windows, sketch.transpose(windows, 0, 2, 1)), (6, 4, 4))
+    mixed = sketch.builder.add("matmul", (sketch.one("softmax", scores, axis=2), windows), (6, 4, 5))
+    back = sketch.transpose(sketch.reshape(mixed, 1, 2, 3, 2, 2, 5), 0, 1, 3, 2, 4, 5)
+    back = sketch.reshape(back, 1, 24, 5) if tokens else sketch.reshape(back, 1, 4, 6, 5)
+    graph = sketch.graph(sketch.one("relu", sketch.dense(back, 7)))
+    found = canonical(graph)
+    assert [node.op for node in found if node.op in ("conv", "dense")] == ["conv", "conv"]
+    prove(graph, stepwise=True)
