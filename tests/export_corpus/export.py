@@ -18,10 +18,21 @@ def main(library, name, size, folder, *exporters):
         partial = target.with_suffix(".partial")
         try:
             EXPORTERS[exporter](module, int(size), partial)
+            check(partial)
         except Exception:
             target.with_suffix(".error").write_text(traceback.format_exc())
         else:
             partial.rename(target)
+
+
+def check(path):
+    """Refuse what is no ONNX file, such as one with an operator that is TensorFlow's alone."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(str(path))
+    except onnx.checker.ValidationError as error:
+        raise ValueError(f"what it wrote is not valid ONNX: {str(error).strip().splitlines()[0]}") from error
 
 
 def torch_module(library, name, size):

@@ -29,6 +29,7 @@ from zoolens.graph.passes.order import settle_order
 from zoolens.graph.passes.pads import merge_pads
 from zoolens.graph.passes.places import join_places
 from zoolens.graph.passes.pools import unify_pools
+from zoolens.graph.passes.shared import share_values
 from zoolens.graph.passes.shuffle import fuse_shuffles
 from zoolens.graph.passes.tokens import unify_tokens
 from zoolens.graph.passes.vectors import shrink_maps
@@ -70,7 +71,11 @@ REWRITES: Final = (
     Pass("tokens", unify_tokens),
     Pass("attention", name_attention),
 )
-SETTLING: Final = (Pass("attributes", settle_attributes), Pass("order", settle_order))
+SETTLING: Final = (
+    Pass("attributes", settle_attributes),
+    Pass("shared", share_values),
+    Pass("order", settle_order),
+)
 
 
 def canonical(graph: Graph) -> Graph:

@@ -101,7 +101,7 @@ class _Places:
             self.cut[_cut(last)] = None
 
     def _put_back(self, node: Node, found: Chain) -> Node:
-        """What attention made of the places of a map is a map again once they are arranged back, or joined as tokens."""
+        """What attention made of the places of a map is a map again once they are arranged back or joined to tokens."""
         one = found.arrangement
         for start in dict.fromkeys(start for start, _ in self.cut):
             whole = reshaped(one, (*start[:-1], one.shape[-1])) if one.shape[:1] == start[:1] else None

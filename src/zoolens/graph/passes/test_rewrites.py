@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from zoolens.graph.equality import same_structure
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
 
@@ -296,3 +297,28 @@ def test_sums_are_ordered_by_the_longest_path(drawing):
         graph = block(drawing(), swapped=swapped)
         assert graph.by_name[graph.nodes[-1].inputs[0]].shape == (1, 4, 6, 6)
         assert graph.nodes[-1].inputs[1] == graph.nodes[1].name
+
+
+def test_a_value_that_is_computed_twice_is_computed_once(drawing):
+    """Torch's newer exporter shares what DLA computes twice."""
+
+    def pooled(twice):
+        sketch = drawing()
+        x = sketch.conv(sketch.input(3, 8, 8), 4)
+        first = sketch.pool("max_pool", x, 2, 2)
+        second = sketch.pool("max_pool", x, 2, 2) if twice else first
+        third = sketch.pool("max_pool", x, 3, 2, (0, 0, 1, 1))
+        return sketch.graph(sketch.concat(sketch.conv(first, 5), second, third))
+
+    assert same_structure(canonical(pooled(twice=True)), canonical(pooled(twice=False)))
+    prove(pooled(twice=True), stepwise=True)
+
+
+def test_layers_and_products_keep_their_number(drawing):
+    sketch = drawing()
+    x = sketch.reshape(sketch.conv(sketch.input(3, 4, 4), 4), 4, 16)
+    products = [sketch.builder.add("matmul", (x, sketch.transpose(x, 1, 0)), (4, 4)) for _ in range(2)]
+    graph = sketch.graph(sketch.two("maximum", products[0], sketch.one("exp", products[1])))
+    found = canonical(graph)
+    assert [node.op for node in found if node.op in ("matmul", "transpose")] == ["transpose", "matmul", "matmul"]
+    prove(graph, stepwise=True)
