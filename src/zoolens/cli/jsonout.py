@@ -11,4 +11,6 @@ def echo_json(data: Any) -> None:
     """Dates and paths as text; letters of all languages as they are."""
     import json
 
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    from zoolens.store.jsontext import as_plain
+
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=as_plain))

@@ -299,5 +299,5 @@ def as_data(report: Report) -> dict[str, Any]:
     data = asdict(report)
     for side in ("a", "b"):
         run: Run = getattr(report, side)
-        data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": run.resolved}
+        data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}
     return data

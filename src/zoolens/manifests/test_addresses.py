@@ -1,12 +1,13 @@
 import http.server
 import socket
 import threading
+import urllib.request
 
 import pytest
 
 from zoolens.errors import AssetError
 from zoolens.manifests import addresses
-from zoolens.manifests.addresses import judged_connection, permitted
+from zoolens.manifests.addresses import is_loopback, judged_connection, opener_for, permitted
 from zoolens.manifests.locations import resolve_file
 from zoolens.manifests.schema import AssetFile
 
@@ -24,7 +25,8 @@ def resolving(monkeypatch, *answers):
     """Names have these addresses, one answer a question; the list of hosts that were asked for."""
     asked = []
 
-    def getaddrinfo(host, port, *_, **__):
+    def getaddrinfo(host, port, **named):
+        assert named == {"type": socket.SOCK_STREAM}
         asked.append(host)
         found = answers[min(len(asked), len(answers)) - 1]
         family = socket.AF_INET6 if ":" in found else socket.AF_INET
@@ -62,6 +64,10 @@ def test_public_addresses_pass(monkeypatch, address):
     ("models.example.org:8443", False),
     ("example.org", False),
     ("::1, 10.1.0.0/16 ,10.0.0.1", True),
+    ("10.0.0.77/24", True),
+    ("10.0.0.77/24:443", False),
+    (":443", False),
+    ("::/0", False),
 ])  # fmt: skip
 def test_the_user_may_list_places(monkeypatch, listed, passes):
     resolving(monkeypatch, "10.0.0.1")
@@ -138,3 +144,98 @@ def test_manifests_reach_nothing_private_unasked(location):
 def test_what_is_no_address_is_said(location):
     with pytest.raises(AssetError):
         resolve_file(AssetFile(location=location, sha256=SHA), None, fetch=True)
+
+
+def test_a_name_is_the_same_in_capitals_and_with_its_last_dot(monkeypatch):
+    resolving(monkeypatch, "10.0.0.1")
+    monkeypatch.setenv("ZOOLENS_FETCH_FROM", "models.example.org")
+    assert permitted("Models.Example.ORG.", 443)
+    for other in (".models.example.org", "models.example.orgX", "models.example.org "):
+        with pytest.raises(AssetError, match=r"is 10\.0\.0\.1, an address of this machine"):
+            permitted(other, 443)
+
+
+def test_the_zone_of_an_address_is_no_part_of_it(monkeypatch):
+    resolving(monkeypatch, "fe80::1%eth0")
+    monkeypatch.setenv("ZOOLENS_FETCH_FROM", "fe80::/10")
+    assert permitted("models.example.org", 443)
+
+
+def test_an_address_that_stands_for_a_public_one_passes(monkeypatch):
+    resolving(monkeypatch, "64:ff9b::5db8:d822")  # 93.184.216.34
+    assert permitted("models.example.org", 443)
+
+
+def test_an_entry_that_is_no_place_is_said(monkeypatch):
+    resolving(monkeypatch, "10.0.0.1")
+    monkeypatch.setenv("ZOOLENS_FETCH_FROM", "host:port")
+    with pytest.raises(AssetError, match="'host:port', which is no host"):
+        permitted("models.example.org", 443)
+
+
+@pytest.mark.parametrize(("host", "expected"), [
+    ("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("example.org", False),
+    ("10.0.0.1", False), ("", False),
+])  # fmt: skip
+def test_loopback(host, expected):
+    assert is_loopback(host) is expected
+
+
+def test_a_connection_has_the_time_limit_and_fails_as_the_last_address_did(monkeypatch):
+    monkeypatch.setenv("ZOOLENS_FETCH_FROM", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with judged_connection(("127.0.0.1", port), timeout=7.5) as connection:
+            assert connection.gettimeout() == 7.5
+        with judged_connection(("127.0.0.1", port), timeout=object()) as connection:  # urllib's "no limit given"
+            assert connection.gettimeout() is None
+    with pytest.raises(ConnectionRefusedError):
+        judged_connection(("127.0.0.1", port), timeout=5)
+
+
+def _kinds(opener):
+    return {type(handler).__name__ for handler in opener.handlers}
+
+
+def test_without_a_proxy_every_connection_is_judged(monkeypatch):
+    opener = opener_for("https://models.example.org/m.onnx")
+    assert {"_Handler", "_SecureHandler", "_NoRedirects"} <= _kinds(opener)
+    assert not {"HTTPHandler", "HTTPSHandler", "HTTPRedirectHandler", "ProxyHandler"} & _kinds(opener)
+
+
+def test_a_proxy_that_is_not_for_this_address_is_not_used(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://proxy.example.org:3128")
+    assert "ProxyHandler" not in _kinds(opener_for("https://models.example.org/m.onnx"))
+    monkeypatch.setenv("https_proxy", "http://proxy.example.org:3128")
+    monkeypatch.setenv("no_proxy", "models.example.org")
+    opener = opener_for("https://models.example.org/m.onnx")
+    assert "_SecureHandler" in _kinds(opener)
+    assert "ProxyHandler" not in _kinds(opener)
+
+
+def test_with_a_proxy_the_addresses_that_the_name_has_here_are_judged(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://proxy.example.org:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    asked = resolving(monkeypatch, "10.0.0.1")
+    with pytest.raises(AssetError, match=r"ZOOLENS_FETCH_FROM=models\.example\.org:443"):
+        opener_for("https://models.example.org/m.onnx")
+    with pytest.raises(AssetError, match=r"ZOOLENS_FETCH_FROM=models\.example\.org:8443"):
+        opener_for("https://models.example.org:8443/m.onnx")
+    assert asked == ["models.example.org"] * 2
+    resolving(monkeypatch, "93.184.216.34")
+    assert {"ProxyHandler", "_NoRedirects"} <= _kinds(opener_for("https://models.example.org/m.onnx"))
+
+
+def test_a_name_that_only_the_proxy_knows_goes_to_the_proxy(monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://proxy.example.org:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+    def unknown(*_, **__):
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", unknown)
+    opener = opener_for("https://models.example.org/m.onnx")
+    (proxy,) = (handler for handler in opener.handlers if isinstance(handler, urllib.request.ProxyHandler))
+    assert proxy.proxies["https"] == "http://proxy.example.org:3128"

@@ -18,6 +18,11 @@ def _parsed(text: str) -> dict[str, Any]:
     return found
 
 
+def as_plain(value: Any) -> Any:
+    """For `json.dumps(…, default=as_plain)`: a mapping as a dictionary, and what JSON has no words for as text."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 class JsonText(Mapping[str, Any]):
     """A read-only mapping; its values must not be changed."""
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.store.jsontext import as_plain
+
 # Runs of facts that nobody measured by running a model have a colon in their runtime's name ("graph:keras"): they are
 # listed only where they are asked for.
 ASIDE: Final = ":"
@@ -37,7 +39,7 @@ class Purpose(StrEnum):
 
 def fingerprint(value: Any) -> str:
     """SHA-256 of a JSON-able value in canonical form: equal content, equal key."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=as_plain)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()  # file names may hold lone surrogates
 
 

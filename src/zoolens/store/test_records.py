@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from zoolens.store.jsontext import JsonText
 from zoolens.store.records import (
     DatasetRecord,
     ModelRecord,
@@ -26,6 +27,7 @@ from zoolens.store.records import (
     [
         ({"b": 1, "a": [1.5, None, True]}, '{"a":[1.5,null,true],"b":1}'),
         ("größe", '"größe"'),
+        ([JsonText('{"b": 1, "a": 2}')], '[{"a":2,"b":1}]'),  # as read from a store, where JSON is parsed late
         ({"when": datetime(2026, 1, 2, tzinfo=UTC)}, '{"when":"2026-01-02 00:00:00+00:00"}'),
     ],
 )
