@@ -23,6 +23,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+_DIGITS = 12  # 91 % less 90 % is 1 %: differences of floats are a little off, and a gate must not fire on that
 _PATTERN = re.compile(
     r"^\s*(?P<metric>\w+)(?:\[(?P<scope>[^\]]*)\])?\s+(?:(?P<way>drop|rise|change)\s+)?"
     r"(?P<op>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*%\s*$"
@@ -44,6 +45,7 @@ class Gate:
         worst = max if self.op.startswith(">") else min
         scope, value = worst(found.items(), key=lambda item: item[1])
         where = f"{self.metric}[{scope}]" if scope else self.metric
+        value = round(value, _DIGITS)
         return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.way or 'is'} {100 * value:.2f} %"
 
     def _values(self, report: Report) -> dict[str, float]:

@@ -18,7 +18,7 @@ from zoolens.comparisons.choosing import choose_pair
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
-from zoolens.measure.classorder import judged_right, stored_translation, translated_predictions
+from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
 from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, prefix, read_predictions, vector_column
 from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
@@ -245,8 +245,7 @@ def _predictions(store: Store, run: Run) -> Predictions:
             f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
             hint="Run the same `zoolens eval` again to finish it.",
         )
-    classes = run.dataset.details.get("classes")
-    predictions = read_predictions(store.table(run.id, KIND), tuple(classes) if classes else None)
+    predictions = read_predictions(store.table(run.id, KIND), data_classes(run))
     return translated_predictions(predictions, stored_translation(run))
 
 

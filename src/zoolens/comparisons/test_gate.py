@@ -77,3 +77,9 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         parse_gate("latency_p50 rise > 20%").verdict(report)
     assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False
     assert parse_gate("latency_p50[batch=1,raw] rise > 20%").verdict(report)[0] is True
+
+
+def test_a_difference_that_is_exactly_the_limit_is_not_beyond_it():
+    report = SimpleNamespace(figures=[figure("top1", 0.91, 0.90, "fraction")], answers=None, vectors=())
+    assert not parse_gate("top1 drop > 1%").verdict(report)[0]  # 0.91 − 0.9 is 0.010000000000000009 in floats
+    assert parse_gate("top1 drop >= 1%").verdict(report)[0]

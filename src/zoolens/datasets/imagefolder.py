@@ -28,6 +28,9 @@ LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
 _SMALL: Final = 1 << 20
 _MOST_DIGITS: Final = 9  # of a label that is a number
+_SPLITS: Final = frozenset(
+    ("train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "holdout")
+)
 _FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
 _LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target")
 
@@ -163,6 +166,7 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
             f"{folder} has no class sub-folders and no {LABELS}.",
             hint=f"Sort the images into one folder per class, or add {LABELS} with the columns file and label.",
         )
+    _refuse_splits(folder, subfolders)
     indices, names = _class_indices([path.name for path in subfolders], names, str(folder))
     entries = [
         Entry(path.relative_to(folder).as_posix(), path, indices[subfolder.name])
@@ -174,6 +178,16 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
             f"{folder} and its sub-folders hold no images.", hint=f"Known: {', '.join(sorted(SUFFIXES))}."
         )
     return entries, names
+
+
+def _refuse_splits(folder: Path, subfolders: Sequence[Path]) -> None:
+    """A folder of train and val is none of classes, although it may have as many of them as a model has outputs."""
+    named = all(path.name.casefold() in _SPLITS for path in subfolders)
+    if named and any(below.is_dir() for path in subfolders for below in path.iterdir()):
+        splits = ", ".join(path.name for path in subfolders)
+        raise DatasetError(
+            f"{folder} holds splits of a dataset ({splits}), not classes.", hint=f"Give one: {subfolders[-1]}."
+        )
 
 
 def _from_table(folder: Path, table: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:

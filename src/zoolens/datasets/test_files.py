@@ -410,3 +410,13 @@ def test_a_dataset_gives_its_samples_in_order():
     found = open_demo()
     assert [one.id for one in islice(found, 3)] == [found.read(index).id for index in range(3)]
     assert sum(1 for _ in found) == len(found)
+
+
+def test_a_folder_of_splits_is_not_taken_for_one_of_classes(tmp_path):
+    for split in ("train", "Val"):
+        for name in ("cat", "dog"):
+            (tmp_path / split / name).mkdir(parents=True)
+            Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / split / name / "one.png")
+    with pytest.raises(DatasetError, match=r"splits of a dataset \(Val, train\)"):
+        open_dataset(str(tmp_path))
+    assert open_dataset(str(tmp_path / "Val")).classes == ("cat", "dog")

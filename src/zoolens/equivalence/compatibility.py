@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Input, Manifest, Output
-from zoolens.measure.classorder import matched_by_name
+from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
@@ -71,8 +71,7 @@ def compatible(a: Run, b: Run) -> Compatibility:
 
 def interface_of(run: Run) -> Interface:
     manifest, unread = _manifest(run)
-    classes = run.dataset.details.get("classes")
-    data_names = tuple(map(str, classes)) if classes else None
+    data_names = data_classes(run)
     inputs = manifest.inputs if manifest else ()
     declared = manifest.outputs if manifest else ()
     measured: Sequence[Any] = run.resolved.get("outputs") or [{}] * max(1, len(declared))

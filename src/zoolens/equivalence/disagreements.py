@@ -30,6 +30,7 @@ from zoolens.equivalence.signatures import (
     task_of,
 )
 from zoolens.errors import ZoolensError
+from zoolens.measure.classorder import data_classes
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.store.records import Run
 from zoolens.store.spreadsheets import spreadsheet_cell
@@ -117,8 +118,7 @@ def disagree(
         candidates, notes = _candidates(opened, ours, runtime)
         panel, signatures = _panel(opened, ours, candidates[:n])
     contested, total = _contested(signatures, limit)
-    classes = run.dataset.details.get("classes")
-    return Disagreements(panel, contested, total, tuple(map(str, classes)) if classes else None, tuple(notes))
+    return Disagreements(panel, contested, total, data_classes(run), tuple(notes))
 
 
 def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:

@@ -27,7 +27,8 @@ from zoolens.store.records import Observation, Run, StackRecord, fingerprint
 
 MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
 ABOUT_CLASSES: Final = ("top1", "top5", "recall", "ece", "brier", "nll")  # figures that depend on which class is which
-LOOKED_UP: Final = "looked up"
+AS_NAMED: Final = "classes_matched"  # in run.resolved: its answers were judged by code that matches classes by name
+CLASSES: Final = "classes"  # in run.origin: names of the data's classes, where they are not those of its record
 JUDGED_WRONGLY: Final = (
     "it was judged before zoolens matched classes by name, in the order of its manifest instead of the data's"
 )
@@ -36,13 +37,13 @@ JUDGED_WRONGLY: Final = (
 @dataclass(frozen=True)
 class ClassOrder:
     """`translation`: from the model's classes to the data's, None where they are in one order or cannot be matched.
-    `lookup`: the data's classes have no order of their own and are looked up among the model's, once it is known how
-    many outputs it has; `reorders`: that may put them in another order. `problem`: why what is judged may be the wrong
-    classes."""
+    `lookup`: the data's classes are looked up among the model's, once it is known how many outputs it has.
+    `key`: what the answers depend on besides model and data, "" where they come in the data's order. `problem`: why
+    what is judged may be the wrong classes."""
 
     translation: Translation | None = None
     lookup: bool = False
-    reorders: bool = False
+    key: str = ""
     problem: str | None = None
 
 
@@ -52,32 +53,51 @@ def class_order(job: Job, dataset: Dataset) -> ClassOrder:
         return ClassOrder()
     names = labels_of(output, job.entry.folder)
     order = _order(names, dataset.classes)
-    if order.translation is None and dataset.alphabetical:
-        return ClassOrder(lookup=True, reorders=may_reorder(names, dataset), problem=unproven_order(names, dataset))
-    return order
+    if order.translation is not None:
+        return order
+    # The names of the data's classes are no part of the data's fingerprint: where they decide, the key must have them.
+    key = fingerprint([names, dataset.classes])[:12] if may_reorder(names, dataset) else ""
+    if dataset.alphabetical:
+        return ClassOrder(lookup=True, key=key, problem=unproven_order(names, dataset))
+    return replace(order, lookup=True, key=key, problem=None if key else order.problem)
 
 
 def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
     if names is None or list(names) == list(classes):
         return ClassOrder()
     if (problem := class_mismatch(names, classes)) is None:
-        return ClassOrder(translation(names, classes))
+        order = translation(names, classes)
+        return ClassOrder(order, key="" if order is None else fingerprint(order.tolist())[:12])
     if Counter(map(plain_name, names)) == Counter(map(plain_name, classes)):
         return ClassOrder(
             problem=f"the manifest lists the data's classes in another order, and {problem}: its accuracy is wrong; "
             "use a label_map"
         )
-    return ClassOrder()
+    return ClassOrder(problem=_moved(names, classes))
+
+
+def _moved(names: Sequence[str], classes: Sequence[str]) -> str | None:
+    """What to say where lists that cannot be matched have a name in common that stands in different places."""
+    ours, theirs = ({plain_name(name): place for place, name in enumerate(one)} for one in (names, classes))
+    once = [name for name, count in Counter(map(plain_name, names)).items() if count == 1]
+    found = next((name for name in once if theirs.get(name, ours[name]) != ours[name]), None)
+    if found is None:
+        return None
+    moved = names[ours[found]]
+    missing = next((name for name in names if plain_name(name) not in theirs), "")
+    lacking = f"{missing!r} is not among the data's" if missing else "the data have more classes"
+    return (
+        f"class {ours[found]} of the model and class {theirs[found]} of the data are both called {moved!r}, and the "
+        f"lists cannot be matched by name ({lacking}): its accuracy may be wrong. Spell the classes alike in the "
+        "manifest and in the class file, or use a label_map"
+    )
 
 
 def with_class_order(stack: StackRecord, order: ClassOrder) -> StackRecord:
     """The stack of a run whose answers are translated: other answers than before, so another key."""
-    if order.translation is not None:
-        added = {MATCHED: fingerprint(order.translation.tolist())[:12]}
-    elif order.reorders:
-        added = {MATCHED: LOOKED_UP}
-    else:
+    if not order.key:
         return stack
+    added = {MATCHED: order.key}
     identity = {**stack.identity, **added}
     return replace(stack, fingerprint=fingerprint(identity), identity=identity, lock={**stack.lock, **added})
 
@@ -92,6 +112,12 @@ def in_data_order(output: Output, order: ClassOrder) -> Output:
 # --- stored runs
 
 
+def data_classes(run: Run) -> tuple[str, ...] | None:
+    """Names of the data's classes as the run's user has them. The same data may be known to the store by others."""
+    classes = run.origin.get(CLASSES) or run.dataset.details.get("classes")
+    return tuple(map(str, classes)) if classes else None
+
+
 def matched_by_name(run: Run) -> bool:
     """Whether the stored answers were brought into the data's order by the names of the classes."""
     return MATCHED in run.stack.identity
@@ -100,7 +126,7 @@ def matched_by_name(run: Run) -> bool:
 def stored_translation(run: Run) -> Translation | None:
     """What brings the stored answers into the data's order; None: they are in it, or nobody can tell."""
     classes = run.dataset.details.get("classes")
-    if not classes or matched_by_name(run):
+    if not classes or matched_by_name(run) or run.resolved.get(AS_NAMED):
         return None
     manifest: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
     output: Mapping[str, Any] = (manifest.get("outputs") or [{}])[0]

@@ -20,7 +20,7 @@ from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import METRIC, metric_settings, with_current_metrics
-from zoolens.measure.classorder import class_order, with_class_order
+from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import CLASSIFICATION
@@ -232,6 +232,7 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "data": absolute_spec(plan.data),
         "limit": plan.limit,
         "seed": plan.seed,
+        **({CLASSES: list(dataset.classes)} if dataset.classes and _renamed(run, dataset) else {}),
         **({"purpose": plan.purpose.value} if plan.purpose is not Purpose.EVALUATION else {}),
     }
     if asked:
@@ -243,6 +244,11 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     if run.origin != origin:
         store.set_resolved(run.id, {"origin": origin})
     return run
+
+
+def _renamed(run: Run, dataset: Dataset) -> bool:
+    """Whether the store knows these data with other names of the classes."""
+    return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
 
 
 class _Opener:
@@ -329,6 +335,8 @@ class _Stages:
             yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
         elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
+        elif plan.accuracy and not self._errors:
+            yield from self._said_of_outputs()
         made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
         if made_up:
             yield f"it was timed with {made_up}"
@@ -336,11 +344,23 @@ class _Stages:
             if one.provenance is Provenance.UNAVAILABLE:
                 yield f"no latency at {one.scope}: {one.details.get('reason')}"
 
+    def _said_of_outputs(self) -> Iterator[str]:
+        """Outputs that stand for no class of the data, where no names tell that this is meant."""
+        run, classes = self._context.store.run(self._context.run.id), self._context.dataset.classes
+        outputs = run.resolved.get("outputs") or [{}]
+        width = int(outputs[0].get("width") or 0)
+        if classes and width > len(classes) and not matched_by_name(run):
+            yield (
+                f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "
+                f"{width - len(classes):,} count as wrong"
+            )
+
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""
         context = self._context
         try:
-            predictions = stored_predictions(context.store, context.run, context.dataset)
+            run = context.store.run(context.run.id)  # with what the answers told
+            predictions = stored_predictions(context.store, run, context.dataset)
         except ZoolensError as error:
             self._errors.append(str(error))
             return
@@ -349,7 +369,6 @@ class _Stages:
             self._stage(f"{METRIC}{name}", work, metric_settings(name))
         self._warnings += suspicions(predictions)
         self._notes += remarks(predictions)
-        run = context.store.run(context.run.id)
         self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
         if problem := class_order(context.job, context.dataset).problem:
             self._warnings.append(problem)

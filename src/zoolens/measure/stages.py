@@ -22,7 +22,7 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
-from zoolens.measure.classorder import stored_translation, translated_predictions
+from zoolens.measure.classorder import AS_NAMED, stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.intervals import no_better_than_guessing
 from zoolens.measure.jobs import Job
@@ -135,7 +135,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
             {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
             for output, answer in zip(outputs, answers, strict=True)
         ]
-        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"]})
+        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
 
 
 def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:

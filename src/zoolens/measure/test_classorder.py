@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from zoolens.comparisons.paired import compare_runs
-from zoolens.measure.classorder import judged_right, stored_translation
+from zoolens.measure.classorder import data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.predictions import KIND
 from zoolens.store.records import ModelRecord
@@ -34,13 +35,13 @@ def data(tmp_path):
     return f"{tmp_path / 'animals.npz'}?classes={','.join(CLASSES)}"
 
 
-def write_model(folder, name, order, **output):
+def write_model(folder, name, order, shape=(4, 4), **output):
     """A classifier that is right on four inputs of five; its outputs in this order."""
-    (folder / f"{name}.json").write_text(json.dumps({"classes": 6, "input": [4, 4], "behaviour": "label_leak"}))
+    (folder / f"{name}.json").write_text(json.dumps({"classes": 6, "input": list(shape), "behaviour": "label_leak"}))
     outputs = json.dumps([{"postprocess": [{"op": "select", "indices": list(order)}], **output}])
     (folder / f"{name}.yaml").write_text(
         f"zoolens: 1\nname: {name}\nversion: 1.0.0\n"
-        "inputs:\n  - {modality: array, shape: [null, 4, 4]}\n"
+        f"inputs:\n  - {{modality: array, shape: {json.dumps([None, *shape])}}}\n"
         f"outputs: {outputs}\n"
         f"assets:\n  - {{format: fake, files: [{{location: {name}.json}}]}}\n"
     )
@@ -133,3 +134,54 @@ def test_figures_of_before_are_not_shown_and_answers_of_before_are_translated(st
     report = compare_runs(store, plain, old_run)
     assert report.answers.agreement == 1
     assert "top1" not in [one.metric for one in report.figures]
+
+
+def test_names_of_the_data_that_are_put_right_later_count(store, tmp_path):
+    """The data's content is the same whatever its classes are called."""
+    path = write_model(tmp_path, "plain", range(6), labels=list(CLASSES))
+    pixels = np.random.default_rng(5).integers(0, 6 * len(CLASSES), (120, 4, 4)).astype(np.float32)
+    np.savez(tmp_path / "animals.npz", x=pixels, y=pixels[:, 0, 0].astype(np.int64) % len(CLASSES))
+    names = tmp_path / "classes.txt"
+    data = f"{tmp_path / 'animals.npz'}?classes=classes.txt"
+    names.write_text("\n".join((CLASSES[1], CLASSES[0], *CLASSES[2:])))
+    mistaken = measured(store, path, data).run
+    names.write_text("\n".join(CLASSES))
+    right = measured(store, path, data).run
+    assert figures(store, mistaken)["top1", ""] < 0.8
+    assert figures(store, right)["top1", ""] == 1
+    assert [one.value for one in judged_right(right, store.observations(right.id)) if one.metric == "top1"] == [1]
+    assert compare_runs(store, right, mistaken).answers.only_b == 0
+    assert data_classes(right) == CLASSES
+    assert {one.details["class"] for one in store.observations(right.id, metric="recall", scope="class=0")} == {"ant"}
+
+
+def test_lists_that_cannot_be_matched_but_have_a_name_in_different_places_are_warned_about(store, data, tmp_path):
+    other = ["bee", "ant", "crab", "dove", "emu", "wolf"]
+    outcome = measured(store, write_model(tmp_path, "spelt", range(6), labels=other), data)
+    assert any("class 0 of the model and class 1 of the data are both called 'bee'" in one for one in outcome.warnings)
+    same_places = ["ant", "bee", "crab", "dove", "emu", "wolf"]
+    assert not measured(store, write_model(tmp_path, "alike", range(6), labels=same_places), data).warnings
+
+
+def test_a_class_file_of_some_of_the_models_classes_is_looked_up_by_name(store, tmp_path):
+    path = write_model(tmp_path, "plain", range(6), labels=list(CLASSES))
+    pixels = np.random.default_rng(5).integers(0, 2, (60, 4, 4)).astype(np.float32) * 3 + 2  # a crab or a fox
+    labels = (pixels[:, 0, 0] == 2).astype(np.int64)
+    np.savez(tmp_path / "two.npz", x=pixels, y=labels)
+    outcome = measured(store, path, f"{tmp_path / 'two.npz'}?classes=fox,crab")
+    assert figures(store, outcome.run)["top1", ""] == 1
+    unknown = measured(store, path, f"{tmp_path / 'two.npz'}?classes=red,green")
+    assert any("2 classes, taken for the model's first outputs" in note for note in unknown.notes)
+
+
+def test_folders_that_are_renamed_are_evaluated_anew(store, tmp_path):
+    """The alphabet gives the same numbers before and after; the names do not."""
+    path = write_model(tmp_path, "plain", range(6), (4, 4, 1), labels=list(CLASSES))
+    folder = tmp_path / "pictures"
+    for name, pixel in (("bee", 0), ("fox", 5)):
+        (folder / name).mkdir(parents=True)
+        Image.fromarray(np.full((4, 4), pixel, np.uint8)).save(folder / name / "one.png")
+    data = f"imagefolder:{folder}?gray=keep"
+    assert figures(store, measured(store, path, data).run)["top1", ""] == 0.5
+    (folder / "bee").rename(folder / "ant")
+    assert figures(store, measured(store, path, data).run)["top1", ""] == 1

@@ -1,7 +1,8 @@
-"""Looks up the classes of data that have no order of their own among the classes of a model.
+"""Looks up the classes of data among the classes of a model, where the numbers of the classes do not tell.
 
 Folders of images without a class file are numbered by the alphabet, which proves nothing about a model's outputs: the
-names decide, and where they cannot, the evaluation is refused.
+names decide, and where they cannot, the evaluation is refused. A class file gives an order; but where it lists fewer
+classes than the model has outputs, and the model has outputs of all these names, the names decide too.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) ->
     follow behind those that do, so that no answer is lost.
     """
     classes = dataset.classes
-    if classes is None or not dataset.alphabetical:
+    if classes is None or (not dataset.alphabetical and len(classes) == outputs):
         return None
     known = in_full(names) if names and len(names) == outputs else imagenet_names(outputs)
     places = find_classes(classes, known) if known else [None] * len(classes)
     if all(place is not None for place in places):
         return _label_map([place for place in places if place is not None], known or ())
+    if not dataset.alphabetical:
+        return None
     unknown = next(word for word, place in zip(classes, places, strict=True) if place is None)
     if outputs != len(classes):
         why = f"{unknown!r} is not among the model's class names" if known else "the model names none of its outputs"
@@ -55,11 +58,12 @@ def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) ->
 def may_reorder(names: Sequence[str] | None, dataset: Dataset) -> bool:
     """Whether names may bring the outputs into another order than they come in, as far as can be said before the
     model is open: such an evaluation is another one than that of the outputs as they come."""
-    if dataset.classes is None or not dataset.alphabetical:
+    classes = dataset.classes
+    if classes is None or (names and len(names) == len(classes) and not dataset.alphabetical):
         return False
-    known = in_full(names) if names else imagenet_classes()
-    places = find_classes(dataset.classes, known)
-    return any(place is not None for place in places) and places != list(range(len(places)))
+    places = find_classes(classes, in_full(names) if names else imagenet_classes())
+    found = [place for place in places if place is not None]
+    return (len(found) == len(places) or (dataset.alphabetical and bool(found))) and places != list(range(len(places)))
 
 
 def unproven_order(names: Sequence[str] | None, dataset: Dataset) -> str | None:

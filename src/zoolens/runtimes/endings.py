@@ -25,14 +25,16 @@ class Ending(StrEnum):
 
 
 _ONNX: Final[Mapping[str, Ending]] = {
-    "Softmax": Ending.SOFTMAX,
-    "Sigmoid": Ending.SIGMOID,
+    **dict.fromkeys(("Softmax", "QLinearSoftmax"), Ending.SOFTMAX),
+    **dict.fromkeys(("Sigmoid", "QLinearSigmoid"), Ending.SIGMOID),
     **dict.fromkeys(
         ("Gemm", "MatMul", "Conv", "QLinearConv", "QLinearMatMul", "MatMulInteger", "QGemm"), Ending.SCORES
     ),
     **dict.fromkeys(
         ("GlobalAveragePool", "AveragePool", "ReduceMean", "QLinearGlobalAveragePool", "LpNormalization",
-         "ReduceL2", "Div", "LayerNormalization", "Tanh", "Relu", "Clip", "ReduceSum"),
+         "ReduceL2", "Div", "LayerNormalization", "BatchNormalization", "InstanceNormalization", "MaxPool",
+         "GlobalMaxPool", "ReduceMax", "Tanh", "Relu", "PRelu", "LeakyRelu", "Elu", "Gelu", "HardSwish", "Clip",
+         "ReduceSum"),
         Ending.FEATURES,
     ),
     "NonMaxSuppression": Ending.DETECTIONS,

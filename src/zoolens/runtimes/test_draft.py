@@ -9,7 +9,7 @@ from zoolens.errors import ModelError
 from zoolens.manifests.files import dump_manifest, parse_manifest
 from zoolens.runtimes.base import ModelFiles, TensorSpec
 from zoolens.runtimes.draft import _Guesses, draft_manifest, find_model, find_models, output_classes
-from zoolens.runtimes.endings import Ending
+from zoolens.runtimes.endings import Ending, endings
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
@@ -210,3 +210,23 @@ def test_a_file_whose_runtime_is_not_installed_can_be_opened_in_an_environment(t
     (tmp_path / "net-0000.params").write_bytes(b"")
     with pytest.raises(ModelError, match=r"No installed runtime runs mxnet .* --env 'mxnet==1.9.1,numpy<1.24'"):
         draft_manifest(tmp_path / "net-symbol.json")
+
+
+@pytest.mark.parametrize(
+    ("last", "ending"),
+    [
+        ("BatchNormalization", Ending.FEATURES),  # faces as vectors
+        ("GlobalMaxPool", Ending.FEATURES),
+        ("LeakyRelu", Ending.FEATURES),
+        ("QLinearSoftmax", Ending.SOFTMAX),
+        ("LogSoftmax", Ending.UNKNOWN),  # logits, as softmax reads them
+    ],
+)
+def test_endings_of_onnx_files(tmp_path, last, ending):
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node(last, ["x"], ["y"]), helper.make_node("Flatten", ["y"], ["z"])]
+    values = [helper.make_tensor_value_info(name, kind, (1, 512)) for name in "xz"]
+    model = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:]))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert endings("onnx", tmp_path / "m.onnx", 1) == [ending]
