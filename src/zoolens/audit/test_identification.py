@@ -96,7 +96,9 @@ def tiny(width=20):
     return build.finish([value])
 
 
-@pytest.mark.parametrize("name", ["resnet50.onnx", "MobileNetV2_final.tflite", "vgg16", "swin_t", "efficientnet_lite0"])
+@pytest.mark.parametrize(
+    "name", ["resnet50.onnx", "MobileNetV2_final.tflite", "vgg16", "vgg19_bn", "swin_t", "efficientnet_lite0"]
+)
 def test_a_known_name_on_a_network_that_is_like_nothing_is_contradicted(name):
     found = identify(tiny(), name, names=[name])
     assert "nothing near; the nearest is" in found.sentence

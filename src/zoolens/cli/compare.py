@@ -56,10 +56,12 @@ def command(
 
 def print_report(report: Report, shown: int) -> None:
     console = make_console()
+    same_name = report.a.ref == report.b.ref
     for side, run in (("A", report.a), ("B", report.b)):
         precision = run.resolved.get("precision") or "precision unknown"
         stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
-        console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack)}")
+        name = f"{run.ref} ({run.origin['file']})" if same_name and run.origin.get("file") else run.ref
+        console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(name)}  {plain(stack)}")
     console.print(f"  {report.a.dataset.size} inputs of {plain(report.a.dataset.name)}\n")
     if report.answers:
         _print_accuracy(console, report.answers)

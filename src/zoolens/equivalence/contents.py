@@ -1,8 +1,9 @@
 """Which content counts under a name: a model's file or manifest may be replaced, and the old content's runs stay.
 
-Of one name, in one format and (for models named by their path) in one folder, the content that a user evaluated last is
-the model; the others are replaced. Variants that the doctor tries have the name too, but nobody evaluated them. Runs of
-before evaluations were marked are told apart by their manifests: with the same one, it is the file that was replaced.
+Of one name, in one format and (for models named by their path) in one place, the content that a user evaluated last is
+the model; the others are replaced. Two manifests in one folder may have one name, and are two models then. Variants
+that the doctor tries have the name too, but nobody evaluated them. Runs of before evaluations were marked are told apart
+by their manifests: with the same one, it is the file that was replaced.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Content:
     evaluated: str
     created: str
     declared: Callable[[], str]
+    file: str = ""
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -47,12 +49,18 @@ def content_of(run: Run) -> Content:
         evaluated=run.evaluated,
         created=run.created.isoformat(),
         declared=lambda: declared_by(run),
+        file=file_of(run),
     )
 
 
 def folder_of(run: Run) -> str:
     """Where a model lies that was named by its path; "" for those of zoos, whose names are unique."""
     return str(run.origin.get("folder") or "") if run.ref.startswith(f"{FILE_ZOO}:") else ""
+
+
+def file_of(run: Run) -> str:
+    """The name of the manifest by which the model was named; "" where it was not, or nobody noted it."""
+    return str(run.origin.get("file") or "")
 
 
 def declared_by(run: Run) -> str:
@@ -67,9 +75,23 @@ def replaced_contents(contents: Sequence[Content]) -> list[bool]:
     replaced = [False] * len(contents)
     for numbers in groups.values():
         if len({contents[number].model for number in numbers}) > 1:
-            for number in _replaced(contents, numbers):
+            for number in _replaced_in_place(contents, numbers):
                 replaced[number] = True
     return replaced
+
+
+def _replaced_in_place(contents: Sequence[Content], numbers: Sequence[int]) -> Iterable[int]:
+    """Each manifest's contents replace one another. One whose manifest nobody noted may be any of them: it counts where
+    a manifest has it now."""
+    files = {contents[number].file for number in numbers} - {""}
+    if len(files) < 2:
+        return _replaced(contents, numbers)
+    noted = [number for number in numbers if contents[number].file]
+    gone = {
+        number for file in files for number in _replaced(contents, [n for n in noted if contents[n].file == file])
+    }
+    current = {contents[number].model for number in noted if number not in gone}
+    return gone | {number for number in numbers if not contents[number].file and contents[number].model not in current}
 
 
 def _replaced(contents: Sequence[Content], numbers: Collection[int]) -> Iterable[int]:

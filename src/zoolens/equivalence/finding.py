@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
-from zoolens.equivalence.contents import folder_of, without_replaced
+from zoolens.equivalence.contents import file_of, folder_of, without_replaced
 from zoolens.equivalence.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
@@ -109,7 +109,11 @@ def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
     if len(models) > 1 and name not in models:
         shown = ", ".join(sorted(models)[:SHOWN]) + (", …" if len(models) > SHOWN else "")
         raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it with its zoo, as zoo:name.")
-    return [run for run in runs if run.ref == runs[0].ref and folder_of(run) == folder_of(runs[0])]
+    return [run for run in runs if run.ref == runs[0].ref and _place(run) == _place(runs[0])]
+
+
+def _place(run: Run) -> tuple[str, str]:
+    return folder_of(run), file_of(run)
 
 
 def _is_called(run: Run, name: str) -> bool:

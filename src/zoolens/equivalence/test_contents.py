@@ -18,10 +18,10 @@ LABELS = np.arange(20) % 4
 def written(store):
     """A run of the model `net`, whose content is this number; keywords go into its manifest."""
 
-    def write(number, evaluated=None, *, folder=None, **manifest):
+    def write(number, evaluated=None, *, folder=None, file="", **manifest):
         run = write_run(store, "net", one_hot(LABELS, 4), LABELS, attributes={"content": number}, **manifest)
         if folder:
-            store.set_resolved(run.id, {"origin": {"ref": "file:net@1.0.0", "folder": folder}})
+            store.set_resolved(run.id, {"origin": {"ref": "file:net@1.0.0", "folder": folder, "file": file}})
         if evaluated:
             store.set_resolved(run.id, {"evaluated": evaluated})
         return store.run(run.id)
@@ -51,6 +51,16 @@ def test_of_unmarked_runs_only_those_with_the_same_manifest_replace_each_other(w
 
 def test_formats_and_folders_are_other_models(store, written):
     assert kept(written(1, "2026-01-01", folder="/a"), written(2, "2026-01-02", folder="/b")) == [1, 2]
+
+
+def test_two_manifests_of_one_folder_may_have_one_name(written):
+    base = written(1, "2026-01-01", folder="/a", file="base.yaml")
+    candidate = written(2, "2026-01-02", folder="/a", file="candidate.yaml")
+    newer = written(3, "2026-01-03", folder="/a", file="candidate.yaml")
+    unnoted = written(4, "2025-01-01", folder="/a")
+    assert kept(base, candidate) == [1, 2]
+    assert kept(base, candidate, newer, unnoted) == [1, 3]
+    assert kept(unnoted, newer) == [3]
 
 
 # --- through the front door

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from zoolens.equivalence.contents import folder_of
+from zoolens.equivalence.contents import file_of, folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
 from zoolens.store.records import ASIDE, Run
@@ -67,3 +67,4 @@ def _ran_in(run: Run) -> Iterator[tuple[str, Attribute]]:
     yield "measured", run.created.isoformat(timespec="seconds")
     yield "evaluated", run.evaluated
     yield "folder", folder_of(run)
+    yield "file", file_of(run)

@@ -22,10 +22,10 @@ def current_rows(store: Store, rows: Sequence[Row]) -> tuple[list[Row], list[str
 
 
 def _content(store: Store, row: Row) -> Content:
-    known = {name: str(row.attributes.get(name, "")) for name in ("format", "folder", "evaluated", "measured")}
+    known = {name: str(row.attributes.get(name, "")) for name in ("format", "folder", "file", "evaluated", "measured")}
     return Content(
         row.ref, known["format"], known["folder"], row.model, known["evaluated"], known["measured"],
-        lambda: declared_by(store.run(row.key)),
+        lambda: declared_by(store.run(row.key)), known["file"],
     )  # fmt: skip
 
 

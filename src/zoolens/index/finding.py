@@ -139,12 +139,17 @@ def _of_one_model(rows: Sequence[Row], name: str, found: Sequence[int]) -> list[
         raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it in full, as zoo:name.")
     newest = max(_version(rows[row]) for row in found)
     named = [row for row in found if _version(rows[row]) == newest]
-    folder = max(named, key=lambda row: _last_met(rows[row]), default=named[0])
-    return [row for row in named if rows[row].attributes.get("folder") == rows[folder].attributes.get("folder")]
+    meant = max(named, key=lambda row: _last_met(rows[row]), default=named[0])
+    return [row for row in named if _place(rows[row]) == _place(rows[meant])]
+
+
+def _place(row: Row) -> tuple[object, object]:
+    """Where a model lies that was named by its path."""
+    return row.attributes.get("folder"), row.attributes.get("file")
 
 
 def _last_met(row: Row) -> tuple[str, str]:
-    """Of models of one name in several folders, the one that was evaluated last is meant."""
+    """Of models of one name in several places, the one that was evaluated last is meant."""
     return str(row.attributes.get("evaluated", "")), str(row.attributes.get("measured", ""))
 
 

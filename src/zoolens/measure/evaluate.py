@@ -229,6 +229,7 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "ref": job.entry.full_ref,
         "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
         "folder": str(job.entry.folder) if job.entry.folder else None,
+        **({"file": job.entry.file} if job.entry.file else {}),
         "data": absolute_spec(plan.data),
         "limit": plan.limit,
         "seed": plan.seed,

@@ -63,11 +63,12 @@ class View:
     @cached_property
     def models(self) -> NDArray[np.int64]:
         """The first row of each row's model: its rows in several runtimes, in several formats, and under several names
-        share it. Models of one name in different folders are different models."""
+        share it. Models of one name in different folders, or of different manifests, are different models."""
         leads = list(range(len(self)))
         firsts: dict[tuple[str, ...], int] = {}
         for number, row in enumerate(self.index.rows):
-            for name in (("ref", row.ref, str(row.attributes.get("folder", ""))), ("content", row.model)):
+            place = (str(row.attributes.get(name, "")) for name in ("folder", "file"))
+            for name in (("ref", row.ref, *place), ("content", row.model)):
                 low, high = sorted((_lead(leads, firsts.setdefault(name, number)), _lead(leads, number)))
                 leads[high] = low
         return np.array([_lead(leads, number) for number in leads], np.int64)

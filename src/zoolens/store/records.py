@@ -146,8 +146,8 @@ class Run:
     @property
     def origin(self) -> Mapping[str, Any]:
         """Where this run's model and data were found, as told by whoever measured last: the same content may be
-        reached by several names. Keys: ref, manifest, folder, data, limit, seed, and purpose where it is no plain
-        evaluation."""
+        reached by several names. Keys: ref, manifest, folder, data, limit, seed; file where a manifest was named by its
+        path, classes where the data's are not called as in its record, purpose where it is no plain evaluation."""
         found: Mapping[str, Any] = self.resolved.get("origin") or {}
         return found
 

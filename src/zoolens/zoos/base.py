@@ -24,12 +24,14 @@ class Weights(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of one zoo. `folder` is where relative locations in the manifest start."""
+    """One model of one zoo. `folder` is where relative locations in the manifest start; `file` is the manifest's name
+    in it, where the model was named by that path."""
 
     zoo: str
     manifest: Manifest
     weights: Weights
     folder: Path | None = None
+    file: str = ""
 
     @property
     def ref(self) -> str:

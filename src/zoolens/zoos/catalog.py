@@ -99,11 +99,11 @@ def find_model(ref: str, *, draft: Draft | None = None) -> Entry:
 
 def find_models(patterns: Iterable[str], *, draft: Draft | None = None) -> list[Entry]:
     """All models that the references or patterns ("demo:*", "torchvision:resnet*") name, each once, in order."""
-    found: dict[tuple[str, Path | None], Entry] = {}
+    found: dict[tuple[str, Path | None, str], Entry] = {}
     for pattern in patterns:
         is_glob = any(char in pattern for char in "*?[") and _as_path(pattern) is None
         for entry in _matching(pattern, draft) if is_glob else [find_model(pattern, draft=draft)]:
-            found.setdefault((entry.full_ref, entry.folder), entry)
+            found.setdefault((entry.full_ref, entry.folder, entry.file), entry)
     return list(found.values())
 
 
@@ -129,7 +129,7 @@ def _from_path(path: Path, draft: Draft | None) -> Entry:
     path = path.resolve()
     if path.suffix in SUFFIXES:
         manifest = read_manifest(path)
-        return Entry(FILE_ZOO, manifest, weights_of(manifest, path.parent), path.parent)
+        return Entry(FILE_ZOO, manifest, weights_of(manifest, path.parent), path.parent, path.name)
     format_, files = detect_format(path)
     locations = {role: file.relative_to(path.parent).as_posix() for role, file in files.items()}
     entry = Entry(FILE_ZOO, undescribed(path.name, format_, locations), Weights.PRESENT, path.parent)

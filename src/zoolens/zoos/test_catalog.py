@@ -126,6 +126,15 @@ def test_by_path_of_a_manifest(zoo):
     assert (entry.zoo, entry.folder, entry.weights) == ("file", zoo, Weights.PRESENT)
 
 
+def test_two_manifests_with_one_name_are_two_models(zoo):
+    write(zoo, "alpha", file="candidate")
+    found = find_models([str(zoo / "alpha.yaml"), str(zoo / "candidate.yaml"), str(zoo / "alpha.yaml")])
+    assert [(one.full_ref, one.file) for one in found] == [
+        ("file:alpha@1.0.0", "alpha.yaml"),
+        ("file:alpha@1.0.0", "candidate.yaml"),
+    ]
+
+
 def test_by_path_of_a_model_file(zoo):
     with pytest.raises(ManifestError, match="zoolens manifest init"):
         find_model(str(zoo / "bare.tflite"))
