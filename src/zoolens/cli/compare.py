@@ -63,6 +63,8 @@ def print_report(report: Report, shown: int) -> None:
         name = f"{run.ref} ({run.origin['file']})" if same_name and run.origin.get("file") else run.ref
         console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(name)}  {plain(stack)}")
     console.print(f"  {report.a.dataset.size} inputs of {plain(report.a.dataset.name)}\n")
+    if report.a.id == report.b.id:
+        console.print("A and B are the same run: the same content, in the same environment.")
     if report.answers:
         _print_accuracy(console, report.answers)
     for one in report.vectors:
@@ -127,7 +129,7 @@ def _print_figures(console: Any, report: Report) -> None:
 def _print_classes(console: Any, answers: Answers) -> None:
     if not answers.classes:
         return
-    console.print("\n[bold]Classes that change most[/]")
+    console.print("\n[bold]Classes that change most[/] (each p for itself)")
     for one in answers.classes[:5]:
         change = f"{100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} %"
         console.print(f"  {plain(one.name)}: {change} of {one.n} (p = {one.p_value:.2g})")

@@ -181,8 +181,9 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     columns += [Column(name, keep=6) for name in told]
     columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]
     rows = []
+    namesakes = {one.ref for one in shown if len({_place(two) for two in shown if two.ref == one.ref}) > 1}
     for match in shown:
-        cells = [_model(match), match.runtime or "–"]
+        cells = [_model(match, placed=match.ref in namesakes), match.runtime or "–"]
         cells += [_equivalence(answer, match)] if compared else []
         cells += [_figure(answer, match, name) for name in metrics]
         cells += [_attribute(match.attributes.get(name)) for name in told]
@@ -191,8 +192,16 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     return columns, rows
 
 
-def _model(match: Match) -> str:
+def _place(match: Match) -> tuple[object, object]:
+    return match.row.attributes.get("folder"), match.row.attributes.get("file")
+
+
+def _model(match: Match, *, placed: bool) -> str:
+    """`placed`: with its place, where others have its name."""
     name, twin_of = match.ref.partition("@")[0], match.row.twin_of
+    if placed:
+        folder, file = _place(match)
+        name = f"{name} ({file or folder})"
     return f"{name} (twin of {twin_of.partition('@')[0]})" if twin_of else name
 
 

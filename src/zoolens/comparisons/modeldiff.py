@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,13 @@ def stored_entry(run: Run) -> Entry:
     manifest = Manifest.model_validate(run.origin["manifest"])
     zoo = run.ref.partition(":")[0]
     return Entry(zoo, manifest, Weights.PRESENT, Path(folder) if folder else None)
+
+
+def _as_it_ran(run: Run) -> Entry:
+    """The model in the format of the run alone: its structure is that of this file."""
+    entry = stored_entry(run)
+    assets = tuple(asset for asset in entry.manifest.assets if asset.format == run.model.format)
+    return replace(entry, manifest=entry.manifest.model_copy(update={"assets": assets}))
 
 
 def manifest_lines(a: Run, b: Run) -> list[Line]:
@@ -87,8 +94,8 @@ def _about_files(store: Store, a: Run, b: Run) -> Iterator[str]:
 
 def _same_structure(store: Store, a: Run, b: Run) -> tuple[bool, str]:
     try:
-        ours, theirs = structure_of([stored_entry(a), stored_entry(b)], store=store)
-        found = diff(ours.graph, theirs.graph, names=("A", "B"))
+        graphs = [structure_of(_as_it_ran(run), store=store)[0].graph for run in (a, b)]
+        found = diff(graphs[0], graphs[1], names=("A", "B"))
     except ZoolensError as error:
         return True, f"The structures cannot be compared: {error.message}"
     return found.same, "The structure is the same." if found.same else f"By structure: {found.verdict.rstrip('.')}."

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import zoolens
+from zoolens.cli.diff import command as diff_command
 from zoolens.comparisons.gate import parse_gate
+from zoolens.comparisons.modeldiff import model_cause
 from zoolens.comparisons.paired import compare
 from zoolens.measure.evaluate import evaluate
 
@@ -47,10 +50,10 @@ class Bench:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.save(model, self.folder / f"{name}.onnx")
 
-    def manifest(self, name, network, *, scale=0.01, output="{}"):
+    def manifest(self, name, network, *, scale=0.01, output="{}", called=None):
         path = self.folder / f"{name}.yaml"
         path.write_text(
-            f"name: {name}\ninputs: [{{shape: [null, 1, 9, 9], color: gray, preprocess: "
+            f"name: {called or name}\ninputs: [{{shape: [null, 1, 9, 9], color: gray, preprocess: "
             f"[{{op: normalize, scale: {scale}}}]}}]\noutputs: [{output}]\n"
             f"assets: [{{format: onnx, files: [{{location: {network}.onnx}}]}}]\n"
         )
@@ -121,3 +124,26 @@ def test_files_that_are_gone_are_said_to_be(bench):
     (bench.folder / "two.onnx").unlink()
     again = compare(report.a.id, report.b.id, store=bench.store)
     assert "not here any more" in again.cause
+
+
+def test_two_manifests_of_one_name_are_two_networks(bench):
+    """As when a candidate's manifest is a copy of the model's with another file in it."""
+    bench.network("even")
+    bench.network("odd", pads=(0, 0, 2, 2))
+    ours, theirs = bench.manifest("a", "even", called="net"), bench.manifest("b", "odd", called="net")
+    report = bench.compare(ours, theirs)
+    assert report.a.key.model != report.b.key.model
+    assert "padding" in report.cause
+    assert CliRunner().invoke(diff_command, [ours, theirs]).exit_code == 1
+
+
+def test_one_model_in_two_formats(bench):
+    """The files differ, and the manifest is one."""
+    outcomes = evaluate(
+        ["demo:mlp-small"], "demo", limit=20, runtimes=["onnxruntime", "litert"], batches=(), cold=False,
+        store=bench.store,
+    )  # fmt: skip
+    assert not any(one.errors for one in outcomes)
+    report = compare("demo:mlp-small", "demo:mlp-small", runtimes=["onnxruntime", "litert"], store=bench.store)
+    cause = model_cause(bench.store, report.a, report.b)
+    assert "A is onnx, B is tflite. By structure: the same network up to the arrangement of values." in cause

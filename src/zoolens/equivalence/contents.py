@@ -2,8 +2,8 @@
 
 Of one name, in one format and (for models named by their path) in one place, the content that a user evaluated last is
 the model; the others are replaced. Two manifests in one folder may have one name, and are two models then. Variants
-that the doctor tries have the name too, but nobody evaluated them. Runs of before evaluations were marked are told apart
-by their manifests: with the same one, it is the file that was replaced.
+that the doctor tries have the name too, but nobody evaluated them. Runs of before evaluations were marked are told
+apart by their manifests: with the same one, it is the file that was replaced.
 """
 
 from __future__ import annotations

@@ -126,10 +126,13 @@ def _installed(name: str) -> str | None:
 
 def find_entries(models: Iterable[Model]) -> list[Entry]:
     """The models named by references, patterns and paths, each once. Nothing is opened: a bare file stays bare."""
-    found: dict[tuple[str, Path | None], Entry] = {}
+    found: list[Entry] = []
+    namesakes: dict[str, list[Entry]] = {}  # two files may declare one name
     for entry in (entry for model in models for entry in _entries(model)):
-        found.setdefault((entry.full_ref, entry.folder), entry)
-    return list(found.values())
+        if entry not in namesakes.setdefault(entry.full_ref, []):
+            namesakes[entry.full_ref].append(entry)
+            found.append(entry)
+    return found
 
 
 def _entries(model: Model) -> list[Entry]:

@@ -72,7 +72,9 @@ def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None
     known = known_structures(store)
     failed = {run.model.ref for run in store.runs(runtime=f"{RUNTIME}*") if run.stages.get(STAGE, DONE) != DONE}
     missing = {
-        run.ref: run for run in runs if run.ref not in failed and known.of(run.ref, manifest_of(run), run.model) is None
+        (run.ref, run.key.model): run
+        for run in runs
+        if run.ref not in failed and known.of(run.ref, manifest_of(run), run.model) is None
     }
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None and _is_read_here(entry)]
     return _read(store, entries, progress)
