@@ -87,9 +87,7 @@ def _replaced_in_place(contents: Sequence[Content], numbers: Sequence[int]) -> I
     if len(files) < 2:
         return _replaced(contents, numbers)
     noted = [number for number in numbers if contents[number].file]
-    gone = {
-        number for file in files for number in _replaced(contents, [n for n in noted if contents[n].file == file])
-    }
+    gone = {number for file in files for number in _replaced(contents, [n for n in noted if contents[n].file == file])}
     current = {contents[number].model for number in noted if number not in gone}
     return gone | {number for number in numbers if not contents[number].file and contents[number].model not in current}
 
