@@ -193,6 +193,13 @@ def test_a_connection_has_the_time_limit_and_fails_as_the_last_address_did(monke
         judged_connection(("127.0.0.1", port), timeout=5)
 
 
+@pytest.mark.parametrize("kind", [addresses._Connection, addresses._SecureConnection])
+def test_a_connection_is_made_as_urllib_asks_and_judged(kind):
+    connection = kind("models.example.org", timeout=7)
+    assert (connection.host, connection.timeout) == ("models.example.org", 7)
+    assert connection._create_connection is judged_connection
+
+
 def _kinds(opener):
     return {type(handler).__name__ for handler in opener.handlers}
 
