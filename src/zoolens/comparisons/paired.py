@@ -147,7 +147,8 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
     without = [run for run in (a, b) if "predictions" not in store.stages(run.id) or not _classifies(run)]
     answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
     vectors = tuple(_compare_vectors(store, a, b))
-    differ = (answers is not None and answers.identical_outputs < 1) or any(v.identical_outputs < 1 for v in vectors)
+    differ = answers is not None and (answers.identical_outputs < 1 or answers.agreement < 1)
+    differ = differ or any(one.identical_outputs < 1 for one in vectors)
     manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
     return Report(
         a=a,

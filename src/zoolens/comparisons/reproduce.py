@@ -12,6 +12,7 @@ from zoolens.comparisons.modeldiff import stored_entry
 from zoolens.comparisons.paired import Report, compare_runs, identical_share
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
+from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
@@ -91,6 +92,12 @@ def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -
             raise ZoolensError(
                 f"The data at {origin['data']} is not what run {original.id[:8]} used: its content has changed.",
                 hint="Restore the data, or start a new evaluation.",
+            )
+        if matched_by_name(original) and data_classes(original) != dataset.classes:
+            raise ZoolensError(
+                f"The classes of {origin['data']} are called otherwise than when run {original.id[:8]} was made, and "
+                "names decide which output is which class.",
+                hint="Restore the names, or start a new evaluation.",
             )
         outcome = run_job(job, plan, dataset, store, progress)
     if outcome.run is None or outcome.errors:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zoolens.measure.classorder import MATCHED
 from zoolens.store.records import Run
 
 ABSENT = "–"
@@ -41,8 +42,19 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
 def likely_cause(a: Run, b: Run, model: str | None) -> str | None:
     """The facts that can explain different answers, the largest first; None where there are none. `model`: what differs
     between the models themselves."""
-    causes = [cause for cause in (model, _other_precision(a, b), _other_kernels(a, b)) if cause]
+    causes = [cause for cause in (model, _other_classes(a, b), _other_precision(a, b), _other_kernels(a, b)) if cause]
     return " ".join(causes[:2]) or None
+
+
+def _other_classes(a: Run, b: Run) -> str | None:
+    """One model whose classes were matched with other names of the data's; two models may have orders of their own."""
+    if a.model.fingerprint != b.model.fingerprint or _class_order(a) == _class_order(b):
+        return None
+    return "The data's classes were called otherwise, so that the same output stands for another class."
+
+
+def _class_order(run: Run) -> object:
+    return run.stack.identity.get(MATCHED)
 
 
 def _other_precision(a: Run, b: Run) -> str | None:

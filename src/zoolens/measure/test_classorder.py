@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from zoolens.comparisons.paired import compare_runs
+from zoolens.comparisons.reproduce import reproduce
+from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.predictions import KIND
@@ -150,7 +152,11 @@ def test_names_of_the_data_that_are_put_right_later_count(store, tmp_path):
     assert figures(store, mistaken)["top1", ""] < 0.8
     assert figures(store, right)["top1", ""] == 1
     assert [one.value for one in judged_right(right, store.observations(right.id)) if one.metric == "top1"] == [1]
-    assert compare_runs(store, right, mistaken).answers.only_b == 0
+    report = compare_runs(store, right, mistaken)
+    assert report.answers.only_b == 0
+    assert report.cause.startswith("The data's classes were called otherwise")
+    with pytest.raises(ZoolensError, match="are called otherwise than when run"):
+        reproduce(mistaken.id, store=store)
     assert data_classes(right) == CLASSES
     assert {one.details["class"] for one in store.observations(right.id, metric="recall", scope="class=0")} == {"ant"}
 

@@ -44,7 +44,9 @@ from zoolens.zoos.undescribed import legal_name
 
 _BACKGROUND_AND_IMAGENET = 1001
 _IMAGENET_CLASSES = (1000, _BACKGROUND_AND_IMAGENET)  # SqueezeNet pools its scores
-_EMBEDDING_WORDS = ("embed", "feature", "hidden")
+_EMBEDDING_WORDS = ("embed", "feature", "hidden", "pooler")
+_COUNTED = ("int32", "int64", "uint32", "uint64", "bool", "string")  # numbers of classes, say: no scores
+_GEOMETRY_WORDS = ("box", "landmark", "keypoint", "coord", "anchor", "pose")  # numbers that are no classes
 _IMAGE_CHANNELS = (1, 3, 4)
 _PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -210,7 +212,7 @@ class _Guesses:
 
     def _output(self, spec: TensorSpec, end: Ending, sums_to_one: bool) -> Output:
         classes = _classes(spec.shape)
-        if classes is None:
+        if classes is None or (spec.dtype in _COUNTED and not spec.quantised):
             self._said.append(f"the task of {spec.name} is unknown")
             return Output(name=spec.name, task="other")
         named = spec.name.lower()
@@ -223,6 +225,9 @@ class _Guesses:
         if not probable and any(word in named for word in _EMBEDDING_WORDS):
             self._said.append(f"{spec.name} is an embedding of {classes:,} numbers")
             return Output(name=spec.name, task="embedding")
+        if not probable and any(word in named for word in _GEOMETRY_WORDS):
+            self._said.append(f"the task of {spec.name} is unknown, {classes:,} numbers that its name calls no classes")
+            return Output(name=spec.name, task="other")
         if not probable and (end is Ending.SIGMOID or (end is Ending.FEATURES and classes not in _IMAGENET_CLASSES)):
             self._said.append(f"the task of {spec.name} is unknown, {classes:,} numbers from {end}")
             return Output(name=spec.name, task="other")

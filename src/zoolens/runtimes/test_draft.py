@@ -79,6 +79,13 @@ def test_answers_to_noise_and_names_say_what_no_graph_does():
     assert output((None, 10), sums=True).scores == "probabilities"
     assert output((None, 384), name="sentence_embedding").task == "embedding"
     assert output((None, 10), name="softmax_weights", end=Ending.SCORES).scores == "logits"
+    assert output((None, 4), name="boxes", end=Ending.SCORES).task == "other"
+
+
+def test_whole_numbers_are_no_scores():
+    """The indices of a TopK."""
+    assert output((None, 3), dtype="int64").task == "other"
+    assert output((None, 10), dtype="int8", scale=0.1).task == "classification"
 
 
 def test_boxes_beside_scores_are_a_detector_of_unknown_task():
