@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zoolens.measure.classorder import MATCHED
+from zoolens.measure.classorder import MATCHED, other_class_names
 from zoolens.store.records import Run
 
 ABSENT = "–"
@@ -47,14 +47,12 @@ def likely_cause(a: Run, b: Run, model: str | None) -> str | None:
 
 
 def _other_classes(a: Run, b: Run) -> str | None:
-    """One model whose classes were matched with other names of the data's; two models may have orders of their own."""
-    if a.model.fingerprint != b.model.fingerprint or _class_order(a) == _class_order(b):
+    """Classes that were matched by other names. Two models may have orders of their own, one model may not."""
+    orders = [run.stack.identity.get(MATCHED) for run in (a, b)]
+    same_model = a.model.fingerprint == b.model.fingerprint
+    if not other_class_names(a, b) and not (same_model and orders[0] != orders[1]):
         return None
-    return "The data's classes were called otherwise, so that the same output stands for another class."
-
-
-def _class_order(run: Run) -> object:
-    return run.stack.identity.get(MATCHED)
+    return "Classes were matched by other names in A than in B, so that the same class is not the same thing in both."
 
 
 def _other_precision(a: Run, b: Run) -> str | None:

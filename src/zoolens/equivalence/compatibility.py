@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Input, Manifest, Output
-from zoolens.measure.classorder import data_classes, matched_by_name
+from zoolens.measure.classorder import data_classes, matched_by_name, other_class_names
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
@@ -150,6 +150,8 @@ def _input_reasons(a: Interface, b: Interface) -> Iterator[str]:
 
 
 def _output_reasons(a: Interface, b: Interface) -> Iterator[str]:
+    if a.run.key.dataset == b.run.key.dataset and other_class_names(a.run, b.run):
+        yield "the data's classes were called otherwise when A was run than when B was (evaluate both again)"
     if a.main.task != b.main.task:
         yield f"A does {a.main.task} and B does {b.main.task}"
     elif a.main.width is not None and b.main.width is not None and a.main.width != b.main.width:

@@ -118,6 +118,11 @@ def data_classes(run: Run) -> tuple[str, ...] | None:
     return tuple(map(str, classes)) if classes else None
 
 
+def other_class_names(a: Run, b: Run) -> bool:
+    """Whether two runs on the same data had other names for its classes, and answers were brought into their order."""
+    return (matched_by_name(a) or matched_by_name(b)) and data_classes(a) != data_classes(b)
+
+
 def matched_by_name(run: Run) -> bool:
     """Whether the stored answers were brought into the data's order by the names of the classes."""
     return MATCHED in run.stack.identity

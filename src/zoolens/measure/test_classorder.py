@@ -8,6 +8,7 @@ from PIL import Image
 
 from zoolens.comparisons.paired import compare_runs
 from zoolens.comparisons.reproduce import reproduce
+from zoolens.equivalence.compatibility import compatible
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate
@@ -154,7 +155,8 @@ def test_names_of_the_data_that_are_put_right_later_count(store, tmp_path):
     assert [one.value for one in judged_right(right, store.observations(right.id)) if one.metric == "top1"] == [1]
     report = compare_runs(store, right, mistaken)
     assert report.answers.only_b == 0
-    assert report.cause.startswith("The data's classes were called otherwise")
+    assert report.cause.startswith("Classes were matched by other names in A than in B")
+    assert "called otherwise" in compatible(right, mistaken).reasons[0]
     with pytest.raises(ZoolensError, match="are called otherwise than when run"):
         reproduce(mistaken.id, store=store)
     assert data_classes(right) == CLASSES

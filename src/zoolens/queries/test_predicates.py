@@ -92,6 +92,9 @@ def test_fractions_are_violated_in_points():
         (9999, "", "9,999"),
         (812.4, "inputs/s", "812.4 inputs/s"),
         (0, "B", "0 B"),
+        (577_100, "", "577.1k"),
+        (57_710, "", "57.71k"),
+        (10_000, "", "10k"),
     ],
 )
 def test_amounts(value, unit, text):

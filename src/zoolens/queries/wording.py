@@ -12,7 +12,7 @@ from zoolens.store.records import Provenance
 _SCALES: Final = {
     "s": ((1.0, " s"), (1e-3, " ms"), (1e-6, " µs")),
     "B": ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")),
-    "": ((1e9, "G"), (1e6, "M"), (1e4, "k"), (1.0, "")),
+    "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
 }
 _PLAIN: Final = 1e4  # counts below it are written out
 _LEAST_TOLD: Final = 0.005
