@@ -53,6 +53,8 @@ def resolve_stack(
         "machine": _machine_identity(),
         "options": asdict(options),
     }
+    if runtime.protocol > 1:  # runs of runtimes that are called as they always were keep their key
+        identity["runtime_protocol"] = runtime.protocol
     if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:
         identity["plugin"] = code
     if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key

@@ -156,6 +156,7 @@ class Runtime(ABC):
     formats: ClassVar[tuple[str, ...]]
     requirements: ClassVar[tuple[str, ...]] = ()  # pip requirements an isolated environment needs
     distributions: ClassVar[tuple[str, ...]] = ()  # whose versions change the numbers; the first one is "the" version
+    protocol: ClassVar[int] = 1  # raised when our calling of the framework changes what figures mean: new keys
     extra: ClassVar[str | None] = None  # the zoolens extra that brings it
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     modes: ClassVar[tuple[str, ...]] = ()

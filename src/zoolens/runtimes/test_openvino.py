@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import Options
+from zoolens.measure.lock import resolve_stack
+from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.openvino import OpenVino
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
@@ -73,6 +76,44 @@ def test_other_batches_beyond_those_it_keeps(tmp_path):
             images = models.images(batch, seed=batch)
             answers = session.predict({"image": images})["logits"]
             np.testing.assert_allclose(answers, models.reference(images), atol=1e-5)
+
+
+def test_openvinos_slow_way_of_taking_inputs_is_not_timed(tmp_path):
+    """`InferRequest.infer(inputs)` throws C++ exceptions, each of which takes longer in a larger process."""
+    pytest.importorskip("onnx")
+    called = []
+    with OpenVino().open(models.onnx(tmp_path, batch=1)) as session:
+        feeds = {"image": models.images(1)}
+        session.predict(feeds)
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            session.predict(feeds)
+        finally:
+            sys.setprofile(None)
+    assert "predict" in called
+    assert not {"_is_single_input", "update_tensor", "get_request_tensor"} & set(called)
+
+
+def test_inputs_of_changing_shapes_and_without_axes(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    values = [helper.make_tensor_value_info("x", kind, ["n", "m"]), helper.make_tensor_value_info("factor", kind, [])]
+    answer = helper.make_tensor_value_info("y", kind, ["n", "m"])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "factor"], ["y"])], "scaled", values, [answer])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    with OpenVino().open(ModelFiles("onnx", {"model": tmp_path / "m.onnx"}), Options(precision="float32")) as session:
+        kept = []
+        for shape in ((2, 3), (1, 3), (2, 3), (4, 1)):
+            x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+            x.flags.writeable = False
+            kept.append((x, session.predict({"x": x, "factor": np.array(3.0, np.float32)})["y"]))
+        for x, y in kept:  # answers are copies, which the calls after them leave alone
+            np.testing.assert_allclose(y, 3 * x, rtol=1e-6)
+
+
+def test_its_runs_have_keys_of_their_own_since_its_latency_means_the_model():
+    assert resolve_stack(OpenVino(), Options(), None).identity["runtime_protocol"] == 2
 
 
 def test_scales_of_a_quantised_tflite_file_are_told(tmp_path):
