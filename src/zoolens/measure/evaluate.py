@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec, open_dataset
@@ -247,6 +249,18 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     return run
 
 
+def said_of_classes(dataset: Dataset) -> Iterator[str]:
+    """Folders are read class by class: the first inputs of them may be of a few classes only."""
+    if not isinstance(dataset, Subset):
+        return
+    here, all_ = (len(np.unique(one.labels())) for one in (dataset, dataset.parent))
+    if here < 0.5 * min(all_, len(dataset)):
+        yield (
+            f"these {len(dataset):,} inputs are of {here:,} of the data's {all_:,} classes, so that the accuracy is "
+            "that of those; --seed draws inputs of all"
+        )
+
+
 def _renamed(run: Run, dataset: Dataset) -> bool:
     """Whether the store knows these data with other names of the classes."""
     return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
@@ -338,6 +352,7 @@ class _Stages:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
         elif plan.accuracy and not self._errors:
             yield from self._said_of_outputs()
+            yield from said_of_classes(self._context.dataset)
         made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
         if made_up:
             yield f"it was timed with {made_up}"
