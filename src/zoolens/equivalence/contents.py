@@ -8,7 +8,7 @@ apart by their manifests: with the same one, it is the file that was replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,6 +117,14 @@ def changed_on_disk(run: Run) -> bool:
         return len(paths) == len(places) and model_fingerprint(manifest, asset, paths) != run.key.model
     except (ValidationError, ZoolensError):
         return False  # not ours to judge: it cannot be read
+
+
+def changed_notes(runs: Iterable[Run]) -> Iterator[str]:
+    """One sentence for each run whose file is another by now: what it answered is not what the model answers."""
+    for run in runs:
+        if changed_on_disk(run):
+            since = f"has changed since it was measured in run {run.id[:8]}"
+            yield f"The file of {run.ref} {since}: `zoolens eval` it again."
 
 
 def without_replaced(runs: Sequence[Run], known: Sequence[Run]) -> list[Run]:

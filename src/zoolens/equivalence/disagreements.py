@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import agreement_of, translated
 from zoolens.equivalence.compatibility import Compatibility, compare_interfaces, interface_of
-from zoolens.equivalence.contents import without_replaced
+from zoolens.equivalence.contents import changed_notes, without_replaced
 from zoolens.equivalence.finding import bare, close_names, formats_read, in_runtime, runs_of
 from zoolens.equivalence.signatures import (
     Signature,
@@ -118,7 +118,8 @@ def disagree(
         candidates, notes = _candidates(opened, ours, runtime)
         panel, signatures = _panel(opened, ours, candidates[:n])
     contested, total = _contested(signatures, limit)
-    return Disagreements(panel, contested, total, data_classes(run), tuple(notes))
+    told = (*notes, *changed_notes(one.run for one in panel))
+    return Disagreements(panel, contested, total, data_classes(run), told)
 
 
 def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:

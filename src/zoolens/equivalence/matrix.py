@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import agreement_of, translated
 from zoolens.equivalence.compatibility import Interface, compare_interfaces, interface_of
+from zoolens.equivalence.contents import changed_notes
 from zoolens.equivalence.finding import bare, formats_read, runs_like, short_names
 from zoolens.equivalence.linkage import families
 from zoolens.equivalence.signatures import Signature, default_dataset, signature_or_reason
@@ -126,7 +127,7 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
         difference=difference[np.ix_(order, order)],
         accuracy=accuracy[order],
         groups=tuple(found.groups[i] for i in order),
-        notes=tuple(notes),
+        notes=(*notes, *changed_notes(one.run for one in signatures)),
     )
 
 

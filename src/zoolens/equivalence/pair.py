@@ -17,6 +17,7 @@ import numpy as np
 from zoolens.equivalence.behaviour import Accuracy, Behaviour, behaviour, worst
 from zoolens.equivalence.bounds import binomial_lower, binomial_upper
 from zoolens.equivalence.compatibility import Compatibility, compatible
+from zoolens.equivalence.contents import changed_notes
 from zoolens.equivalence.finding import measured_pairs
 from zoolens.equivalence.groups import WorstGroup, worst_group
 from zoolens.equivalence.sequences import paired_interval
@@ -163,6 +164,7 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     fit = compatible(a, b)
     if not fit:
         return OnData(a, b, fit)
+    fit = replace(fit, notes=(*fit.notes, *changed_notes((a, b))))
     signatures = signature_of(store, a), signature_of(store, b)
     outputs = behaviour(*signatures, fit, tolerance=tolerance)
     if alpha is None:

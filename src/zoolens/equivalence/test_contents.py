@@ -7,7 +7,10 @@ import pytest
 
 from zoolens.equivalence.conftest import one_hot, write_run
 from zoolens.equivalence.contents import changed_on_disk, without_replaced
+from zoolens.equivalence.disagreements import disagree
 from zoolens.equivalence.finding import runs_of
+from zoolens.equivalence.matrix import agreement_matrix
+from zoolens.equivalence.pair import equiv
 from zoolens.index.building import build_index
 from zoolens.measure.evaluate import evaluate
 
@@ -130,3 +133,6 @@ def test_a_file_that_changed_and_was_not_measured_again_is_told(store, model, me
     assert changed_on_disk(run)
     (note,) = query(ref="other", store=store).notes
     assert f"file:net@1.0.0 has changed since it was measured in run {run.id[:8]}" in note
+    assert note in equiv("net", "other", store=store).on[0].fit.notes
+    assert note in disagree("other", store=store).notes
+    assert note in agreement_matrix(["net", "other"], store=store).notes

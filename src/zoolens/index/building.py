@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.equivalence.behaviour import translated
-from zoolens.equivalence.contents import changed_on_disk
+from zoolens.equivalence.contents import changed_notes
 from zoolens.equivalence.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.columns import Columns
@@ -149,11 +149,7 @@ class Index:
         if self._store is None:
             return []
         measured = [self.rows[row] for row in rows if self.rows[row].runtime is not None]
-        return [
-            f"The file of {row.ref} has changed since it was measured in run {row.key[:8]}: `zoolens eval` it again."
-            for row in measured
-            if changed_on_disk(self._store.run(row.key))
-        ]
+        return list(changed_notes(self._store.run(row.key) for row in measured))
 
 
 def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
