@@ -37,6 +37,11 @@ class Verdict:
     now: Observation | None
     inside: bool
 
+    @property
+    def drifts(self) -> bool:
+        """A timing or another figure of the machine's, which may be otherwise every time."""
+        return self.then.metric.startswith(DRIFTING)
+
 
 @dataclass(frozen=True)
 class Reproduction:
@@ -49,7 +54,7 @@ class Reproduction:
     @property
     def holds(self) -> bool:
         """Timings may drift; answers may not."""
-        return all(verdict.inside for verdict in self.verdicts if not verdict.then.metric.startswith(DRIFTING))
+        return all(verdict.inside for verdict in self.verdicts if not verdict.drifts)
 
 
 def reproduce(
