@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.runtimes import onnxfile, tflitefile
+from zoolens.runtimes import onnxfile, tensorflowfile, tflitefile
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -58,6 +58,10 @@ class OpenVino(Runtime):
             return core.read_model(model.path(), weights)
         if model.format == "onnx":
             onnxfile.check_external(model)
+        elif model.format == "tflite":
+            tflitefile.read_graph(model.path())  # OpenVINO goes by a file's content, and we by its format
+        else:
+            tensorflowfile.check_operators(model)
         return core.read_model(model.path())
 
     def reason(self, error: BaseException) -> str:

@@ -15,7 +15,7 @@ from zoolens.errors import ModelError
 from zoolens.runtimes.tensorflowoperators import ALLOWED
 
 _WRITERS: Final = frozenset({"SaveV2", "MergeV2Checkpoints", "SaveSlices", "Save"})
-_SAVER: Final = _WRITERS | {"RestoreV2", "ShardedFilename", "ShardedFilespec"}
+SAVER: Final = _WRITERS | {"RestoreV2", "ShardedFilename", "ShardedFilespec"}
 _REGISTERED_CLASSES: Final = frozenset({"", "tf.StaticHashTable", "tf.TrackableConstant"})
 _HINT: Final = (
     "Only operators that compute on tensors are run. Export the network alone (without files, tables read from files, "
@@ -39,15 +39,15 @@ def check_saved_model(path: Path) -> None:
     saved.ParseFromString(file.read_bytes())
     if not saved.meta_graphs:
         raise ModelError(f"{path.name}/saved_model.pb holds no graph.", hint="Fetch it again: it is not complete.")
-    _check_links(path)
+    check_links(path)
     for meta in saved.meta_graphs:
-        _check_operators(meta.graph_def, path.name, exceptions=_SAVER)
+        _check_operators(meta.graph_def, path.name, exceptions=SAVER)
         _check_assets(meta, path.name)
         _check_objects(meta, path.name)
         _check_saver(meta, path.name)
 
 
-def _check_links(path: Path) -> None:
+def check_links(path: Path) -> None:
     """The checkpoint is read by name, so a link among its files would read another one."""
     folder = path.resolve()
     for file in sorted(path.rglob("*")):
@@ -65,7 +65,7 @@ def _check_operators(graph: Any, name: str, exceptions: Collection[str]) -> None
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
     for node in (node for body in bodies for node in body):
         if node.op not in ALLOWED and node.op not in functions and node.op not in exceptions:
-            raise _refused(name, f"the operator {node.op[:80]}", _HINT)
+            raise refused_operator(name, node.op)
         for called in _functions_in(node.attr):
             if called not in functions:
                 raise _refused(name, f"a call of {called[:80]!r}, a function that is not in the file", _HINT)
@@ -93,11 +93,11 @@ def _check_saver(meta: Any, name: str) -> None:
     _check_unmentioned(meta, functions, savers, name)
     nodes = {node.name: node for node in graph.node}
     answering = _closure(nodes, _run_nodes(meta))
-    _refuse_savers((nodes[node] for node in answering), savers, _SAVER, name)
+    _refuse_savers((nodes[node] for node in answering), savers, SAVER, name)
     if meta.HasField("object_graph_def"):
         return  # TensorFlow 2 restores the variables by itself and never runs the saver.
     restoring = _closure(nodes, [meta.saver_def.restore_op_name])
-    _refuse_savers((nodes[node] for node in restoring), savers, _SAVER - {"RestoreV2"}, name)
+    _refuse_savers((nodes[node] for node in restoring), savers, SAVER - {"RestoreV2"}, name)
     for node in (nodes[node] for node in restoring):
         if node.op == "RestoreV2" and _origin(nodes, node.input[0]) != _plain(meta.saver_def.filename_tensor_name):
             raise _refused(name, "the operator RestoreV2 on a file of its own choice", _HINT)
@@ -105,7 +105,7 @@ def _check_saver(meta: Any, name: str) -> None:
 
 def _saving_functions(functions: Mapping[str, Any]) -> set[str]:
     """Functions that save or restore, themselves or through others."""
-    savers = {name for name, function in functions.items() if any(n.op in _SAVER for n in function.node_def)}
+    savers = {name for name, function in functions.items() if any(n.op in SAVER for n in function.node_def)}
     while True:
         callers = {
             name
@@ -124,7 +124,7 @@ def _check_unmentioned(meta: Any, functions: Mapping[str, Any], savers: set[str]
         collection.SerializeToString() for key, collection in meta.collection_def.items() if key != "savers"
     )
     nodes = {node.name: node for node in meta.graph_def.node}
-    downstream = _downstream(nodes, {n for n, node in nodes.items() if node.op in _SAVER or _mentions(node, savers)})
+    downstream = _downstream(nodes, {n for n, node in nodes.items() if node.op in SAVER or _mentions(node, savers)})
     for saver in savers:
         if saver.encode() in objects or functions[saver].attr.get("api_implements") is not None:
             raise _refused(name, f"the function {saver[:80]!r}, which saves or restores files", _HINT)
@@ -214,6 +214,10 @@ def _functions_in(attributes: Any) -> Iterator[str]:
 
 def _plain(name: str) -> str:
     return name.lstrip("^").split(":")[0]
+
+
+def refused_operator(name: str, operator: str) -> ModelError:
+    return _refused(name, f"the operator {operator[:80]}", _HINT)
 
 
 def _refused(name: str, what: str, hint: str) -> ModelError:
