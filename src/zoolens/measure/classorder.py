@@ -59,7 +59,7 @@ def class_order(job: Job, dataset: Dataset) -> ClassOrder:
     key = fingerprint([names, dataset.classes])[:12] if may_reorder(names, dataset) else ""
     if dataset.alphabetical:
         return ClassOrder(lookup=True, key=key, problem=unproven_order(names, dataset))
-    return replace(order, lookup=True, key=key, problem=None if key else order.problem)
+    return replace(order, lookup=bool(key), key=key, problem=None if key else order.problem)
 
 
 def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:

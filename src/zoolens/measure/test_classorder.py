@@ -1,6 +1,7 @@
 """Models that list the data's classes in another order: their figures must be those of the same model in the data's."""
 
 import json
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -8,11 +9,15 @@ from PIL import Image
 
 from zoolens.comparisons.paired import compare_runs
 from zoolens.comparisons.reproduce import reproduce
+from zoolens.datasets.imagenet import imagenet_classes
+from zoolens.datasets.opening import open_dataset
 from zoolens.equivalence.compatibility import compatible
 from zoolens.errors import ZoolensError
-from zoolens.measure.classorder import data_classes, judged_right, stored_translation
+from zoolens.measure.classorder import ClassOrder, class_order, data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate
+from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.predictions import KIND
+from zoolens.runtimes.draft import find_models
 from zoolens.store.records import ModelRecord
 from zoolens.store.store import open_store
 
@@ -193,3 +198,18 @@ def test_folders_that_are_renamed_are_evaluated_anew(store, tmp_path):
     assert figures(store, measured(store, path, data).run)["top1", ""] == 0.5
     (folder / "bee").rename(folder / "ant")
     assert figures(store, measured(store, path, data).run)["top1", ""] == 1
+
+
+def test_what_is_looked_up_has_a_key_of_its_own(store, tmp_path):
+    """The thousand classes in their own order are taken as they come, whatever a model has before or behind them."""
+    np.savez(tmp_path / "images.npz", x=np.zeros((2, 4, 4), np.float32), y=np.arange(2))
+    (tmp_path / "classes.txt").write_text("\n".join(imagenet_classes()))
+    path = write_model(tmp_path, "plain", range(6))
+    job = plan_jobs(find_models([str(path)]), Wanted())[0][0]
+    with closing(open_dataset(f"{tmp_path / 'images.npz'}?classes=classes.txt")) as dataset:
+        assert class_order(job, dataset) == ClassOrder()
+    (tmp_path / "classes.txt").write_text("\n".join(imagenet_classes()[5:9]))
+    with closing(open_dataset(f"{tmp_path / 'images.npz'}?classes=classes.txt")) as dataset:
+        order = class_order(job, dataset)
+        assert order.lookup
+        assert order.key
