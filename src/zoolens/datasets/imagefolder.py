@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from zoolens.untrusted import is_file, read_bytes, read_text, size_of
 LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
 _SMALL: Final = 1 << 20
+_WHOLE: Final = re.compile(r"\d+\.0*")  # 3.0, as tables with a gap somewhere are often written
 _MOST_DIGITS: Final = 9  # of a label that is a number
 _SPLITS: Final = frozenset(
     ("train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "holdout")
@@ -216,7 +218,10 @@ def _rows(folder: Path, table: Path) -> Iterator[tuple[str, Path, str]]:
                 file = row[file_column].strip()
                 if "\0" in file:
                     raise DatasetError(f"{table} line {number} has a null character in a name.", hint="Save it again.")
-                yield file, _locate(root, file, f"{table} line {number}"), row[label_column].strip()
+                label = row[label_column].strip()
+                if not label:
+                    raise DatasetError(f"{table} line {number} has no label.", hint="Complete the line, or remove it.")
+                yield file, _locate(root, file, f"{table} line {number}"), label
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(f"{table} cannot be read: {error}.", hint="Save it as CSV in UTF-8.") from error
 
@@ -259,13 +264,14 @@ def _class_indices(
     found: list[str], names: tuple[str, ...] | None, where: str
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    if all(word.isdecimal() for word in found):
-        if longest := next((word for word in found if len(word) > _MOST_DIGITS), None):
+    whole = {word: word.partition(".")[0] if _WHOLE.fullmatch(word) else word for word in found}
+    if all(word.isdecimal() for word in whole.values()):
+        if longest := next((word for word in whole.values() if len(word) > _MOST_DIGITS), None):
             raise DatasetError(
                 f"{where} has the label {longest[:80]!r}, a number of {len(longest):,} digits.",
                 hint="Labels are the numbers of the model's outputs, or words.",
             )
-        return {word: int(word) for word in found}, names
+        return {word: int(number) for word, number in whole.items()}, names
     if names is None:
         return {word: index for index, word in enumerate(sorted(found))}, tuple(sorted(found))
     by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}

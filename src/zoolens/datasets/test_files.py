@@ -420,3 +420,16 @@ def test_a_folder_of_splits_is_not_taken_for_one_of_classes(tmp_path):
     with pytest.raises(DatasetError, match=r"splits of a dataset \(Val, train\)"):
         open_dataset(str(tmp_path))
     assert open_dataset(str(tmp_path / "Val")).classes == ("cat", "dog")
+
+
+def test_whole_numbers_may_be_written_as_pandas_does(tmp_path):
+    rows = [f"{number}.png,{number}.0" for number in range(12)]
+    for number in range(12):
+        Image.fromarray(np.full((4, 4), number, np.uint8)).save(tmp_path / f"{number}.png")
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
+    dataset = open_dataset(str(tmp_path))
+    assert dataset.labels().tolist() == list(range(12))  # not 0.0, 1.0, 10.0, 11.0, 2.0 …
+    assert not dataset.alphabetical
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows[:5], "5.png,"]))
+    with pytest.raises(DatasetError, match=r"line 7 has no label"):
+        open_dataset(str(tmp_path))
