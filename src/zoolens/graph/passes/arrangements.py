@@ -6,7 +6,7 @@ atoms of its source in another order and joins them to other axes, so two chains
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -160,21 +160,45 @@ def _followed(shape: Shape, path: Iterable[Node]) -> Arrangement | None:
 
 
 def steps(one: Arrangement) -> tuple[Step, ...]:
-    """The normal form: split and join axes, turn them, split and join again; what is not needed is left out."""
+    """The normal form: split and join axes, turn them, split and join again; what is not needed is left out.
+
+    Axes of extent 1 are turned with the others where that spares splitting before or joining after.
+    """
     groups = _groups(one)
     order = [atom for axis in one.source for atom in axis if atom in groups]
     wanted = [atom for axis in one.target for atom in axis if atom in groups]
     if order == wanted:
         return () if one.start == one.shape else (Step("reshape", one.shape),)
-    batch = (1,) if one.start[0] == one.shape[0] == 1 else ()
-    before = (*batch, *(one.extent(groups[atom]) for atom in order))
-    after = (*batch, *(one.extent(groups[atom]) for atom in wanted))
-    perm = (*range(len(batch)), *(len(batch) + order.index(atom) for atom in wanted))
+    whole, joined = ((extent for extent in shape if extent > 1) for shape in (one.start, one.shape))
+    sizes = {atom: one.extent(groups[atom]) for atom in order}
+    is_split, is_joined = [*whole] == [*map(sizes.get, order)], [*joined] == [*map(sizes.get, wanted)]
+    if is_joined and not (is_split and len(one.start) > len(one.shape)):
+        after = one.shape
+        before = one.start if is_split and len(one.start) == len(after) else _after_ones(after, order, sizes)
+    elif is_split:
+        before = one.start
+        after = _after_ones(before, wanted, sizes)
+    else:
+        batch = (1,) if one.start[0] == one.shape[0] == 1 else ()
+        before, after = ((*batch, *map(sizes.__getitem__, atoms)) for atoms in (order, wanted))
     return (
         *((Step("reshape", before),) if before != one.start else ()),
-        Step("transpose", after, perm),
+        Step("transpose", after, _turn(before, order, after, wanted)),
         *((Step("reshape", one.shape),) if after != one.shape else ()),
     )
+
+
+def _after_ones(like: Shape, atoms: Sequence[int], sizes: Mapping[int, int]) -> Shape:
+    """The extents of atoms behind as many axes of extent 1 as another shape has."""
+    return (*(extent for extent in like if extent == 1), *map(sizes.__getitem__, atoms))
+
+
+def _turn(before: Shape, order: Sequence[int], after: Shape, wanted: Sequence[int]) -> tuple[int, ...]:
+    """For each axis after a transpose, the one before; axes of extent 1 keep their order among themselves."""
+    ones = iter([axis for axis, extent in enumerate(before) if extent == 1])
+    home = dict(zip(order, [axis for axis, extent in enumerate(before) if extent > 1], strict=True))
+    atoms = iter(wanted)
+    return tuple(next(ones) if extent == 1 else home[next(atoms)] for extent in after)
 
 
 def _groups(one: Arrangement) -> dict[int, Atoms]:

@@ -56,8 +56,8 @@ def _reshaped(node: Node, editor: Editor) -> Node | str:
 
 def _fold(node: Node, editor: Editor) -> Node | str:
     makers = [editor.maker(name) for name in node.inputs]
-    if not makers or any(maker.op not in FIXED for maker in makers):
-        return node
+    if not makers or any(maker.op not in FIXED for maker in makers) or node.learned:
+        return node  # a layer keeps the weights that it learned, whatever it is given
     return _folded(node, makers, editor)
 
 

@@ -1,4 +1,8 @@
-"""Cuts in one spelling: a gather of one run of places is a slice, and two parts put together anew are a roll."""
+"""Cuts in one spelling.
+
+A gather of one run of places is a slice, one of every nth place for each first one is a turn of axes, and two parts put
+together anew are a roll.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,13 @@ def unify_cuts(graph: Graph) -> Graph:
 def _slice(node: Node, editor: Editor) -> Node | str:
     """One place, or places in a row; the axis of a single place is reshaped away."""
     indices, axis = node.get("indices"), node.get("axis")
+    if len(node.inputs) != 1:
+        return node
     single = isinstance(indices, int)
+    if _is_strided(indices, editor.maker(node.inputs[0]).shape[axis]):
+        return _turned(node, editor)
     places = (indices,) if single else indices
-    if (
-        len(node.inputs) != 1
-        or not isinstance(places, tuple)
-        or not places
-        or not all(_is_place(one) for one in places)
-    ):
+    if not isinstance(places, tuple) or not places or not all(_is_place(one) for one in places):
         return node
     start, stop = places[0], places[-1] + 1
     if places != tuple(range(start, stop)):
@@ -35,6 +38,22 @@ def _slice(node: Node, editor: Editor) -> Node | str:
         "slice", node.inputs, shape, base=node.name, source=node.source, axis=axis, start=start, stop=stop
     )
     return replace(node, op="reshape", inputs=(part,), attributes={})
+
+
+def _is_strided(indices: object, extent: int) -> bool:
+    """Whether all places are taken, every nth one first, then those behind them: windows that do not overlap."""
+    if not isinstance(indices, tuple) or not indices or not all(isinstance(row, tuple) for row in indices):
+        return False
+    step = len(indices)
+    return extent % step == 0 and indices == tuple(tuple(range(first, extent, step)) for first in range(step))
+
+
+def _turned(node: Node, editor: Editor) -> Node:
+    axis, shape = node.get("axis"), node.shape
+    apart = (*shape[:axis], shape[axis + 1], shape[axis], *shape[axis + 2 :])
+    split = editor.emit("reshape", node.inputs, apart, base=node.name, source=node.source)
+    perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(shape)))
+    return replace(node, op="transpose", inputs=(split,), attributes={"perm": perm})
 
 
 def _is_place(value: object) -> bool:

@@ -162,7 +162,7 @@ class _Places:
         channels = maker.shape[-1:] == wanted.shape[-1:] and prod(maker.shape) == wanted.shape[-1]
         if channels and maker.op in FIXED:
             return name if len(maker.shape) == 1 else self.editor.emit("reshape", (name,), maker.shape[-1:], base=name)
-        if maker.shape != wanted.shape or maker.op in FIXED:
+        if maker.shape != wanted.shape:
             return None
         return emit_steps(name, steps(wanted.inverse), self.editor, base=name, source=maker.source)
 

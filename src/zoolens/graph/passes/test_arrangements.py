@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from zoolens.graph.equality import same_structure
-from zoolens.graph.passes.arrangements import reshaped, steps, turned, unchanged
+from zoolens.graph.passes.arrangements import Step, reshaped, steps, turned, unchanged
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
 
@@ -163,3 +163,31 @@ def test_places_of_a_map_that_are_put_back_are_a_map_again(drawing, axes, tokens
     found = canonical(graph)
     assert [node.op for node in found if node.op in ("conv", "dense")] == ["conv", "conv"]
     prove(graph, stepwise=True)
+
+
+def test_axes_of_one_are_turned_with_the_others():
+    """One head is an axis of one: splitting it off before or after turning the others is the same, in two steps."""
+    before = turned(reshaped(unchanged((1, 32, 2, 2)), (1, 1, 32, 4)), (0, 1, 3, 2))
+    after = reshaped(turned(reshaped(unchanged((1, 32, 2, 2)), (1, 32, 4)), (0, 2, 1)), (1, 1, 4, 32))
+    assert spelled(before) == spelled(after) == [("reshape", (1, 1, 32, 4)), ("transpose", (1, 1, 4, 32))]
+    back = reshaped(turned(reshaped(unchanged((1, 1, 4, 32)), (1, 4, 32)), (0, 2, 1)), (1, 32, 2, 2))
+    assert spelled(back) == [("transpose", (1, 1, 32, 4)), ("reshape", (1, 32, 2, 2))]
+    turn = reshaped(turned(reshaped(unchanged((1, 4, 1, 32)), (4, 32)), (1, 0)), (32, 1, 1, 4))
+    assert steps(turn) == (Step("transpose", (32, 1, 1, 4), (3, 0, 2, 1)),)
+
+
+def tokens(sketch, x, c):
+    return sketch.transpose(sketch.reshape(x, 1, c, 24), 0, 2, 1)
+
+
+def test_a_tensor_added_to_tokens_is_added_to_their_map(drawing):
+    """What EdgeNeXt adds by position is computed on the map; an exporter stores it as tokens."""
+
+    def network(stored):
+        sketch = drawing()
+        x = sketch.conv(sketch.input(3, 4, 6), 8)
+        by_place = sketch.learned(1, 24, 8) if stored else tokens(sketch, sketch.learned(1, 8, 4, 6), 8)
+        return sketch.graph(sketch.dense(sketch.two("add", tokens(sketch, x, 8), by_place), 5))
+
+    assert same_structure(canonical(network(stored=True)), canonical(network(stored=False)))
+    prove(network(stored=True), stepwise=True)

@@ -52,6 +52,20 @@ def test_a_gather_of_places_in_a_row_is_a_slice(drawing):
     prove(graph, stepwise=True)
 
 
+def test_a_gather_of_every_nth_place_turns_axes(drawing):
+    """As torch's exporters write windows of pixels that do not overlap."""
+    sketch = drawing()
+    x = sketch.conv(sketch.input(3, 6, 4), 2)
+    rows = tuple(tuple(range(first, 6, 3)) for first in range(3))
+    other = ((0, 2), (1, 3), (4, 5))
+    graph = sketch.graph(
+        sketch.builder.add("gather", (x,), (1, 2, 3, 2, 4), axis=2, indices=rows),
+        sketch.builder.add("gather", (x,), (1, 2, 3, 2, 4), axis=2, indices=other),
+    )
+    assert [node.op for node in canonical(graph) if node.op in ("gather", "transpose")] == ["transpose", "gather"]
+    prove(graph, stepwise=True)
+
+
 def test_attention_with_a_bias_and_a_mask_of_each_window_is_one_node(drawing):
     """As Swin writes it: a bias for all windows, then, spread over one more axis, a mask for each."""
     sketch = drawing()

@@ -322,3 +322,12 @@ def test_layers_and_products_keep_their_number(drawing):
     found = canonical(graph)
     assert [node.op for node in found if node.op in ("matmul", "transpose")] == ["transpose", "matmul", "matmul"]
     prove(graph, stepwise=True)
+
+
+def test_a_layer_of_constants_keeps_the_weights_that_it_learned(drawing):
+    """EdgeNeXt projects waves that are not learned: the projection is, and its parameters are counted."""
+    sketch = drawing()
+    waves = sketch.builder.add("constant", (), (1, 6, 4, 4), parameters=[sketch.tensor("value", 1, 6, 4, 4)])
+    graph = sketch.graph(sketch.two("add", sketch.conv(sketch.input(3, 4, 4), 4), sketch.conv(waves, 4)))
+    assert sum(node.learned for node in canonical(graph)) == 4 * 3 + 4 * 6
+    prove(graph, stepwise=True)

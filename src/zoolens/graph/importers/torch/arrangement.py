@@ -213,6 +213,26 @@ def shuffle(op: str, factor: str) -> Lowering:
     return lower
 
 
+def im2col(call: Call) -> str:
+    """unfold: the rows of every window, then its columns; windows come last, and their pixels join the channels."""
+    if call["self"].dim() != 4:
+        return call.unknown(" without a batch")
+    name, shape = call.value("self"), tuple(call["self"].shape)
+    rows, columns = (per_axis(call["padding"], 2)[axis] for axis in (0, 1))
+    if rows or columns:
+        shape = (*shape[:2], shape[2] + 2 * rows, shape[3] + 2 * columns)
+        name = call.add("pad", name, shape=shape, pads=(0, 0, rows, columns) * 2)
+    for axis, place in ((0, 2), (1, 4)):
+        window, step, gap = (per_axis(call[key], 2)[axis] for key in ("kernel_size", "stride", "dilation"))
+        count = (shape[place] - gap * (window - 1) - 1) // step + 1
+        indices = tuple(tuple(inner * gap + outer * step for outer in range(count)) for inner in range(window))
+        shape = (*shape[:place], window, count, *shape[place + 1 :])
+        name = call.add("gather", name, shape=shape, axis=place, indices=indices)
+    turned = (0, 1, 2, 4, 3, 5)
+    name = call.add("transpose", name, shape=tuple(shape[axis] for axis in turned), perm=turned)
+    return call.add("reshape", name)
+
+
 def channel_shuffle(call: Call) -> str:
     return call.add("channel_shuffle", call.value("self"), groups=call["groups"], axes="NCHW")
 
@@ -274,6 +294,7 @@ ARRANGEMENT: Final[dict[str, Lowering]] = {
     "roll": roll,
     "pixel_shuffle": shuffle("depth_to_space", "upscale_factor"),
     "pixel_unshuffle": shuffle("space_to_depth", "downscale_factor"),
+    "im2col": im2col,
     "channel_shuffle": channel_shuffle,
     "upsample_nearest2d": resize("nearest"),
     "upsample_bilinear2d": resize("linear"),

@@ -9,6 +9,7 @@ from zoolens.errors import ModelError, UnknownName
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS, _load, graph_of_module
 from zoolens.graph.importers.torch.modules import Plan
+from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run
 from zoolens.graph.vocabulary import OPS
 from zoolens.torchvision_shim import import_torchvision
@@ -184,6 +185,26 @@ def test_a_live_module_computes_the_same_as_its_graph():
     assert [node.parameters[0].key for node in graph if node.op == "affine"] == ["scale"]
     assert {one.key for node in graph if node.op == "conv" for one in node.parameters} >= {"kernel (computed)"}
     assert graph.parameters == sum(one.numel() for one in module.parameters())
+    assert not graph.unknown
+
+
+@pytest.mark.parametrize(
+    ("settings", "gathers"),
+    [
+        ({"kernel_size": 4, "stride": 4}, 0),  # windows that do not overlap are an arrangement
+        ({"kernel_size": (2, 4), "stride": (2, 4)}, 0),
+        ({"kernel_size": 3, "stride": 2, "padding": (1, 0)}, 2),
+        ({"kernel_size": 2, "dilation": (2, 3)}, 2),
+    ],
+)
+def test_windows_that_are_unfolded_are_their_pixels(settings, gathers):
+    module, x = nn.Sequential(nn.Conv2d(3, 5, 1), nn.Unfold(**settings)).eval(), torch.randn(1, 3, 8, 12)
+    graph = graph_of_module(module, (x,), "unfolding", weights=True)
+    with torch.inference_mode():
+        expected = module(x).numpy()
+    for one in (graph, canonical(graph)):
+        np.testing.assert_allclose(run(one, {one.inputs[0].name: x.numpy()})[one.outputs[0]], expected, rtol=1e-5)
+    assert ops(canonical(graph)).count("gather") == gathers
     assert not graph.unknown
 
 
