@@ -49,8 +49,10 @@ def exported(network: Network, exporter: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("corpus") / "store.sqlite"
+def store():
+    """Structures are kept beside the exports; those that other code has made are read anew."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    return FOLDER / "structures.sqlite"
 
 
 @pytest.mark.parametrize(
