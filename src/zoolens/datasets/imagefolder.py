@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ from zoolens.untrusted import is_file, read_bytes, read_text, size_of
 
 LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
+MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
+MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
 _WHOLE: Final = re.compile(r"\d+\.0*")  # 3.0, as tables with a gap somewhere are often written
 _MOST_DIGITS: Final = 9  # of a label that is a number
@@ -138,13 +141,33 @@ def _file_digest(path: Path) -> str:
     return sha256_file(path)
 
 
-def images_under(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Path]:
+def images_under(folder: Path, numbers: Iterator[int] | None = None) -> Iterator[Path]:
     """Image files at any depth, in the order of their names; hidden ones are left out.
 
-    `above`: the folders that this one lies in, so that a link to one of them does not lead round and round.
+    Links are followed. Two of them in each of thirty folders lead to a billion places, so folders are counted.
+    `numbers`: the count goes on from there.
     """
+    numbers = numbers or count(1)
     here = folder.stat()
-    above |= {(here.st_dev, here.st_ino)}
+    # What is still to be looked at, the next at the end: a place, and the folders above where it is a folder.
+    waiting: list[tuple[Path, frozenset[tuple[int, int]] | None]] = [(folder, frozenset({(here.st_dev, here.st_ino)}))]
+    while waiting:
+        place, above = waiting.pop()
+        if above is None:
+            yield place
+            continue
+        if next(numbers) > MAX_FOLDERS or len(above) > MAX_DEPTH:
+            raise DatasetError(
+                f"{folder} has more than {MAX_FOLDERS:,} folders, or folders more than {MAX_DEPTH} deep.",
+                hint="Do links in it lead back and forth? Name a smaller folder.",
+            )
+        waiting.extend(reversed(list(_inside(place, above))))
+
+
+def _inside(
+    folder: Path, above: frozenset[tuple[int, int]]
+) -> Iterator[tuple[Path, frozenset[tuple[int, int]] | None]]:
+    """Folders and images of a folder. `above`: it and those that it lies in; a link to one of them is passed over."""
     with os.scandir(folder) as listing:  # tells files from folders without asking for each
         entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
@@ -153,9 +176,9 @@ def images_under(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) 
         if entry.is_dir():
             target = entry.stat()
             if (target.st_dev, target.st_ino) not in above:
-                yield from images_under(folder / entry.name, above)
+                yield folder / entry.name, above | {(target.st_dev, target.st_ino)}
         elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122 - a Path per stray file is slow
-            yield folder / entry.name
+            yield folder / entry.name, None
 
 
 def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:
@@ -170,10 +193,11 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
         )
     _refuse_splits(folder, subfolders)
     indices, names = _class_indices([path.name for path in subfolders], names, str(folder))
+    numbers = count(1)
     entries = [
         Entry(path.relative_to(folder).as_posix(), path, indices[subfolder.name])
         for subfolder in subfolders
-        for path in images_under(subfolder)
+        for path in images_under(subfolder, numbers)
     ]
     if not entries:
         raise DatasetError(

@@ -22,6 +22,7 @@ from zoolens.errors import DatasetError
 from zoolens.untrusted import data_offset, open_archive
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
+_KINDS: Final = "biufcSU"  # of numpy's types: numbers and texts
 _LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "arr_1")
 
 
@@ -94,12 +95,17 @@ def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, n
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:  # numpy evaluates a Python text
         raise DatasetError(f"{where} is not a numpy array.", hint="Write it with numpy.savez.") from error
     if dtype.hasobject:
         raise DatasetError(
             f"{where} holds pickled Python objects, which can run code when they are opened.",
             hint="Store plain numbers: one array of one shape for all samples.",
+        )
+    if dtype.kind not in _KINDS or not shape:
+        raise DatasetError(
+            f"{where} is {f'an array of {dtype.name} values' if shape else 'a single number'}.",
+            hint="Store numbers, in an array whose first axis counts the samples.",
         )
     return shape, fortran, dtype, stream.tell()
 

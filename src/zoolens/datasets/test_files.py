@@ -3,9 +3,11 @@
 import csv
 import gzip
 import io
+import itertools
 import json
 import pickle
 import struct
+import zipfile
 import zlib
 
 import numpy as np
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from zoolens.datasets import imagefolder
 from zoolens.datasets import images as images_module
 from zoolens.datasets.arrays import file_bytes
 from zoolens.datasets.cifar10 import RECORD
@@ -278,6 +281,27 @@ def test_npz_both_packings_have_one_fingerprint_and_floats_keep_their_layout(tmp
     assert turned.read(0).value.shape == (8, 9, 3)
 
 
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("-" * 9000 + "1", "not a numpy array"),  # Python gives up on it with a MemoryError
+        ("(" * 150 + ")" * 150, "not a numpy array"),
+        ("{'descr': '<M8[s]', 'fortran_order': False, 'shape': (0,)}", "datetime"),
+        ("{'descr': '|V8', 'fortran_order': False, 'shape': (0,)}", "void"),
+        ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (0,)}", "void"),
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "a single number"),
+    ],
+)
+def test_npz_headers_that_describe_nothing_usable(tmp_path, header, words):
+    text = header.encode()
+    member = b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text
+    with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, member)
+    with pytest.raises(DatasetError, match=words):
+        open_dataset(tmp_path / "d.npz")
+
+
 def test_npz_refusals(tmp_path):
     path = tmp_path / "d.npz"
     np.savez(path, x=np.array([{"a": 1}], dtype=object), y=np.zeros(1, int))
@@ -379,6 +403,27 @@ def test_parquet_shards_that_do_not_belong_together(tmp_path):
     pq.write_table(pa.table({"x": [[1.0]], "z": [0]}), tmp_path / "b.parquet")
     with pytest.raises(DatasetError):
         open_dataset(tmp_path)
+
+
+def test_links_that_lead_to_ever_more_places_are_given_up(tmp_path, monkeypatch):
+    """Each folder has two links to the next one: thirty folders are a billion."""
+    monkeypatch.setattr(imagefolder, "MAX_FOLDERS", 1000)
+    chain = [tmp_path / "data" / "cat", *(tmp_path / f"next{number}" for number in range(30))]
+    for folder in chain:
+        folder.mkdir(parents=True)
+    for folder, onward in itertools.pairwise(chain):
+        for name in ("left", "right"):
+            (folder / name).symlink_to(onward)
+    for spec in (tmp_path / "data", f"imagefolder:{tmp_path / 'data'}"):
+        with pytest.raises(DatasetError, match="more than 1,000 folders"):
+            open_dataset(spec)
+
+
+def test_folders_inside_each_other_without_end_are_refused(tmp_path):
+    deepest = tmp_path.joinpath("data", "cat", *["a"] * 200)
+    deepest.mkdir(parents=True)
+    with pytest.raises(DatasetError, match="64 deep"):
+        open_dataset(f"imagefolder:{tmp_path / 'data'}")
 
 
 def test_links_that_lead_round_and_round_are_followed_once(tmp_path):
