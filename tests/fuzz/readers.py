@@ -219,7 +219,7 @@ def archive(draw: random.Random, folder: Path) -> None:
 
 
 @cache
-def _submission() -> Path:
+def exported_study() -> Path:
     """A small study, exported once for the process."""
     from zoolens.crosstrain.exchange.conftest import fill
     from zoolens.crosstrain.exchange.exporting import export_study
@@ -238,7 +238,7 @@ def submission(draw: random.Random, folder: Path) -> None:
     from zoolens.crosstrain.exchange.files import checksum_lines, digest
 
     given = folder / "given"
-    shutil.copytree(_submission(), given)
+    shutil.copytree(exported_study(), given)
     names = sorted(
         str(path.relative_to(given)) for path in given.rglob("*") if path.is_file() and path.name != CHECKSUMS
     )

@@ -211,6 +211,14 @@ def test_the_list_of_operators_is_of_registered_ones_that_touch_no_file():
     assert not NAMESPACES["prim"] & {"Print", "PythonOp", "rpc_sync", "rpc_async", "rpc_remote", "IgnoredPythonOp"}
 
 
+def test_a_scripted_transformer_passes(tmp_path):
+    """torch's own encoder takes a short cut through nested tensors, which is in its code whether or not it is taken."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    path = tmp_path / "m.pt"
+    torch.jit.save(torch.jit.script(torch.nn.TransformerEncoder(layer, 1).eval()), str(path))
+    check_torchscript(path)
+
+
 def test_scripted_and_traced_networks_pass(tmp_path):
     class Net(torch.nn.Module):
         def __init__(self):
