@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import struct
 import zipfile
@@ -25,6 +26,7 @@ MAX_FILE: Final = 64 << 30  # no file of a model or dataset is larger; more is a
 MAX_ENTRIES: Final = 100_000
 UNPACKED_AT_LEAST: Final = 64 << 20  # what every archive may unpack to, however small it is
 UNPACKED_RATIO: Final = 8  # how many times its own size a larger archive may unpack to; trained weights reach 2
+SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|_KEY|APIKEY|AUTH|COOKIE", re.IGNORECASE)  # of variables
 _CHUNK: Final = 1 << 20
 _ENCRYPTED: Final = 0x2061  # encrypted, patched, strongly encrypted, index encrypted
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")

@@ -29,7 +29,7 @@ from zoolens.manifests.digests import digest
 from zoolens.manifests.download import Progress, check_url, download
 from zoolens.manifests.schema import DEFAULT_DECODER, Asset, AssetFile, Manifest
 from zoolens.paths import cache_dir
-from zoolens.untrusted import size_of
+from zoolens.untrusted import SECRET_NAME, size_of
 
 Presence = Literal["present", "remote", "absent"]
 
@@ -142,6 +142,8 @@ def _inside_folder(location: str, folder: Path | None) -> Path:
 def _absolute(location: str) -> Path:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
+        if SECRET_NAME.search(name):  # it would end up in messages and in the store
+            raise AssetError(f"{location} uses the variable {name}, which reads like that of a secret.")
         if not os.environ.get(name):
             raise AssetError(f"{location} needs the environment variable {name}, which is not set.")
         return os.environ[name]

@@ -104,6 +104,15 @@ def test_file_locations_expand_variables(folder, monkeypatch):
         resolve("file://sub/m.onnx")
 
 
+@pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "pgpassword"])
+def test_variables_of_secrets_are_not_put_into_paths(monkeypatch, name):
+    """The path is written into messages and into the store."""
+    monkeypatch.setenv(name, "hunter2")
+    with pytest.raises(AssetError, match="reads like that of a secret") as refused:
+        resolve(f"file:///models/${{{name}}}/m.onnx")
+    assert "hunter2" not in str(refused.value)
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(AssetError, match="unknown kind ftp://"):
         resolve("ftp://host/x.onnx")

@@ -56,6 +56,8 @@ class OnnxRuntime(Runtime):
         settings = ort.SessionOptions()
         settings.intra_op_num_threads = options.threads or 0
         settings.inter_op_num_threads = 1
+        # A file can be ONNX and ONNX Runtime's own format at once, and every check of ours reads ONNX.
+        settings.add_session_config_entry("session.load_model_format", "ONNX")
         session = ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"])
         return OnnxSession(session, model.path(), options.threads)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import zoolens
 from zoolens.runtimes.machine import memory_bytes
 from zoolens.runtimes.sandbox import Policy
+from zoolens.untrusted import SECRET_NAME
 
 if TYPE_CHECKING:
     from zoolens.runtimes.environments import Environment
@@ -48,7 +49,6 @@ _FAMILIES: Final = (
     "TF_", "XLA_", "JAX_", "TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "PYTORCH_", "ORT_", "OV_", "OPENVINO_",
     "OPENCV_", "TFLITE_", "MXNET_", "TBB_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_",
 )  # fmt: skip
-_SECRET: Final = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|_KEY|APIKEY|AUTH|COOKIE", re.IGNORECASE)
 _PLACE: Final = re.compile(r"CACHE|_HOME$|_DIR$|_PATH$")  # it has places of its own
 
 
@@ -107,7 +107,7 @@ def python_paths(plugin: str, environment: Environment | None) -> Iterator[str]:
 def _harmless(name: str) -> bool:
     if name in _VARIABLES:
         return True
-    return name.startswith(_FAMILIES) and not _SECRET.search(name) and not _PLACE.search(name)
+    return name.startswith(_FAMILIES) and not SECRET_NAME.search(name) and not _PLACE.search(name)
 
 
 def _library_paths() -> list[str]:

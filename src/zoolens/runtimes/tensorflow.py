@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.errors import MissingDependency, ModelError
+from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -213,7 +214,7 @@ def _load_keras_weights(tf: Any, model: ModelFiles) -> Loaded:
             hint="architecture.library is keras, and name a function of keras.applications such as ResNet50.",
         )
     check_h5_name(model.path())
-    network = build(weights=None, **wanted.get("arguments", {}))
+    network = build(weights=None, **plain_arguments(wanted.get("arguments") or {}))
     network.load_weights(str(model.path()))
     return _from_keras(tf, network)
 

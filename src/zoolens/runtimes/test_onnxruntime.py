@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
@@ -49,3 +49,19 @@ def test_weights_in_another_file_must_be_listed(tmp_path):
         assert all((session.predict(feeds)[key] == whole.predict(feeds)[key]).all() for key in whole.predict(feeds))
     drafted = find_model(str(outside)).manifest.assets[0]
     assert {file.role for file in drafted.files} == {"model", "weights"}
+
+
+def test_a_file_in_the_runtimes_own_format_is_not_taken_for_onnx(tmp_path):
+    """One file can be both, and what our checks read as ONNX must be what runs."""
+    import onnxruntime
+
+    files = models.onnx(tmp_path)
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.optimized_model_filepath = str(tmp_path / "m.ort")
+    settings.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(str(files.path()), settings, providers=["CPUExecutionProvider"])
+    other = (tmp_path / "m.ort").read_bytes()
+    assert onnxruntime.InferenceSession(other, providers=["CPUExecutionProvider"]).get_inputs()
+    with pytest.raises(Exception, match="protobuf"):
+        OnnxRuntime().compile(other, files, Options())
