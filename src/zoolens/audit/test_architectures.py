@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib.util import find_spec
+from inspect import getmodule, getsource
 
 import pytest
 
@@ -44,6 +45,28 @@ def test_every_member_is_listed_by_its_framework_zoo(zoo):
     assert refs_of(zoo) <= listed
 
 
+TRANSFORMERS = {  # what the package itself says that a default configuration is
+    "resnet50": "microsoft/resnet-50",
+    "mobilenet_v1_1.0": "google/mobilenet_v1_1.0_224",
+    "mobilenet_v2_1.0": "google/mobilenet_v2_1.0_224",
+    "efficientnet_b7": "google/efficientnet-b7",
+    "convnext_tiny": "facebook/convnext-tiny-224",
+}
+
+
+def test_members_of_transformers_are_what_their_configurations_say():
+    skip_without("transformers", "torch")
+    from transformers import CONFIG_MAPPING
+
+    found = {one.id: names for one in architectures() if (names := one.members.get("transformers"))}
+    assert found.keys() == TRANSFORMERS.keys()
+    for name, checkpoint in TRANSFORMERS.items():
+        [kind] = found[name]
+        module = getmodule(CONFIG_MAPPING[kind])
+        assert checkpoint in getsource(module), kind
+    assert refs_of("transformers") <= {entry.ref for entry in listing(zoo="transformers").entries}
+
+
 def test_no_model_is_in_two_architectures_and_no_id_is_used_twice():
     refs = Counter(f"{zoo}:{name}" for one in architectures() for zoo, names in one.members.items() for name in names)
     assert [ref for ref, count in refs.items() if count > 1] == []
@@ -54,7 +77,7 @@ def test_no_model_is_in_two_architectures_and_no_id_is_used_twice():
 def test_enough_architectures_are_shared():
     shared = [one for one in architectures() if len(one.zoos) >= 2]
     assert len(shared) >= 60
-    assert len({zoo for one in shared for zoo in one.zoos}) == 7
+    assert len({zoo for one in shared for zoo in one.zoos}) == 8
     assert sum(one.study for one in architectures()) >= 30
     assert all(1990 < one.year < 2027 and one.paper and one.family for one in architectures())
 
