@@ -105,3 +105,5 @@ def _all_aliases() -> Iterator[tuple[str, str]]:
             yield known.architecture, known.architecture
         elif not known.architecture:  # networks that only one zoo has
             yield known.name.lower(), known.name.lower()
+        elif known.zoo == PAPER and architecture(known.architecture) is None:  # and those that no zoo has
+            yield known.architecture, known.name.lower()

@@ -97,7 +97,16 @@ def tiny(width=20):
 
 
 @pytest.mark.parametrize(
-    "name", ["resnet50.onnx", "MobileNetV2_final.tflite", "vgg16", "vgg19_bn", "swin_t", "efficientnet_lite0"]
+    "name",
+    [
+        "resnet50.onnx",
+        "MobileNetV2_final.tflite",
+        "vgg16",
+        "vgg19_bn",
+        "resnet8.tflite",
+        "swin_t",
+        "efficientnet_lite0",
+    ],
 )
 def test_a_known_name_on_a_network_that_is_like_nothing_is_contradicted(name):
     found = identify(tiny(), name, names=[name])
