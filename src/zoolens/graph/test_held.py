@@ -1,10 +1,13 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.diff.report import diff
 from zoolens.graph.held import Held, held_parameters
+from zoolens.graph.importers.base import Request
+from zoolens.graph.importers.onnx.file import ONNX
 
 
 def small(**facts):
@@ -49,3 +52,23 @@ def test_parts_of_a_torch_network_that_lead_nowhere_are_named():
     graph = graph_of_module(Net(), [torch.zeros(1, 3, 8, 8)], "net")
     assert held_parameters(graph) == Held(152, 112, {"aux": 40})
     assert held_parameters(replace(graph, facts={})) is None
+
+
+def test_tensors_of_an_onnx_file_that_lead_nowhere_are_named(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, numpy_helper, kind = onnx.helper, onnx.numpy_helper, onnx.TensorProto.FLOAT
+    weights = {"body.weight": (20, 10), "aux.weight": (20, 50), "aux.bias": (50,), "left_over": (77,)}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "body.weight"], ["y"]),
+            helper.make_node("MatMul", ["x", "aux.weight"], ["a"]),
+            helper.make_node("Add", ["a", "aux.bias"], ["b"]),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", kind, ["n", 20])],
+        [helper.make_tensor_value_info("y", kind, ["n", 10])],
+        [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in weights.items()],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "net.onnx")
+    found = held_parameters(ONNX.load(Request(str(tmp_path / "net.onnx"))))
+    assert found == Held(1327, 200, {"aux": 1050, "left_over": 77})

@@ -6,8 +6,11 @@ the file's own are used for operators nobody knows.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +32,8 @@ from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode, read_graph
 
 _OPERATORS: Final[dict[str, Callable[[Call], None]]] = {**LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED}
 _DOMAINS: Final = ("", "ai.onnx")
+_LEARNED: Final = ("float32", "float16", "float64", "bfloat16")
+_PART: Final = re.compile(r"[./:]")
 _CONTRIBUTED: Final = ("com.microsoft", "com.microsoft.nchwc")  # onnxruntime's; it names them alike
 
 
@@ -50,7 +55,30 @@ def load(request: Request) -> Graph:
     facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
     if any(node.op in QUANTISED for node in file.nodes):
         facts["quantised"] = True
-    return counted(state.builder.finish(dict.fromkeys(outputs), facts))
+    graph = counted(state.builder.finish(dict.fromkeys(outputs), facts))
+    idle = _idle(file)
+    total = int(graph.facts["parameters_total"]) + sum(idle.values())
+    return replace(graph, facts={**graph.facts, "parameters_total": total, "unused": idle}) if idle else graph
+
+
+def _idle(file: OnnxGraph) -> dict[str, int]:
+    """Stored numbers that lead to no output, such as those of an auxiliary head, by the first part of their names.
+    Unknown, and so none, where nodes have graphs of their own, which may use any tensor of this one."""
+    if any(node.has_subgraph for node in file.nodes):
+        return {}
+    makers = {name: node for node in file.nodes for name in node.outputs}
+    used = {spec.name for spec in file.outputs}
+    waiting = list(used)
+    while waiting:
+        node = makers.get(waiting.pop())
+        fresh = set(node.inputs) - used if node else set()
+        used |= fresh
+        waiting += fresh
+    found: Counter[str] = Counter()
+    for name, tensor in file.constants.items():
+        if name not in used and tensor.dtype in _LEARNED and prod(tensor.shape) > 1:
+            found[_PART.split(name)[0][:60] or name[:60]] += prod(tensor.shape)
+    return dict(found)
 
 
 def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
