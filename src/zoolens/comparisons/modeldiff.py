@@ -6,20 +6,19 @@ left out, and said.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.comparisons.weighttensors import weight_digests
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import diff
 from zoolens.graph.structure import structure_of
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Manifest
-from zoolens.runtimes import onnxfile, onnxvalues, tflitefile
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry, Weights
@@ -85,10 +84,20 @@ def _about_files(store: Store, a: Run, b: Run) -> Iterator[str]:
         yield f"A is {a.model.format}, B is {b.model.format}."
     same = _same_structure(store, a, b)
     yield same[1]
-    weights = _weights(a.model.format, paths_a), _weights(b.model.format, paths_b)
-    if weights[0] and weights[1] and a.model.format == b.model.format:
-        yield _about_weights(*weights)
-    elif same[0]:
+    yield from _about_values(a, b, paths_a, paths_b, same_structure=same[0])
+
+
+def _about_values(
+    a: Run, b: Run, paths_a: Mapping[str, Path], paths_b: Mapping[str, Path], *, same_structure: bool
+) -> Iterator[str]:
+    formats = a.model.format, b.model.format
+    if formats[0] == formats[1]:
+        weights = weight_digests(formats[0], paths_a), weight_digests(formats[1], paths_b)
+        if weights[0] and weights[1]:
+            yield _about_weights(*weights)
+            return
+        yield f"Weights of {formats[0]} files such as these are compared as a whole, not by tensor."
+    if same_structure:
         yield "The weights or constants in the files differ."
 
 
@@ -121,28 +130,6 @@ def _paths(run: Run) -> dict[str, Path]:
         return paths if model_fingerprint(entry.manifest, asset, paths) == run.model.fingerprint else {}
     except (ZoolensError, KeyError, StopIteration, ValueError):
         return {}
-
-
-def _weights(format_: str, paths: Mapping[str, Path]) -> dict[str, str]:
-    """A digest of each constant with more than one value; none where the format is not read here."""
-    try:
-        if format_ == "onnx":
-            constants = onnxfile.read_graph(paths["model"]).constants
-            return {
-                name: _digest(tensor.shape, onnxvalues.array(tensor, paths["model"].parent).tobytes())
-                for name, tensor in constants.items()
-                if tensor.shape and tensor.external is None
-            }
-        if format_ == "tflite":
-            tensors = tflitefile.read_graph(paths["model"]).tensors
-            return {one.name: _digest(one.shape, bytes(one.content)) for one in tensors if one.constant and one.shape}
-    except (ZoolensError, ValueError, KeyError):
-        pass
-    return {}
-
-
-def _digest(shape: tuple[int, ...], content: bytes) -> str:
-    return hashlib.sha256(f"{shape}".encode() + content).hexdigest()
 
 
 def _lines(where: str, a: Any, b: Any) -> Iterator[Line]:

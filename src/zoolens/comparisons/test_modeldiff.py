@@ -147,3 +147,16 @@ def test_one_model_in_two_formats(bench):
     report = compare("demo:mlp-small", "demo:mlp-small", runtimes=["onnxruntime", "litert"], store=bench.store)
     cause = model_cause(bench.store, report.a, report.b)
     assert "A is onnx, B is tflite. By structure: the same network up to the arrangement of values." in cause
+
+
+def test_weights_that_are_not_read_by_tensor_are_said_to_be_compared_as_a_whole(bench):
+    for seed in (1, 2):
+        (bench.folder / f"{seed}.json").write_text(f'{{"classes": 4, "seed": {seed}, "input": [9, 9, 1]}}')
+        (bench.folder / f"{seed}.yaml").write_text(
+            f"name: fake{seed}\ninputs: [{{shape: [null, 9, 9, 1], layout: NHWC, color: gray}}]\noutputs: [{{}}]\n"
+            f"assets: [{{format: fake, files: [{{location: {seed}.json}}]}}]\n"
+        )
+    models = [str(bench.folder / f"{seed}.yaml") for seed in (1, 2)]
+    evaluate(models, str(bench.folder / "data.npz"), runtimes="fake", batches=(), cold=False, store=bench.store)
+    cause = compare(*models, store=bench.store).cause
+    assert "Weights of fake files such as these are compared as a whole, not by tensor." in cause
