@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zoolens.equivalence.behaviour import Accuracy, Behaviour, behaviour, worst
+from zoolens.equivalence.behaviour import Behaviour, behaviour, translated, worst
 from zoolens.equivalence.bounds import binomial_lower, binomial_upper
 from zoolens.equivalence.compatibility import Compatibility, compatible
 from zoolens.equivalence.contents import changed_notes
@@ -170,7 +171,7 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     if alpha is None:
         return OnData(a, b, fit, outputs)
     fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
-    return OnData(a, b, fit, outputs, _bounds(outputs, alpha))
+    return OnData(a, b, fit, outputs, _bounds(outputs, signatures, fit, alpha))
 
 
 def _repetition(a: Signature, b: Signature) -> Iterator[str]:
@@ -185,7 +186,9 @@ def _repetition(a: Signature, b: Signature) -> Iterator[str]:
         )
 
 
-def _bounds(outputs: Sequence[Behaviour], alpha: float) -> Bounds:
+def _bounds(
+    outputs: Sequence[Behaviour], signatures: tuple[Signature, Signature], fit: Compatibility, alpha: float
+) -> Bounds:
     least = worst(outputs)
     lower = binomial_lower(least.agreeing, least.n, alpha)
     accuracy = outputs[0].accuracy
@@ -196,7 +199,7 @@ def _bounds(outputs: Sequence[Behaviour], alpha: float) -> Bounds:
         agreement=lower,
         accuracy_a=clopper_pearson(accuracy.right_a, accuracy.n, alpha),
         accuracy_b=clopper_pearson(accuracy.right_b, accuracy.n, alpha),
-        difference=paired_interval(_differences(accuracy), alpha),
+        difference=paired_interval(_differences(*signatures, fit), alpha),
     )
 
 
@@ -205,12 +208,11 @@ def clopper_pearson(successes: int, n: int, alpha: float) -> Interval:
     return Interval(binomial_lower(successes, n, alpha / 2), binomial_upper(successes, n, alpha / 2))
 
 
-def _differences(accuracy: Accuracy) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    """−1 where only A is right, 1 where only B is. The bound shuffles them, so that counts are enough."""
-    differences = np.zeros(accuracy.n, np.int8)
-    differences[: accuracy.only_a] = -1
-    differences[accuracy.only_a : accuracy.only_a + accuracy.only_b] = 1
-    return differences
+def _differences(a: Signature, b: Signature, fit: Compatibility) -> NDArray[np.int8]:
+    """−1 where only A is right, 1 where only B is, in the order of the inputs: the bound is one of sequences, and
+    queries take the same one."""
+    ours, theirs = translated(a, fit.translation_a), translated(b, fit.translation_b)
+    return theirs.correct.astype(np.int8) - ours.correct.astype(np.int8)
 
 
 def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
