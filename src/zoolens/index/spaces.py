@@ -14,6 +14,7 @@ from typing import Any
 
 from zoolens.equivalence.compatibility import Head, Interface, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
+from zoolens.measure.classorder import CLASSES
 from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.preprocess.classes import Translation
 from zoolens.store.records import Run, fingerprint
@@ -41,7 +42,8 @@ def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:
             continue
         manifest = manifest_of(run)
         declared = [manifest.get("outputs"), manifest.get("inputs"), run.resolved.get("outputs"), run.key.dataset]
-        key = json.dumps([*declared, run.stack.identity.get("class_order")], sort_keys=True, default=str)
+        matched = run.stack.identity.get("class_order"), run.origin.get(CLASSES)
+        key = json.dumps([*declared, *matched], sort_keys=True, default=str)
         if key not in known:
             known[key] = class_space(run)
         found[run.id] = known[key]
@@ -65,7 +67,9 @@ def class_space(run: Run) -> Space:
     fit = compare_interfaces(own, data)
     if fit.reasons:
         return replace(unnamed, name=fingerprint(own.main.names))
-    return replace(unnamed, name="", translation=fit.translation_a)
+    # The same data under other names of its classes: answers are in the order of those, and so not of the others.
+    renamed = CLASSES in run.origin
+    return replace(unnamed, name=fingerprint(own.data_names) if renamed else "", translation=fit.translation_a)
 
 
 def may_be_renamed(run: Run) -> bool:

@@ -222,6 +222,20 @@ def test_classes_are_matched_by_name_and_other_classes_are_not_comparable(store)
     assert foreign[rows["plain"]] == foreign[rows["foreign"]] == 1
 
 
+def test_answers_under_other_names_of_the_datas_classes_are_not_comparable(store):
+    given = answers(1)
+    named(store, "same", given, CLASSES)
+    mended = CLASSES[-3:] + CLASSES[:-3]  # the data's classes are called so since
+    for name in ("later", "latest"):
+        run = named(store, name, given, mended)
+        store.set_resolved(run.id, {"origin": {"classes": mended}, "classes_matched": True})
+    index = build_index(store)
+    rows = {row.attributes["name"]: number for number, row in enumerate(index.rows)}
+    agreement = index.agreement(rows["later"])
+    assert agreement[rows["latest"]] == 1
+    assert np.isnan(agreement[rows["same"]])
+
+
 def test_names_in_a_file_that_changed_or_is_gone_are_noticed(store, tmp_path):
     given, file = answers(1), tmp_path / "labels.txt"
     file.write_text("\n".join(CLASSES[-3:] + CLASSES[:-3]))
