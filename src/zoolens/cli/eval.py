@@ -112,11 +112,17 @@ def _line(outcome: Outcome) -> str:
 
     title = escape(outcome.title)
     if outcome.errors:
-        return f"[red]✗[/] {title}: {escape(outcome.errors[0])}"
+        return f"[red]✗[/] {title}: {escape(_all(outcome.errors))}"
     if outcome.skipped:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
     if outcome.warnings:
-        return f"[yellow]![/] {title}: {escape(outcome.warnings[0])}"
+        return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes)))}"
     count = len(outcome.measured)
     state = f"measured {count} stage{'s' if count > 1 else ''}" if count else "already measured"
     return f"[green]✓[/] {title}: {escape('; '.join((state, *outcome.notes)))}"
+
+
+def _all(told: Sequence[str]) -> str:
+    """Everything that was found, each once: what is behind the first may be the graver."""
+    *before, last = dict.fromkeys(told)
+    return "; ".join([*(one.removesuffix(".") for one in before), last])

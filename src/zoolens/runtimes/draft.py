@@ -136,6 +136,7 @@ def _specs(
     """Inputs and outputs as the first runtime that opens the file reports them, its name, and the outputs that answer
     noise with rows of probabilities."""
     reasons: list[str] = []
+    hint: str | None = None
     for runtime in _runtimes_for(model.format, installed=not env):
         try:
             environment = ensure_environment(parse_env(env), runtime, say) if env else None
@@ -143,9 +144,10 @@ def _specs(
                 return session.inputs, session.outputs, runtime.name, outputs_that_sum_to_one(session)
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")
+            hint = hint or error.hint
     if reasons:
         told = "; ".join(reason.rstrip(".") for reason in reasons)
-        raise ModelError(f"{model.path().name} could not be opened. {told}.")
+        raise ModelError(f"{model.path().name} could not be opened. {told}.", hint=hint)
     raise ModelError(
         f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
         hint=_how_to_open(model.format),
