@@ -32,14 +32,17 @@ def test_failures_are_told_from_refusals_and_can_be_repeated():
 
 
 @pytest.mark.parametrize(
-    ("target", "number"),
+    ("target", "seed", "number"),
     [
-        ("parquet", 147),  # a value behind a number that its dictionary does not have
-        ("parquet", 1915),  # fewer rows than the footer says
-        ("images", 1983),  # a label of 5,001 digits
-        ("onnx", 1305),  # an output without a name
+        ("parquet", 11, 147),  # a value behind a number that its dictionary does not have
+        ("parquet", 11, 1915),  # fewer rows than the footer says
+        ("images", 11, 1983),  # a label of 5,001 digits
+        ("onnx", 11, 1305),  # an output without a name
+        ("archives", 11, 26),  # a name before the packed bytes that is no text
+        ("torchscript", 11, 122),  # packed bytes that cannot be unpacked
+        ("keras", 11, 3),
     ],
 )
-def test_attempts_that_failed_once_end_well(target, number):
-    outcome = fuzz(target, TARGETS[target], seed=11, only=number)
+def test_attempts_that_failed_once_end_well(target, seed, number):
+    outcome = fuzz(target, TARGETS[target], seed=seed, only=number)
     assert not outcome.failures, next(iter(outcome.failures.values()))[1]

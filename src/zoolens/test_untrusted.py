@@ -7,7 +7,16 @@ import zipfile
 import pytest
 
 from zoolens import untrusted
-from zoolens.untrusted import Refused, check_unpacked, open_archive, open_regular, read_bytes, read_entry, read_text
+from zoolens.untrusted import (
+    Refused,
+    check_unpacked,
+    open_archive,
+    open_entry,
+    open_regular,
+    read_bytes,
+    read_entry,
+    read_text,
+)
 
 
 def test_regular_files_are_read_up_to_a_limit(tmp_path):
@@ -206,3 +215,45 @@ def test_rare_and_encrypted_entries_are_refused(tmp_path):
     (tmp_path / "b.zip").write_bytes(data)
     with pytest.raises(Refused, match="encrypted"), open_archive(tmp_path / "b.zip"):
         pass
+
+
+def _changed(path, change):
+    """A zip archive of one packed entry, changed where its name and bytes stand."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("text", b"some text, and some text again" * 9)
+    content = bytearray(path.read_bytes())
+    change(content)
+    path.write_bytes(content)
+    return path
+
+
+def _bytes_that_are_not_packed(content):
+    content[34:42] = b"\xff" * 8
+
+
+def _another_name_that_is_none(content):
+    content[7] |= 8  # the flag: names are UTF-8
+    content[30:34] = b"\xff\xfe\xfd\xfc"
+
+
+@pytest.mark.parametrize("change", [_bytes_that_are_not_packed, _another_name_that_is_none])
+def test_an_entry_that_is_damaged_is_said_to_be(tmp_path, change):
+    path = _changed(tmp_path / "a.zip", change)
+    with open_archive(path) as archive, pytest.raises(zipfile.BadZipFile, match=r"^its entry 'text' is damaged$"):
+        read_entry(archive, "text", 1000)
+    with open_archive(path) as archive, pytest.raises(zipfile.BadZipFile, match=r"^its entry 'text' is damaged$"):
+        _read(archive, archive.getinfo("text"))
+
+
+def _read(archive, entry):
+    with open_entry(archive, entry) as stream:
+        return stream.read()
+
+
+def test_a_sound_entry_is_read_by_name_and_by_what_the_index_says(tmp_path):
+    with open_archive(_changed(tmp_path / "a.zip", lambda content: None)) as archive:
+        assert (
+            _read(archive, "text") == _read(archive, archive.getinfo("text")) == b"some text, and some text again" * 9
+        )
+        with pytest.raises(KeyError):
+            _read(archive, "absent")

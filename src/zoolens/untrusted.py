@@ -161,9 +161,24 @@ def check_unpacked(archive: zipfile.ZipFile, limit: int | None = None) -> int:
     return total
 
 
+@contextmanager
+def open_entry(archive: zipfile.ZipFile, entry: str | zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    """An entry, unpacked as it is read; KeyError where there is none, zipfile.BadZipFile where it is damaged."""
+    damaged = f"its entry {(entry if isinstance(entry, str) else entry.filename)[:80]!r} is damaged"
+    try:
+        opened = archive.open(entry)
+    except (UnicodeDecodeError, RuntimeError) as error:  # before its bytes stand a name and flags of its own
+        raise zipfile.BadZipFile(damaged) from error
+    with opened:
+        try:
+            yield opened
+        except zlib.error as error:
+            raise zipfile.BadZipFile(damaged) from error
+
+
 def read_entry(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """One entry, unpacked; Refused where it is larger than `limit`, KeyError where there is none."""
-    with archive.open(name) as stream:
+    """All of an entry, as `open_entry` gives it; Refused where it is larger than `limit`."""
+    with open_entry(archive, name) as stream:
         return read_limited(stream, limit, f"its entry {name[:80]!r} unpacks to")
 
 

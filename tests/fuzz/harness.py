@@ -22,7 +22,9 @@ from zoolens.errors import ZoolensError
 
 Attempt = Callable[[random.Random, Path], object]  # draws an input, writes it below the folder, and has it read
 
-SLOWEST = 20  # seconds that an attempt may take
+SLOWEST = 20  # seconds of computing that an attempt may take
+WAITING = 120  # seconds that it may take in all: a busy machine is no failure, an endless wait is one
+STUCK = 180  # seconds after which a process is ended whose attempt hangs where Python cannot interrupt it
 MEMORY = 12 << 30  # addresses that the process may have
 
 
@@ -43,15 +45,23 @@ class TooSlow(Exception):
 
 
 def fuzz(
-    target: str, attempt: Attempt, *, seed: int, seconds: float = 0.0, attempts: int = 0, only: int | None = None
+    target: str,
+    attempt: Attempt,
+    *,
+    seed: int,
+    seconds: float = 0.0,
+    attempts: int = 0,
+    only: int | None = None,
+    begin: Callable[[int], object] = lambda number: None,
 ) -> Outcome:
-    """Until the time is over or the attempts are made, whichever is asked for."""
+    """Until the time is over or the attempts are made, whichever is asked for. `begin` is told each number first."""
     outcome = Outcome(target)
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="zoolens-fuzz-") as name, _home(Path(name) / "home"):
         folder = Path(name) / "input"
         for number in [only] if only is not None else _numbers(attempts, end):
             folder.mkdir()
+            begin(number)
             _try(attempt, random.Random(f"{seed}/{target}/{number}"), folder, number, outcome)
             _remove(folder)
     return outcome
@@ -72,7 +82,7 @@ def _numbers(attempts: int, end: float) -> Iterator[int]:
 def _try(attempt: Attempt, draw: random.Random, folder: Path, number: int, outcome: Outcome) -> None:
     outcome.attempts += 1
     try:
-        with _within(SLOWEST):
+        with _within():
             attempt(draw, folder)
     except ZoolensError as error:
         outcome.refused += 1
@@ -91,17 +101,20 @@ def _kind(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _within(seconds: int) -> Iterator[None]:
-    def interrupt(*_: object) -> None:
-        raise TooSlow(f"more than {seconds} s")
+def _within() -> Iterator[None]:
+    def interrupt(number: int, _: object) -> None:
+        raise TooSlow(f"more than {SLOWEST} s of computing" if number == signal.SIGPROF else f"more than {WAITING} s")
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(seconds)
+    before = {kind: signal.signal(kind, interrupt) for kind in (signal.SIGPROF, signal.SIGALRM)}
+    signal.setitimer(signal.ITIMER_PROF, SLOWEST)
+    signal.alarm(WAITING)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 @contextlib.contextmanager

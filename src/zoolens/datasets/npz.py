@@ -19,7 +19,7 @@ from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
 from zoolens.datasets.base import UNLABELLED, Dataset
 from zoolens.datasets.classes import check_labels, class_names
 from zoolens.errors import DatasetError
-from zoolens.untrusted import data_offset, open_archive
+from zoolens.untrusted import data_offset, open_archive, open_entry
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
 _KINDS: Final = "biufcSU"  # of numpy's types: numbers and texts
@@ -71,7 +71,7 @@ def _choose(role: str, given: str | None, usual: tuple[str, ...], members: dict[
 
 def _read(path: Path, archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     info = archive.getinfo(member)
-    with archive.open(info) as stream:
+    with open_entry(archive, info) as stream:
         shape, fortran, dtype, header = _npy_header(stream, f"{member} in {path}")
         size = dtype.itemsize * math.prod(shape)
         if min(shape, default=0) < 0 or size != info.file_size - header:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from zoolens.errors import ModelError
-from zoolens.untrusted import open_archive, open_regular
+from zoolens.untrusted import open_archive, open_entry, open_regular
 
 TORCH_FORMATS: Final = frozenset({"torchscript", "torch-export", "torch-state-dict"})
 _MOST_STEPS: Final = 5_000_000
@@ -46,7 +46,7 @@ def pickled_class(path: Path) -> str | None:
             inner = {name.partition("/")[2]: name for name in names}
             if "data.pkl" not in inner or "constants.pkl" in inner:  # TorchScript has both, and is read otherwise
                 return None
-            with archive.open(inner["data.pkl"]) as pickled:
+            with open_entry(archive, inner["data.pkl"]) as pickled:
                 return _first_object(pickled, 1)
     except (OSError, zipfile.BadZipFile):
         return None  # whoever opens it explains that better

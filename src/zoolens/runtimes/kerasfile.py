@@ -73,7 +73,7 @@ def check_keras_h5(path: Path) -> None:
         with h5py.File(path, "r") as file:
             text = file.attrs.get("model_config")
         config = None if text is None else json.loads(text)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ArithmeticError) as error:
         raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
     if config is None:
         raise ModelError(

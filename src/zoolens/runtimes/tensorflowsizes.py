@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
-from zoolens.untrusted import UNPACKED_AT_LEAST, UNPACKED_RATIO, open_archive, open_regular, read_entry
+from zoolens.untrusted import UNPACKED_AT_LEAST, UNPACKED_RATIO, open_archive, open_entry, open_regular, read_entry
 
 _MAX_OBJECTS: Final = 1_000_000
 _WEIGHTS: Final = ".weights.h5"
@@ -31,7 +31,8 @@ def check_sizes(model: ModelFiles) -> None:
         elif model.format == "keras":
             with open_archive(path) as archive:
                 _check_weights(path, archive)
-    except (OSError, zipfile.BadZipFile, RuntimeError) as error:
+    except (OSError, zipfile.BadZipFile, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError) as error:
+        # h5py raises all of these for damaged files
         raise ModelError(
             f"{path.name} is not a complete {model.format} file: {error}.", hint="Fetch it again."
         ) from error
@@ -42,7 +43,7 @@ def _check_weights(path: Path, archive: zipfile.ZipFile) -> None:
         if not entry.filename.endswith(_WEIGHTS):
             continue
         if entry.compress_type == zipfile.ZIP_STORED:
-            with archive.open(entry) as file:
+            with open_entry(archive, entry) as file:
                 _check_hdf5(path, file, entry.file_size)  # type: ignore[arg-type]
         else:  # HDF5 is read here and there, which unpacking from the start each time would make slow
             content = read_entry(archive, entry.filename, max(UNPACKED_AT_LEAST, UNPACKED_RATIO * entry.compress_size))

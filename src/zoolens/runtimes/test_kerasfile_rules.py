@@ -273,6 +273,11 @@ def test_hdf5_files_are_judged_by_their_configuration(tmp_path):
     for text in ("{", 7, "[" * 20_000):
         with pytest.raises(ModelError, match=r"m\.h5 is not a complete HDF5 file: .*Fetch it again"):
             check_keras_h5(_h5(tmp_path, text))
+    content = bytearray(_h5(tmp_path, json.dumps(_model(_dense()))).read_bytes())
+    content[96:104] = bytes(8)  # where the root's own object begins: h5py then raises a KeyError
+    (tmp_path / "m.h5").write_bytes(content)
+    with pytest.raises(ModelError, match=r"m\.h5 is not a complete HDF5 file"):
+        check_keras_h5(tmp_path / "m.h5")
     (tmp_path / "m.h5").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
     with pytest.raises(ModelError, match=r"m\.h5 is not a complete HDF5 file"):
         check_keras_h5(tmp_path / "m.h5")

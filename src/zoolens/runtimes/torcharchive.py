@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import MAX_TEXT_BYTES
-from zoolens.untrusted import open_archive, read_entry
+from zoolens.untrusted import open_archive, open_entry, read_entry
 
 AGAIN: Final = "Save it again with torch, and do not repack the archive."
 _NAMES: Final = re.compile(r"[\w.\-+ ]+(/[\w.\-+ ]+)+", re.ASCII)
@@ -82,7 +82,8 @@ def _inner_names(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
     for entry in entries:
         if not _NAMES.fullmatch(entry.orig_filename) or ".." in entry.orig_filename:
             raise refused(path, f"an entry named {entry.orig_filename[:80]!r}", AGAIN)
-        archive.open(entry).close()  # compares the name in the index with the one before the data
+        with open_entry(archive, entry):
+            pass  # it compares the name in the index with the one before the data
     folders = {entry.filename.split("/", 1)[0] for entry in entries}
     if len(folders) != 1:
         raise ModelError(f"{path.name} is an archive of {len(folders)} folders instead of one.", hint=AGAIN)
