@@ -83,3 +83,53 @@ def test_a_flat_folder_of_images_is_data_without_labels(tmp_path):
     assert len(dataset) == 3
     assert not dataset.labelled
     assert dataset.classes is None
+
+
+def test_timing_alone_needs_no_data(home, zoolens, fake_model):
+    model = fake_model("timed")
+    words = ("--no-accuracy", "--no-cold", "--latency-seconds", 0.1, "--batch", "1,4")
+    done = zoolens("eval", model, *words)
+    assert done.returncode == 0, done.stderr
+    assert "it was timed with made-up inputs" in done.stderr
+    shown = zoolens("runs", "show", "last").stdout
+    assert "no data" in shown
+    assert "latency_p50" in shown
+    assert "already measured" in zoolens("eval", model, *words).stderr
+    assert "latency_p50" in zoolens("reproduce", "last").stdout
+    for refused in (("eval", model), ("eval", model, "--no-accuracy", "--limit", 5)):
+        done = zoolens(*refused)
+        assert done.returncode == 1
+        assert "No data are named." in done.stderr
+
+
+def test_idx_and_parquet_files_without_labels(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from zoolens.datasets.opening import open_dataset
+    from zoolens.errors import DatasetError
+
+    images = np.random.default_rng(0).integers(0, 256, (6, 4, 4), np.uint8)
+    folder = tmp_path / "idx"
+    folder.mkdir()
+    (folder / "t10k-images-idx3-ubyte").write_bytes(
+        b"\0\0\x08\x03" + np.array([6, 4, 4], ">u4").tobytes() + images.tobytes()
+    )
+    rows = pa.array(images.reshape(6, 16).tolist(), pa.list_(pa.uint8()))
+    pq.write_table(pa.table({"x": rows}), tmp_path / "bare.parquet")
+    pq.write_table(pa.table({"x": rows, "species": ["a"] * 6}), tmp_path / "named.parquet")
+    pq.write_table(pa.table({"x": rows, "label": pa.nulls(6, pa.int64())}), tmp_path / "nulls.parquet")
+    for spec in (folder, tmp_path / "bare.parquet", f"{tmp_path}/named.parquet?y=none", tmp_path / "nulls.parquet"):
+        dataset = open_dataset(spec)
+        assert len(dataset) == 6
+        assert not dataset.labelled
+        assert dataset.read(5).value.size == 16
+    assert open_dataset(f"{tmp_path}/named.parquet?y=species").labelled
+    with pytest.raises(DatasetError, match="no column with a usual name for y") as refused:  # it may be meant as such
+        open_dataset(tmp_path / "named.parquet")
+    assert "y=none" in refused.value.hint
+    (folder / "my-labels.bin").write_bytes(b"")
+    with pytest.raises(DatasetError, match="There are no labels") as refused:
+        open_dataset(folder)
+    assert "labels=none" in refused.value.hint
+    assert not open_dataset(f"{folder}?labels=none").labelled

@@ -31,7 +31,12 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 
 @click.command(name="eval")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
-@click.option("--data", "-d", required=True, help="Dataset: 'demo', a path, or kind:path?key=value.")
+@click.option(
+    "--data",
+    "-d",
+    default=None,
+    help="Dataset: 'demo', a path, or kind:path?key=value. Not needed for --no-accuracy: inputs are then made up.",
+)
 @click.option("--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can.")
 @click.option(
     "--env", "environments", multiple=True, help="Packages of an isolated environment: mxnet==1.9.1,numpy<1.24."

@@ -10,10 +10,9 @@ from pathlib import Path
 from zoolens import plugins
 from zoolens.comparisons.modeldiff import stored_entry
 from zoolens.comparisons.paired import Report, compare_runs, identical_share
-from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, matched_by_name
-from zoolens.measure.evaluate import EvaluationPlan, run_job
+from zoolens.measure.evaluate import EvaluationPlan, open_data, run_job
 from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
@@ -92,7 +91,7 @@ def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -
     job = _same_job(original, allow_code)
     origin = original.origin
     plan = _same_plan(store, original)
-    with closing(open_dataset(origin["data"], limit=origin["limit"], seed=origin["seed"])) as dataset:
+    with closing(open_data(origin["data"], origin["limit"], origin["seed"])) as dataset:
         if dataset.fingerprint() != original.dataset.fingerprint:
             raise ZoolensError(
                 f"The data at {origin['data']} is not what run {original.id[:8]} used: its content has changed.",

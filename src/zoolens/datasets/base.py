@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+NO_LABELS: Final = "none"  # in a dataset's options: there is nothing that tells what is right
 UNLABELLED: Final = -1  # label of every sample of a dataset without labels: enough for parity, not for accuracy
 
 

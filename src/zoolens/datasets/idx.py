@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import ArrayDataset, file_bytes
-from zoolens.datasets.base import Dataset
+from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.errors import DatasetError
 
@@ -28,14 +28,15 @@ _PREFIXES: Final = {"test": ("t10k", "test"), "train": ("train",)}
 
 
 class IdxDataset(ArrayDataset):
-    """One images file and its labels file. Plain files are mapped, gzipped ones unpacked into memory."""
+    """One images file and its labels file, if it has one. Plain files are mapped, gzipped ones unpacked into memory."""
 
-    def __init__(self, images: Path, labels: Path, *, name: str, classes: tuple[str, ...] | None = None) -> None:
+    def __init__(self, images: Path, labels: Path | None, *, name: str, classes: tuple[str, ...] | None = None) -> None:
         values = read_idx(images)
-        truth = read_idx(labels)
+        truth = np.full(len(values), UNLABELLED) if labels is None else read_idx(labels)
         if truth.ndim != 1 or values.ndim not in (3, 4):
+            other = "no labels" if labels is None else labels.name
             raise DatasetError(
-                f"{images.name} and {labels.name} are not images and labels: they have "
+                f"{images.name} and {other} are not images and labels: they have "
                 f"{values.ndim} and {truth.ndim} dimensions.",
                 hint="Images have 3 (or 4, with channels last), labels 1.",
             )
@@ -47,7 +48,8 @@ class IdxDataset(ArrayDataset):
 def open_idx(location: str, *, labels: str | None = None, split: str = "test", classes: str | None = None) -> Dataset:
     """A folder with …-images-idx3-ubyte and …-labels-idx1-ubyte files (.gz or not), or one images file.
 
-    labels: the labels file, where its name does not follow from the images file's. split: test or train.
+    labels: the labels file, where its name does not follow from the images file's, or "none" for data without labels,
+    which is also what a folder without any labels file holds. split: test or train.
     classes: a file with class names, or the names with commas between them.
     """
     place = Path(location).expanduser()
@@ -55,7 +57,7 @@ def open_idx(location: str, *, labels: str | None = None, split: str = "test", c
     if not images.is_file():
         raise DatasetError(f"There is no IDX file {images}.", hint="Give the images file or its folder.")
     folder = images.parent
-    truth = folder / labels if labels else _labels_beside(images)
+    truth = None if labels == NO_LABELS else folder / labels if labels else _labels_beside(images)
     names = class_names(classes, folder, NAMES) or _KNOWN_CLASSES.get(folder.name.lower())
     return IdxDataset(images, truth, name=folder.name or "idx", classes=names)
 
@@ -100,11 +102,14 @@ def _find_images(folder: Path, split: str) -> Path:
     )
 
 
-def _labels_beside(images: Path) -> Path:
+def _labels_beside(images: Path) -> Path | None:
     stem = images.name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1").replace("idx4", "idx1")
     for name in (stem, f"{stem}.gz"):
         if name != images.name and (images.parent / name).is_file():
             return images.parent / name
+    if not any("label" in path.name.lower() for path in images.parent.iterdir()):
+        return None
     raise DatasetError(
-        f"There are no labels for {images}: {stem} is absent.", hint="Name the labels file with the option labels=…"
+        f"There are no labels for {images}: {stem} is absent.",
+        hint="Name the labels file with the option labels=…, or write labels=none where there are none.",
     )

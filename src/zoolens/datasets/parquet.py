@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import check_samples
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
@@ -37,7 +37,14 @@ class Parquet(Dataset):
     """One file or several shards in the order of their names. Holds the labels and a few row groups."""
 
     def __init__(
-        self, files: list[Path], *, name: str, inputs: str, labels: str, classes: tuple[str, ...] | None, gray: bool
+        self,
+        files: list[Path],
+        *,
+        name: str,
+        inputs: str,
+        labels: str | None,
+        classes: tuple[str, ...] | None,
+        gray: bool,
     ) -> None:
         self.name = name
         self._files = files
@@ -46,7 +53,7 @@ class Parquet(Dataset):
         self._keep_gray = gray
         self._decoder: str = DEFAULT_DECODER
         self._decode: Decode | None = None
-        self._readers = [_open(path, (inputs, labels)) for path in files]
+        self._readers = [_open(path, (inputs, *filter(None, [labels]))) for path in files]
         self.encoded = _holds_images(self._readers[0].schema_arrow.field(inputs).type)
         self._groups: list[tuple[int, int]] = []
         sizes = [0]
@@ -81,7 +88,7 @@ class Parquet(Dataset):
 
     def fingerprint(self) -> str:
         mode = "gray" if self._keep_gray else "rgb"
-        digest = hashlib.sha256(f"{self._inputs} {self._label_column} {mode};".encode())
+        digest = hashlib.sha256(f"{self._inputs} {self._label_column or NO_LABELS} {mode};".encode())
         for path in self._files:
             digest.update(f"{sha256_file(path)};".encode())
         digest.update(self._labels.astype("<i8").tobytes())
@@ -138,7 +145,12 @@ class Parquet(Dataset):
         return _array(value)
 
     def _read_labels(self, classes: tuple[str, ...] | None) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
-        column = self._label_values()
+        if self._label_column is None:
+            check_samples(self.name, int(self._starts[-1]))
+            return np.full(int(self._starts[-1]), UNLABELLED), classes
+        column = self._label_values(self._label_column)
+        if len(column) and column.null_count == len(column):  # as a published test split has them
+            return np.full(len(column), UNLABELLED), classes
         if column.null_count:
             raise DatasetError(f"Dataset {self.name} has rows without a label.", hint="Remove those rows.")
         if pa.types.is_integer(column.type):
@@ -164,12 +176,12 @@ class Parquet(Dataset):
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64), names
 
-    def _label_values(self) -> Any:
+    def _label_values(self, name: str) -> Any:
         """The label column of all shards, once their pages have told that it is not a bomb."""
         values = 0
         for path, reader in zip(self._files, self._readers, strict=True):
             for group in range(reader.num_row_groups):
-                for counted, unpacked, _ in _extents(path, reader, group, self._label_column):
+                for counted, unpacked, _ in _extents(path, reader, group, name):
                     values += counted
                     if unpacked > MAX_ROW_GROUP:
                         raise DatasetError(
@@ -178,8 +190,8 @@ class Parquet(Dataset):
                         )
                 check_samples(self.name, values)
         try:
-            tables = [reader.read(columns=[self._label_column], use_threads=False) for reader in self._readers]
-            return pa.concat_tables(tables, promote_options="default").column(self._label_column)
+            tables = [reader.read(columns=[name], use_threads=False) for reader in self._readers]
+            return pa.concat_tables(tables, promote_options="default").column(name)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise DatasetError(
                 f"The labels of {self.name} cannot be read: {_line(error)}.",
@@ -190,7 +202,8 @@ class Parquet(Dataset):
 def open_parquet(
     location: str, *, x: str | None = None, y: str | None = None, classes: str | None = None, gray: str = "rgb"
 ) -> Dataset:
-    """A file, or a folder whose .parquet files are shards. x, y: names of the columns.
+    """A file, or a folder whose .parquet files are shards. x, y: names of the columns; y=none for data without labels,
+    which is also what a file without any column of numbers or texts beside the inputs holds.
 
     classes: a file with class names, or the names with commas between them. gray: "rgb" or "keep".
     """
@@ -200,15 +213,30 @@ def open_parquet(
         raise DatasetError(f"{place} holds no .parquet files.", hint="Give a .parquet file or a folder of them.")
     if gray not in ("rgb", "keep"):
         raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
-    columns = _open(files[0]).schema_arrow.names
+    schema = _open(files[0]).schema_arrow
+    inputs = _choose("x", x, _INPUTS, schema.names, files[0])
     return Parquet(
         files,
         name=place.stem,
-        inputs=_choose("x", x, _INPUTS, columns, files[0]),
-        labels=_choose("y", y, _LABELS, columns, files[0]),
+        inputs=inputs,
+        labels=_choose_labels(y, inputs, schema, files[0]),
         classes=class_names(classes, files[0].parent, NAMES),
         gray=gray == "keep",
     )
+
+
+def _choose_labels(given: str | None, inputs: str, schema: Any, path: Path) -> str | None:
+    others = [field for field in schema if field.name != inputs]
+    if given is None and not any(_may_be_label(field.type) for field in others):
+        return None
+    if given == NO_LABELS and NO_LABELS not in schema.names:
+        return None
+    return _choose("y", given, _LABELS, schema.names, path)
+
+
+def _may_be_label(kind: Any) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _choose(role: str, given: str | None, usual: tuple[str, ...], columns: list[str], path: Path) -> str:
@@ -217,7 +245,8 @@ def _choose(role: str, given: str | None, usual: tuple[str, ...], columns: list[
             return name
     raise DatasetError(
         f"{path} has no column {given!r}." if given else f"{path} has no column with a usual name for {role}.",
-        hint=f"It has {', '.join(columns)}; choose with the option {role}=…",
+        hint=f"It has {', '.join(columns)}; choose with the option {role}=…"
+        + (f", or write y={NO_LABELS} where there are no labels." if role == "y" else ""),
     )
 
 

@@ -192,8 +192,8 @@ def test_idx_fingerprint_is_that_of_the_content_however_packed(tmp_path):
 def test_bad_idx_files(tmp_path):
     images, labels = tmp_path / "t10k-images-idx3-ubyte", tmp_path / "t10k-labels-idx1-ubyte"
     write_idx(images, np.zeros((5, 4, 3), np.uint8))
-    with pytest.raises(DatasetError, match="no labels"):
-        open_dataset(images)
+    with pytest.raises(DatasetError, match="no IDX file|cannot be read"):
+        open_dataset(images, labels="absent").labels()
     write_idx(labels, np.zeros(4, np.uint8))
     with pytest.raises(DatasetError, match="5 inputs but 4 labels"):
         open_dataset(images)
@@ -366,7 +366,7 @@ def test_parquet_refusals(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(DatasetError, match="no column 'picture'"):
         open_dataset(path, x="picture")
-    pq.write_table(pa.table({"image": [b"x"], "label": pa.array([None], pa.int64())}), path)
+    pq.write_table(pa.table({"image": [b"x"] * 2, "label": pa.array([None, 1], pa.int64())}), path)
     with pytest.raises(DatasetError, match="without a label"):
         open_dataset(path)
     path.write_bytes(path.read_bytes()[:-3])

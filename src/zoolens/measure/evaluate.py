@@ -17,6 +17,7 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
+from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
@@ -55,7 +56,7 @@ class EvaluationPlan:
     """Everything an evaluation is told. The same plan again does only what is not finished."""
 
     models: Sequence[str]
-    data: str
+    data: str | None  # None: only timing, with made-up inputs
     limit: int | None = None
     seed: int | None = None
     wanted: Wanted = field(default_factory=Wanted)
@@ -89,7 +90,7 @@ class Outcome:
 
 def evaluate(
     models: Sequence[str | Path] | str | Path,
-    data: str | Path,
+    data: str | Path | None = None,
     *,
     runtimes: Sequence[str] | str = (),
     environments: Sequence[str] | str = (),
@@ -111,11 +112,12 @@ def evaluate(
 ) -> list[Outcome]:
     """Measure every model in every runtime asked for (default: every installed one that can run it).
 
-    `trust`: open them in this process, without the sandbox.
+    `data` may be left out where `accuracy` is False: models are then timed with made-up inputs. `trust`: open them in
+    this process, without the sandbox.
     """
     plan = EvaluationPlan(
         models=_several(models),
-        data=str(data),
+        data=None if data is None else str(data),
         limit=limit,
         seed=seed,
         wanted=Wanted(
@@ -146,15 +148,23 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         raise ZoolensError("No model is named.", hint="Give zoo:name, a pattern such as 'demo:*', or a path.")
     if any(batch < 1 for batch in plan.batches):
         raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
+    if plan.data is None and (plan.accuracy or plan.limit is not None or plan.seed is not None):
+        raise ZoolensError(
+            "No data are named.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
+        )
     store.sweep()
     entries = find_models(plan.models)
-    with closing(open_dataset(plan.data, limit=plan.limit, seed=plan.seed)) as dataset:
+    with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
         jobs, skipped = plan_jobs(entries, plan.wanted, progress)
         planned = {job.entry.ref for job in jobs}
         for one in skipped:
             yield _passed_over(one, failed=one.title not in planned)
         for job in jobs:
             yield run_job(job, plan, dataset, store, progress, asked=True)
+
+
+def open_data(data: str | None, limit: int | None, seed: int | None) -> Dataset:
+    return NoInputs() if data is None else open_dataset(data, limit=limit, seed=seed)
 
 
 def _passed_over(one: Skipped, *, failed: bool) -> Outcome:
@@ -232,7 +242,7 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
         "folder": str(job.entry.folder) if job.entry.folder else None,
         **({"file": job.entry.file} if job.entry.file else {}),
-        "data": absolute_spec(plan.data),
+        "data": None if plan.data is None else absolute_spec(plan.data),
         "limit": plan.limit,
         "seed": plan.seed,
         **({CLASSES: list(dataset.classes)} if dataset.classes and _renamed(run, dataset) else {}),

@@ -276,14 +276,14 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         return [*latency_observations(samples, batch), lost]
     subject = context.subject()
     context.progress.begin(context.job.title, f"latency, batch {batch}", None)
-    feeds = subject.feeds(context.dataset, batch)
     session = subject.session
     try:  # does this batch size work at all?
+        feeds = subject.feeds(context.dataset, batch)
         session.predict(feeds) if subject.has_several_inputs else subject.predict(feeds[subject.input.name])
     except ModelError as error:
         context.progress.end()
         return [unavailable("latency_p50", str(error), scope=f"batch={batch}", unit="s")]
-    if subject.has_several_inputs:
+    if subject.needs_made_up(context.dataset):
         store.set_resolved(run.id, {TIMED_WITH: MADE_UP})
     samples = measure_latency(
         lambda: session.predict(feeds),

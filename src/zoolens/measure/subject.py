@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.datasets.base import Dataset, Sample
+from zoolens.datasets.base import UNLABELLED, Dataset, Sample
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.schema import Output
 from zoolens.measure.classorder import class_order, in_data_order
@@ -72,6 +72,10 @@ class Subject:
     def has_several_inputs(self) -> bool:
         return len(self.session.inputs) != 1
 
+    def needs_made_up(self, dataset: Dataset) -> bool:
+        """Whether no dataset gives what it is timed with."""
+        return self.has_several_inputs or not len(dataset)
+
     def check_answers(self) -> None:
         """Refuse to judge what no dataset can be fed to."""
         if self.has_several_inputs or len(self.job.manifest.inputs) != 1:
@@ -83,15 +87,27 @@ class Subject:
             )
 
     def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
-        """What latency is measured with: real inputs, or made-up ones for a model with several."""
+        """What latency is measured with: real inputs, or made-up ones for a model with several, or without data."""
         if self.has_several_inputs:
+            if self.fixed_batch not in (None, batch):
+                raise ModelError(f"The model takes batches of {self.fixed_batch} only.")
             return made_up_feeds(self.session.inputs, batch)
+        if self.needs_made_up(dataset):
+            return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
         return {self.input.name: self.inputs(dataset, batch)}
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with."""
         wanted = [self.prepare(dataset.read(index % len(dataset))) for index in range(batch)]
         return np.ascontiguousarray(np.stack(wanted))
+
+
+def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec:
+    """Of any batch, with the extents that the manifest knows and the file leaves open, such as the size of images."""
+    if len(declared) != len(spec.shape):
+        return spec
+    known = [own if own is not None else told for own, told in zip(spec.shape[1:], declared[1:], strict=True)]
+    return replace(spec, shape=(None, *known))
 
 
 def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
@@ -132,7 +148,7 @@ def _prepare(
 def _scores(
     job: Job, session: Session, output: Output, tensor: TensorSpec, dataset: Dataset, lookup: Lookup | None
 ) -> Callable[[Array], NDArray[np.float32]]:
-    classes = int(dataset.labels().max()) + 1
+    classes = int(dataset.labels().max(initial=UNLABELLED)) + 1
     if job.manifest.code and job.manifest.code.postprocess:
         isolated = _isolated(session)
         # The code stands for the declared steps; what it gives is checked like any model's answer.
