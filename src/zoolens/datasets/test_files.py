@@ -192,7 +192,7 @@ def test_idx_fingerprint_is_that_of_the_content_however_packed(tmp_path):
 def test_bad_idx_files(tmp_path):
     images, labels = tmp_path / "t10k-images-idx3-ubyte", tmp_path / "t10k-labels-idx1-ubyte"
     write_idx(images, np.zeros((5, 4, 3), np.uint8))
-    with pytest.raises(DatasetError, match="no IDX file|cannot be read"):
+    with pytest.raises(DatasetError, match=r"no IDX file|cannot be read"):
         open_dataset(images, labels="absent").labels()
     write_idx(labels, np.zeros(4, np.uint8))
     with pytest.raises(DatasetError, match="5 inputs but 4 labels"):
