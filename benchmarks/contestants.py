@@ -11,7 +11,7 @@ from math import inf, isinf
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.columns import Columns, Range
+from zoolens.index.columns import Range, given_columns
 from zoolens.index.ranking import Ranking
 
 LIMIT = 10
@@ -41,12 +41,12 @@ Contestant = Callable[[Question], Search]  # made ready, then timed
 
 
 def prepared(table: Table) -> Contestant:
-    ranking = Ranking(Columns(table.values), table.score, table.descending)
+    ranking = Ranking(given_columns(table.values), table.score, table.descending)
     return lambda asked: ranking.prepare(asked.ranges, LIMIT, floor=asked.floor)
 
 
 def ad_hoc(table: Table) -> Contestant:
-    ranking = Ranking(Columns(table.values), table.score, table.descending)
+    ranking = Ranking(given_columns(table.values), table.score, table.descending)
     return lambda asked: lambda: ranking.top(asked.ranges, LIMIT, floor=asked.floor)
 
 

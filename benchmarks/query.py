@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contestants import ADVERSARIAL, CONTESTANTS, LIMIT, Contestant, Floats, Question, Search, Table, numpy_mask
-from zoolens.index.columns import Columns, Range
+from zoolens.index.columns import Range, given_columns
 from zoolens.index.memory import Residence
 from zoolens.index.ranking import Ranking
 
 if TYPE_CHECKING:
-    from zoolens.index.building import Index
+    from zoolens.index.index import Index
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 PROBES = 1_000
@@ -178,7 +178,7 @@ def compare(kind: str, table: Table, questions: Sequence[Question], names: Seque
 def memory(rows: int) -> int:
     """Bytes of both indexes: figures with two rankings in use, and the sketches that fit beside them."""
     values, agreement = records(rows)
-    columns = Columns(values)
+    columns = given_columns(values)
     rankings = Ranking(columns, agreement), Ranking(columns, values["latency_p95"], descending=False)
     for ranking in rankings:
         ranking.top([Range(name, high=float(np.median(some))) for name, some in values.items()], LIMIT)
@@ -196,7 +196,7 @@ def memory(rows: int) -> int:
 
 def synthetic_index(rows: int) -> Index:
     """An index as `build_index` makes it from a store, over models that answer 200 probes."""
-    from zoolens.index.building import Index
+    from zoolens.index.index import Index
     from zoolens.index.rows import Figure, Row
     from zoolens.index.semantic import open_semantic
     from zoolens.store.records import DatasetRecord

@@ -26,7 +26,8 @@ import zoolens
 from zoolens.cli.bars import Bars
 from zoolens.equivalence.bounds import holm
 from zoolens.equivalence.picture import svg
-from zoolens.index.building import Index, build_index
+from zoolens.index.index import Index
+from zoolens.index.opening import build_index
 from zoolens.measure.evaluate import EvaluationPlan, carry_out
 from zoolens.measure.intervals import exact_mcnemar
 from zoolens.measure.jobs import Wanted

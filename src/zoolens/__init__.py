@@ -27,7 +27,7 @@ _PUBLIC = {
     "disagree": "zoolens.equivalence.disagreements",
     "common_segments": "zoolens.graph.matching",
     "make_twins": "zoolens.equivalence.twins.making",
-    "build_index": "zoolens.index.building",
+    "build_index": "zoolens.index.opening",
     "query": "zoolens.queries.asking",
     "prepare": "zoolens.queries.asking",
     "trusting": "zoolens.runtimes.sandbox",

@@ -12,7 +12,7 @@ from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from zoolens.index.building import Index
+    from zoolens.index.index import Index
 
 _data = click.option("--data", "-d", default=None, help="Probe dataset, by name; default: the one with most models.")
 _task = click.option(
@@ -43,7 +43,7 @@ def command() -> None:
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
     from zoolens.cli.bars import Bars
-    from zoolens.index.building import build_index
+    from zoolens.index.opening import build_index
 
     with Bars() as bars:
         index = build_index(store, data=data, task=task, refresh=structures, progress=bars)
@@ -108,7 +108,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @trust_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
-    from zoolens.index.building import build_index
+    from zoolens.index.opening import build_index
 
     index = build_index(store, data=data, task=task)
     if as_json:

@@ -258,11 +258,13 @@ def _about_memory(answer: Answer) -> Iterator[str]:
     column = "peak_memory@process"
     if not any(one.column == column for one in shown(answer.plan).values()):
         return
+    rows = answer.plan.view.index.rows
+    runtime, values = rows.attribute("runtime"), rows.figures.values(column)
+    measured = rows.figures.measured(column)
     least: dict[str, float] = {}
-    for row in answer.plan.view.index.rows:
-        found = row.figures.get(column)
-        if found is not None and row.runtime is not None and found.provenance == "measured":
-            least[row.runtime] = min(found.value, least.get(row.runtime, found.value))
+    for code, name in enumerate(runtime.values):
+        if (of_it := measured & (runtime.codes == code)).any():
+            least[str(name)] = float(values[of_it].min())
     there = {match.runtime for match in (*answer.matches, *([answer.reference] if answer.reference else []))}
     told = [f"{value / 1e6:.3g} MB in {name}" for name, value in sorted(least.items()) if name in there]
     if told:

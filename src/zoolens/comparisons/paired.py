@@ -20,7 +20,8 @@ from zoolens.comparisons.stacks import Difference, likely_cause, stack_differenc
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
 from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference
-from zoolens.measure.predictions import CLASSIFICATION, KIND, Predictions, prefix, read_predictions, vector_column
+from zoolens.measure.predictions import KIND, Predictions, prefix, read_predictions, vector_column
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store

@@ -18,7 +18,7 @@ from zoolens.equivalence.distances import probability_distance
 from zoolens.equivalence.signatures import Answers, Signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.intervals import Interval
-from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.preprocess.classes import Translation
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.measure.classorder import data_classes, matched_by_name, other_class_names
-from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Run

@@ -15,8 +15,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from zoolens.errors import ZoolensError
+from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import locate, model_fingerprint
-from zoolens.manifests.schema import Manifest
+from zoolens.manifests.schema import AssetFile, Manifest
 from zoolens.store.records import Run, fingerprint
 from zoolens.zoos.catalog import FILE_ZOO
 
@@ -104,19 +105,46 @@ def _replaced(contents: Sequence[Content], numbers: Collection[int]) -> Iterable
         yield from (number for number in group if contents[number].model != contents[last].model)
 
 
+@dataclass(frozen=True)
+class FileState:
+    """`changed`: the run's files are here, and others by now. `files`: the path of each and the digest of what it holds
+    (None: nothing is there), on which that rests; None where it rests on more, such as a variable in a path."""
+
+    changed: bool
+    files: tuple[tuple[str, str | None], ...] | None
+
+
 def changed_on_disk(run: Run) -> bool:
     """Whether the run's file is here, and is another by now. Digests are remembered, so that this is quick."""
-    folder = run.origin.get("folder")
+    return file_state(run).changed
+
+
+def file_state(run: Run) -> FileState:
+    folder = Path(run.origin["folder"]) if run.origin.get("folder") else None
     try:
         manifest = Manifest.model_validate(run.origin.get("manifest"))
         asset = next((one for one in manifest.assets if one.format == run.model.format), None)
         if asset is None:
-            return False
-        places = {file.role: locate(file, Path(folder) if folder else None) for file in asset.files}
+            return FileState(False, ())
+        places = {file.role: locate(file, folder) for file in asset.files}
         paths: dict[str, Path] = {role: place for role, place in places.items() if place is not None and place.exists()}
-        return len(paths) == len(places) and model_fingerprint(manifest, asset, paths) != run.key.model
+        changed = len(paths) == len(places) and model_fingerprint(manifest, asset, paths) != run.key.model
+        named = [(_named_path(file, folder, places[file.role]), paths.get(file.role)) for file in asset.files]
+        if any(name is None for name, _ in named):
+            return FileState(changed, None)
+        return FileState(changed, tuple((str(name), None if path is None else digest(path)) for name, path in named))
     except (ValidationError, ZoolensError):
-        return False  # not ours to judge: it cannot be read
+        return FileState(False, None)  # not ours to judge: it cannot be read
+
+
+def _named_path(file: AssetFile, folder: Path | None, located: Path | None) -> Path | None:
+    """The path as it is named, before links are followed, since they may lead elsewhere tomorrow; None where the name
+    alone does not tell the path."""
+    if "://" not in file.location:
+        return None if folder is None else folder.absolute() / file.location
+    if file.location.startswith("file://") and "${" not in file.location:
+        return Path(file.location.removeprefix("file://"))
+    return located if file.location.startswith("package://") else None
 
 
 def changed_notes(runs: Iterable[Run]) -> Iterator[str]:

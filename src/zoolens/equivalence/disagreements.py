@@ -31,7 +31,7 @@ from zoolens.equivalence.signatures import (
 )
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes
-from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.store.records import Run
 from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store

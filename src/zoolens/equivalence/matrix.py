@@ -24,7 +24,7 @@ from zoolens.equivalence.finding import bare, formats_read, runs_like, short_nam
 from zoolens.equivalence.linkage import families
 from zoolens.equivalence.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
-from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE
 from zoolens.store.records import Run
 from zoolens.store.spreadsheets import spreadsheet_cell

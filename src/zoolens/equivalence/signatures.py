@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import DatasetError, StoreError, ZoolensError
-from zoolens.measure.predictions import CLASSIFICATION, KIND, prefix
+from zoolens.measure.predictions import KIND, prefix
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 

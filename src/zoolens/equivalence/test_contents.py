@@ -11,7 +11,7 @@ from zoolens.equivalence.disagreements import disagree
 from zoolens.equivalence.finding import runs_of
 from zoolens.equivalence.matrix import agreement_matrix
 from zoolens.equivalence.pair import equiv
-from zoolens.index.building import build_index
+from zoolens.index.opening import build_index
 from zoolens.measure.evaluate import evaluate
 
 LABELS = np.arange(20) % 4

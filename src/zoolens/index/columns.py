@@ -1,6 +1,6 @@
 """Exact figures of all rows, one column for each metric.
 
-    columns = Columns({"params": params, "latency_p95": latency})
+    columns = given_columns({"params": params, "latency_p95": latency})
     Ranking(columns, agreement).top([Range("params", high=5e6), Range("latency_p95", high=0.010)], limit=5)
 
 NaN means unknown, and fails every range.
@@ -9,7 +9,7 @@ NaN means unknown, and fails every range.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -98,18 +98,14 @@ class Column:
 
 
 class Columns:
-    """Figures by metric and row; they are copied, and never change."""
+    """Figures by metric and row, which never change. A column is made when it is asked for."""
 
-    def __init__(self, values: Mapping[str, NDArray[np.float64]]) -> None:
-        lengths = {len(some) for some in values.values()}
-        if len(lengths) > 1:
-            raise ValueError(f"columns of different lengths: {sorted(lengths)}")
-        self.rows = lengths.pop() if lengths else 0
-        self._columns = {name: Column(some) for name, some in values.items()}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._columns)
+    def __init__(self, names: Iterable[str], values: Callable[[str], NDArray[np.float64]], rows: int) -> None:
+        self.names = tuple(names)
+        self.rows = rows
+        self._values = values
+        self._known = frozenset(self.names)
+        self._columns: dict[str, Column] = {}
 
     @property
     def nbytes(self) -> int:
@@ -117,16 +113,29 @@ class Columns:
         return sum(column.nbytes for column in self._columns.values())
 
     def __getitem__(self, name: str) -> Column:
-        try:
-            return self._columns[name]
-        except KeyError:
-            raise UnknownName("metric", name, self._columns) from None
+        found = self._columns.get(name)
+        if found is None:
+            if name not in self._known:
+                raise UnknownName("metric", name, self.names)
+            found = self._columns[name] = Column(self._values(name))
+        return found
 
     def value(self, column: str, row: int) -> float:
         return float(self[column].exact.item(row))
 
     def values(self, column: str) -> NDArray[np.float64]:
         return self[column].exact.astype(np.float64)
+
+
+def given_columns(values: Mapping[str, NDArray[np.float64]]) -> Columns:
+    """Of arrays that are at hand; they are copied."""
+    lengths = {len(some) for some in values.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+    columns = Columns(values, values.__getitem__, lengths.pop() if lengths else 0)
+    for name in values:
+        _ = columns[name]
+    return columns
 
 
 def _smallest(values: NDArray[np.float64]) -> Floats:

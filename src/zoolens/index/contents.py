@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.equivalence.contents import Content, declared_by, replaced_contents
 from zoolens.index.rows import Row
+from zoolens.index.rowtable import RowTable
 from zoolens.store.store import Store
 
 _TOLD: Final = 3  # names with a note of their own
 
 
-def current_rows(store: Store, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """The rows of contents that count, and notes about those that do not."""
-    measured = [row for row in rows if row.runtime is not None]
-    flags = replaced_contents([_content(store, row) for row in measured])
-    replaced = [row for row, gone in zip(measured, flags, strict=True) if gone]
-    left_out = {row.key for row in replaced}
-    return [row for row in rows if row.key not in left_out], _notes(replaced)
+def current_rows(store: Store, rows: RowTable) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which rows are of contents that count, and notes about those that are not."""
+    disputed = [rows[place] for place in _disputed(rows)]
+    flags = replaced_contents([_content(store, row) for row in disputed])
+    replaced = [row for row, gone in zip(disputed, flags, strict=True) if gone]
+    return ~rows.columns["key"].rows_among([row.key for row in replaced]), _notes(replaced)
+
+
+def _disputed(rows: RowTable) -> list[int]:
+    """Measured rows under whose name, in one format and one folder, there are several contents."""
+    places = zip(
+        rows.columns["ref"].codes.tolist(), rows.attribute("format").codes.tolist(),
+        rows.attribute("folder").codes.tolist(), strict=True,
+    )  # fmt: skip
+    by_place: dict[tuple[int, ...], list[int]] = {}
+    for number, (place, ran) in enumerate(zip(places, (rows.attribute("runtime").codes >= 0).tolist(), strict=True)):
+        if ran:
+            by_place.setdefault(place, []).append(number)
+    contents = rows.columns["model"].codes
+    return [row for some in by_place.values() if len(set(contents[some].tolist())) > 1 for row in some]
 
 
 def _content(store: Store, row: Row) -> Content:

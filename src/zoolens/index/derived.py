@@ -1,13 +1,15 @@
-"""Files of what was derived from the store: lines of JSON behind a header that says of what, by which code, up to when.
+"""Files of what was derived from the store: named arrays behind a header that says of what, by which code, up to when.
 
-Such a file may be missing, outdated or damaged at any time: it is then made anew. It is replaced as a whole.
+Such a file may be missing, outdated or damaged at any time: it is then made anew. It is replaced as a whole, and its
+arrays are read where they lie, so that opening a large one takes a moment and little memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import mmap
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,45 +18,101 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from zlib import crc32
 
-_DERIVING: Final = ("index", "measure", "manifests", "store", "graph/sources.py", "graph/structure.py")
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_DERIVING: Final = (
+    "index", "measure", "manifests", "store", "equivalence", "preprocess", "graph/sources.py", "graph/structure.py",
+)  # fmt: skip
+_ALIGNED: Final = 64
+_LENGTH: Final = 8  # bytes: of the header
 
 
 @dataclass(frozen=True)
 class Derived:
-    """`mark`: the last change of the store that is in it."""
+    """`details`: what the writer said of it, besides what it is about."""
 
-    mark: int
-    lines: tuple[str, ...]
-
-
-NOTHING: Final = Derived(0, ())
+    details: Mapping[str, Any]
+    arrays: Arrays
 
 
-def read_derived(path: Path, about: str = "") -> Derived:
-    """What is in the file; nothing where there is none, or it is damaged, about something else or of other code."""
+def read_derived(path: Path, about: Mapping[str, Any]) -> Derived | None:
+    """What is in the file; None where there is none, or it is damaged, about something else or of other code."""
     try:
         with path.open("rb") as file:
-            header: dict[str, Any] = json.loads(file.readline())
-            if header["code"] != code_digest() or header["about"] != about:
-                return NOTHING
-            checksum, lines = 0, []
-            for line in file:  # one by one: the file may be a hundred megabytes, and need not be there twice
-                checksum = crc32(line, checksum)
-                lines.append(line.rstrip(b"\n").decode())
-        return Derived(int(header["mark"]), tuple(lines)) if header["checksum"] == checksum else NOTHING
-    except (OSError, ValueError, KeyError, TypeError):
-        return NOTHING
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length = int.from_bytes(content[:_LENGTH], "little")
+        header: dict[str, Any] = json.loads(content[_LENGTH : _LENGTH + length])
+        if header["code"] != code_digest() or header["about"] != about:
+            return None
+        start = _aligned(_LENGTH + length)
+        body = memoryview(content)[start:]
+        if len(body) != header["bytes"] or crc32(body, crc32(_told(header))) != header["checksum"]:
+            return None
+        arrays = {
+            name: np.frombuffer(body, np.dtype(kind), count, offset)
+            for name, (kind, count, offset) in header["arrays"].items()
+        }
+        return Derived(header["details"], arrays)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
 
 
-def write_derived(path: Path, mark: int, lines: Iterable[str], about: str = "") -> None:
+def write_derived(path: Path, about: Mapping[str, Any], details: Mapping[str, Any], arrays: Arrays) -> None:
     """Replace the file. One that cannot be written is done without: a read-only home only costs time."""
-    body = "\n".join(lines).encode()
-    head = json.dumps({"code": code_digest(), "about": about, "checksum": crc32(body), "mark": mark})
+    places: dict[str, tuple[str, int, int]] = {}
+    end = 0
+    for name, array in arrays.items():
+        places[name] = (array.dtype.str, len(array), end)
+        end = _aligned(end + array.nbytes)
+    header: dict[str, Any] = {"code": code_digest(), "about": about, "details": details, "arrays": places, "bytes": end}
+    checksum = crc32(_told(header))
+    for piece in _pieces(arrays):
+        checksum = crc32(piece, checksum)
+    head = json.dumps({**header, "checksum": checksum}).encode()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
-            file.write(head.encode() + b"\n" + body)
-        Path(file.name).replace(path)
+            try:
+                file.write(len(head).to_bytes(_LENGTH, "little") + head)
+                file.write(bytes(_aligned(_LENGTH + len(head)) - _LENGTH - len(head)))
+                for piece in _pieces(arrays):
+                    file.write(piece)
+                file.close()
+                Path(file.name).replace(path)
+            except OSError:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+
+def _pieces(arrays: Arrays) -> Sequence[Any]:
+    """What stands in the file one after the other."""
+    pieces: list[Any] = []
+    for array in arrays.values():
+        pieces += [np.ascontiguousarray(array).data.cast("B") if len(array) else b""]
+        pieces += [bytes(_aligned(array.nbytes) - array.nbytes)]
+    return pieces
+
+
+def _told(header: Mapping[str, Any]) -> bytes:
+    """All of a header but its checksum, to be part of it."""
+    return json.dumps({name: header[name] for name in ("about", "details", "arrays", "bytes")}, sort_keys=True).encode()
+
+
+def _aligned(length: int) -> int:
+    return -(-length // _ALIGNED) * _ALIGNED
+
+
+def packed_texts(values: Sequence[Any]) -> NDArray[np.uint8]:
+    """Texts, numbers and the like as an array of bytes."""
+    return np.frombuffer(json.dumps(values, separators=(",", ":")).encode(), np.uint8)
+
+
+def unpacked_texts(packed: NDArray[np.uint8]) -> list[Any]:
+    found: list[Any] = json.loads(packed.tobytes())
+    return found
 
 
 @cache

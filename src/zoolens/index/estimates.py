@@ -14,13 +14,16 @@ from fnmatch import fnmatchcase
 from statistics import median
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.errors import UnknownName
 from zoolens.graph.model import Graph
 from zoolens.graph.operators import longest_path, operators
 from zoolens.graph.serialise import unpack
 from zoolens.graph.structure import KIND
-from zoolens.index.figurematrix import units_of
-from zoolens.index.rows import Figure, Row
+from zoolens.index.rows import Figure
+from zoolens.index.rowtable import RowTable
 from zoolens.index.structures import known_structures
 from zoolens.measure.operators import LatencyTable, latency_table
 from zoolens.measure.progress import Progress
@@ -118,16 +121,19 @@ def _kept(store: Store, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
     return Estimated(run.model.ref, raw)
 
 
-def latency_estimates(rows: Sequence[Row]) -> dict[str, dict[str, Figure]]:
+def latency_estimates(rows: RowTable) -> dict[str, dict[str, Figure]]:
     """A latency for every row that has the sum of its operators' times and was never timed as a whole. A row of one
     runtime gets none from the table of another, nor a quantised network from operators in float32."""
     best: dict[str, dict[str, Figure]] = {}
     judged = [(calibrate(_both(rows, name)), name) for name in _sums(rows)]
     for calibration, name in sorted(judged, key=lambda one: (one[0].error is None, one[0].error or 0.0, one[1])):
-        for row in rows:
-            fits = row.runtime in (None, _runtime(name)) and _is_float32(row)
-            if fits and name in row.figures and LATENCY not in row.figures:
-                best.setdefault(row.key, {LATENCY: _figure(row.figures[name].value, name, calibration)})
+        runtime = rows.attribute("runtime")
+        fits = (runtime.codes < 0) | runtime.rows_among([_runtime(name)])
+        fits &= _are_float32(rows) & rows.figures.known(name) & ~rows.figures.known(LATENCY)
+        sums = rows.figures.values(name)
+        for row in np.flatnonzero(fits).tolist():
+            key = str(rows.columns["key"][row])
+            best.setdefault(key, {LATENCY: _figure(sums.item(row), name, calibration)})
     return best
 
 
@@ -136,27 +142,23 @@ def _runtime(name: str) -> str:
     return name.partition("@")[2].partition(" ")[0]
 
 
-def _is_float32(row: Row) -> bool:
-    return all(row.attributes.get(name, FLOAT32) == FLOAT32 for name in ("element_type", "precision"))
+def _are_float32(rows: RowTable) -> NDArray[np.bool_]:
+    columns = [rows.attribute(name) for name in ("element_type", "precision")]
+    element_type, precision = ((one.codes < 0) | one.rows_among([FLOAT32]) for one in columns)
+    return element_type & precision
 
 
-def _sums(rows: Sequence[Row]) -> list[str]:
-    return sorted(name for name in units_of(row.figures for row in rows) if name.startswith(f"{METRIC}@"))
+def _sums(rows: RowTable) -> list[str]:
+    return sorted(name for name in rows.figures.names if name.startswith(f"{METRIC}@"))
 
 
-def _both(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+def _both(rows: RowTable, name: str) -> list[tuple[float, float]]:
     """Raw sum and measured latency of the rows that have both in the runtime of this table, in its version."""
-    version = name.partition("@")[2].partition(" ")[2]
-    return [
-        (row.figures[name].value, row.figures[LATENCY].value)
-        for row in rows
-        if row.runtime == _runtime(name)
-        and row.attributes.get("runtime_version", version) == version
-        and _is_float32(row)
-        and name in row.figures
-        and LATENCY in row.figures
-        and row.figures[LATENCY].provenance is Provenance.MEASURED
-    ]
+    told = rows.attribute("runtime_version")
+    fits = (told.codes < 0) | told.rows_among([name.partition("@")[2].partition(" ")[2]])
+    fits &= rows.attribute("runtime").rows_among([_runtime(name)]) & _are_float32(rows)
+    fits &= rows.figures.known(name) & rows.figures.measured(LATENCY)
+    return list(zip(rows.figures.values(name)[fits].tolist(), rows.figures.values(LATENCY)[fits].tolist(), strict=True))
 
 
 def _figure(raw: float, name: str, calibration: Calibration) -> Figure:

@@ -7,29 +7,31 @@ Models that were never run are rows where their structure or their zoo's claims 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from zoolens.errors import ZoolensError
 from zoolens.index.attributes import manifest_of, run_attributes, split_ref
 from zoolens.index.claims import claimed_figures
-from zoolens.index.figurematrix import kept_figures
 from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
 from zoolens.index.names import Names, stored_names
-from zoolens.index.rowcache import Group, KeptRow, read_rows, still_true, write_rows
+from zoolens.index.rowcache import Group, MadeRow, made_table, read_rows, still_true, write_rows
 from zoolens.index.rows import Figure, Row
-from zoolens.index.runtable import RunTable, run_table
-from zoolens.index.spaces import may_be_renamed
+from zoolens.index.rowtable import RowTable, stacked_tables, table_of
+from zoolens.index.runtable import KnownRuns, grouped, run_table
+from zoolens.index.spaces import Space, class_spaces, may_be_renamed
 from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
-from zoolens.store.records import CLAIM_RUNTIME, Run, fingerprint
+from zoolens.store.records import CLAIM_RUNTIME, Run
 from zoolens.store.store import Store
 
 # All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
-Estimator = Callable[[Sequence[Row]], Mapping[str, Mapping[str, Figure]]]
+Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
 Facts = Mapping[str, Sequence[Fact]]
 
 _AT_ONCE: Final = 1_000  # groups of runs
@@ -37,75 +39,100 @@ _OURS = ("export_time",)  # about our reading of a structure, not about the mode
 
 
 def rows_from(
-    store: Store, probes: Iterable[Run] = (), *, estimators: Iterable[Estimator] = (), cache: Path | None = None
-) -> list[Row]:
-    """Every row that the store knows; those of `probes`, runs on one dataset, have a signature. `cache`: a file with
-    the rows of before, of which only those are worked out again that something new is known of."""
-    structures, names = known_structures(store), stored_names(store)
-    found = list(_measured(store, structures, list(probes), cache))
-    measured = [_named(one.row, names) for one in found]
+    store: Store, probes: Collection[str] = (), *, estimators: Iterable[Estimator] = (), cache: Path | None = None
+) -> RowTable:
+    """Every row that the store knows; those of `probes`, ids of runs on one dataset, have a signature. `cache`: a file
+    with the rows of before, of which only those are worked out again that something new is known of."""
+    names = stored_names(store)
+    structures = known_structures(store, names)
+    measured = _named(_measured(store, structures, probes, cache), names)
     facts = stored_facts(store, [run.id for run in structures.runs])
-    claimed = list(_claimed(store, facts, structures, {row.ref.partition("@")[0] for row in measured}))
-    rows = [*measured, *claimed]
-    used = {one.structure for one in found} | {figure.source for row in claimed for figure in row.figures.values()}
-    rows += _structural(facts, structures, used, {row.ref.partition("@")[0] for row in rows})
+    claimed = list(_claimed(store, facts, structures, _bare(measured)))
+    used = {*measured.columns["structure"].values, *(one.source for row in claimed for one in row.figures.values())}
+    rows = stacked_tables([measured, table_of(claimed)])
+    rows = stacked_tables([rows, table_of(list(_structural(facts, structures, used, _bare(rows))))])
     for estimate in estimators:
-        guesses = estimate(rows)
-        rows = [
-            replace(row, figures=merged(row.figures.items(), guesses[row.key].items())) if row.key in guesses else row
-            for row in rows
-        ]
-    return sorted(rows, key=lambda row: (row.ref, row.runtime or "", row.key))
+        rows = _with_guesses(rows, estimate(rows))
+    sorting = (rows.columns["ref"].to_list(), rows.attribute("runtime").to_list(), rows.columns["key"].to_list())
+    keys = [(ref, runtime or "", key) for ref, runtime, key in zip(*sorting, strict=True)]
+    return rows.take(np.array(sorted(range(len(rows)), key=keys.__getitem__), np.int64))
 
 
-def _named(row: Row, names: Names) -> Row:
-    also = tuple(name for name in names.get(row.model, ()) if name != row.ref)
-    return replace(row, also=also) if also else row
+def _bare(rows: RowTable) -> set[str]:
+    """zoo:name of every row."""
+    return {ref.partition("@")[0] for ref in rows.refs}
+
+
+def _named(rows: RowTable, names: Names) -> RowTable:
+    """With the further names of each content."""
+    several = {model: known for model, known in names.items() if len(known) > 1}
+    told = zip(rows.columns["model"].to_list(), rows.columns["ref"].to_list(), strict=True)
+    others = ([name for name in several.get(model, ()) if name != ref] for model, ref in told)
+    return rows.with_column("also", (json.dumps(also) if also else None for also in others))
+
+
+def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -> RowTable:
+    """What is known already stays, where it is better known than guessed."""
+    places = np.flatnonzero(rows.columns["key"].rows_among(guesses)).tolist() if guesses else []
+    added = {}
+    for place in places:
+        row = rows[place]
+        both = merged(row.figures.items(), guesses[row.key].items())
+        added[place] = {name: figure for name, figure in both.items() if row.figures.get(name) != figure}
+    return rows.with_figures(added)
 
 
 # --- what was run
 
 
-def _measured(store: Store, structures: Structures, probes: list[Run], cache: Path | None) -> Iterator[KeptRow]:
-    table = run_table(store)
-    chosen = {(run.key.model, run.key.stack): run for run in probes}
-    groups: dict[Group, list[str]] = {key: [run.id] for key, run in chosen.items()}
-    for summary in reversed(table.runs.values()):  # newest first: of two figures of one name the newer counts
-        if summary.measured:
-            ids = groups.setdefault((summary.model, summary.stack), [])
-            if summary.id not in ids:
-                ids.append(summary.id)
-    about = fingerprint(store.shared_dataset_names())  # such datasets are called otherwise, and so are their figures
-    kept = _kept(store, table, cache, about) if cache is not None else {}
-    missing = []
-    for group, ids in groups.items():
-        probe = chosen.get(group)
-        if group in kept and kept[group].probe == (None if probe is None else probe.id):
-            yield kept[group]
+def _measured(store: Store, structures: Structures, probes: Collection[str], cache: Path | None) -> RowTable:
+    known = run_table(store)
+    runs = known.table
+    chosen: dict[Group, str] = {}
+    for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
+        chosen[str(runs.model[run]), str(runs.stack[run])] = str(runs.id[run])
+    shared_names = store.shared_dataset_names()
+    kept = _kept(store, known, cache, shared_names) if cache is not None else None
+    places: dict[Group, int] = {}
+    if kept is not None:
+        groups = zip(*(kept.columns[name].to_list() for name in ("model", "stack", "probe")), strict=True)
+        places = {
+            (model, stack): place
+            for place, (model, stack, probe) in enumerate(groups)
+            if chosen.get((model, stack)) == probe
+        }
+    going, missing = [], []
+    for group, members in grouped(runs):
+        if group in places:
+            going.append(places[group])
         else:
-            missing.append((group, ids))
-            kept.pop(group, None)
-    for found in _worked_out(store, structures, missing, chosen):
-        if not found.fleeting:
-            kept[found.group] = found
-        yield found
-    if missing and cache is not None:
-        write_rows(cache, about, table.mark, list(kept.values()))
+            missing.append((group, [str(runs.id[run]) for run in members.tolist()]))
+    made = list(_worked_out(store, structures, missing, chosen))
+    if kept is None:
+        table = stacked_tables([made_table([]), *made])
+    else:
+        table = stacked_tables([kept.take(np.array(sorted(going), np.int64)), *made])
+    if cache is not None and (kept is None or len(going) < len(kept) or any(map(len, made))):
+        write_rows(cache, shared_names, known.mark, table)
+    return table
 
 
-def _kept(store: Store, table: RunTable, cache: Path, about: str) -> dict[Group, KeptRow]:
-    mark, kept = read_rows(cache, about)
-    if not kept:
-        return {}
-    changed = [table.runs[one] for one in store.changed_since(mark)[1] if one in table.runs]
-    structures = {run.model for run in changed if not run.measured}
-    refs = {run.model.ref for run in store.runs_of([run.id for run in changed if not run.measured])}
-    return dict(still_true(kept, {run.model for run in changed if run.measured}, structures, refs))
+def _kept(store: Store, known: KnownRuns, cache: Path, shared_names: Sequence[str]) -> RowTable | None:
+    found = read_rows(cache, shared_names)
+    if found is None:
+        return None
+    mark, table = found
+    runs = known.table
+    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(mark)[1])).tolist()
+    aside = [run for run in changed if not runs.measured[run]]
+    models = {str(runs.model[run]) for run in changed if runs.measured[run]}
+    refs = {run.model.ref for run in store.runs_of([str(runs.id[run]) for run in aside])}
+    return table.where(still_true(table, models, {str(runs.model[run]) for run in aside}, refs))
 
 
 def _worked_out(
-    store: Store, structures: Structures, groups: Sequence[tuple[Group, list[str]]], probes: Mapping[Group, Run]
-) -> Iterator[KeptRow]:
+    store: Store, structures: Structures, groups: Sequence[tuple[Group, list[str]]], probes: Mapping[Group, str]
+) -> Iterator[RowTable]:
     """Rows from the observations of their runs, some at a time: all facts of a large store would not fit in memory."""
     of_structures = stored_facts(store, [run.id for run in structures.runs]) if groups else {}
     for start in range(0, len(groups), _AT_ONCE):
@@ -113,36 +140,41 @@ def _worked_out(
         ids = [one for _, members in some for one in members]
         facts = {**of_structures, **stored_facts(store, ids)}
         runs = {run.id: run for run in store.runs_of(ids)}
+        spaces = class_spaces(runs[probes[group]] for group, _ in some if group in probes)
         found = []
         for group, members in some:
             probe = probes.get(group)
-            known = [runs[one] for one in members if facts.get(one) or (probe is not None and one == probe.id)]
+            first = [probe] if probe is not None else []
+            known = [runs[one] for one in dict.fromkeys([*first, *members]) if facts.get(one) or one == probe]
             if known:
-                found.append(
-                    _row(store, facts, structures, group, known, probe=None if probe is None else runs[probe.id])
-                )
-        if len(groups) <= _AT_ONCE:
-            yield from found
-            continue
-        figures = kept_figures([one.row.figures for one in found])  # of a large store not all fit in memory otherwise
-        for one, kept in zip(found, figures, strict=True):
-            yield replace(one, row=replace(one.row, figures=kept))
+                space = None if probe is None else spaces[probe]
+                found.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
+        yield made_table(found)
 
 
 def _row(
-    store: Store, facts: Facts, structures: Structures, group: Group, runs: Sequence[Run], *, probe: Run | None
-) -> KeptRow:
-    named = probe or runs[0]
+    store: Store,
+    facts: Facts,
+    structures: Structures,
+    group: Group,
+    runs: Sequence[Run],
+    space: Space | None,
+    *,
+    answered: bool,
+) -> MadeRow:
+    """`answered`: the first run has answers to the probes, in the classes of this space."""
+    named, probe = runs[0], runs[0] if answered else None
     manifest = manifest_of(named)
     structure = structures.of(named.ref, manifest, named.model)
     observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
     figures = merged(*observed, _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
-    return KeptRow(
+    return MadeRow(
         group,
         probe=None if probe is None else probe.id,
         structure=None if structure is None else structure.id,
         architectures=tuple(architecture_keys(manifest)),
         row=Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None),
+        space=space,
         fleeting=any(may_be_renamed(run) for run in runs),
     )
 

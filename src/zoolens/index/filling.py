@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,46 +12,53 @@ from zoolens.equivalence.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.index.journal import Damaged
 from zoolens.index.semantic import SemanticIndex
-from zoolens.index.spaces import may_be_renamed
 from zoolens.measure.progress import Progress
 from zoolens.store.records import Run
 
 Open = Callable[[Path | None], SemanticIndex]
-Read = Callable[[Run], Signature]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where signatures come from. `fleeting`: ids of runs whose answers may read otherwise by now."""
+
+    runs: Callable[[Sequence[str]], Iterable[Run]]
+    signature: Callable[[Run], Signature]
+    fleeting: Collection[str] = ()
 
 
 def fill(
-    open_: Open, path: Path, runs: Sequence[Run], read: Read, watcher: Progress
+    open_: Open, path: Path, runs: Sequence[str], source: Source, watcher: Progress
 ) -> tuple[SemanticIndex, list[str]]:
-    """The index of exactly these runs, and what kept any of them out.
+    """The index of exactly these runs, by their ids, and what kept any of them out.
 
     A file that turns out damaged is made anew, once; where none can be written, the index is made for this time only.
     """
     try:
         try:
-            return _filled(open_(path), runs, read, watcher)
+            return _filled(open_(path), runs, source, watcher)
         except Damaged as error:
             watcher.say(f"The index file {path} is damaged ({error.reason}); it is made anew from the store.")
             path.unlink(missing_ok=True)
-            return _filled(open_(path), runs, read, watcher)
+            return _filled(open_(path), runs, source, watcher)
     except OSError as error:
         watcher.say(f"The index cannot be kept in {path} ({error.strerror or error}); it is made for this time only.")
-        return _filled(open_(None), runs, read, watcher)
+        return _filled(open_(None), runs, source, watcher)
 
 
 def _filled(
-    index: SemanticIndex, runs: Sequence[Run], read: Read, watcher: Progress
+    index: SemanticIndex, runs: Sequence[str], source: Source, watcher: Progress
 ) -> tuple[SemanticIndex, list[str]]:
-    wanted = {run.id for run in runs}
+    wanted = set(runs)
     for key in [key for key in index.keys if key not in wanted]:
         index.remove(key)
     notes: dict[str, str] = {}
-    due = [run for run in runs if run.id not in index or may_be_renamed(run)]
+    due = [key for key in runs if key not in index or key in source.fleeting]
     while due:
         watcher.begin("index", "signatures", len(due))
-        for run in due:
+        for run in source.runs(due):
             try:
-                insert(index, run.id, read(run))
+                insert(index, run.id, source.signature(run))
             except Damaged:
                 raise
             except ZoolensError as error:
@@ -58,7 +66,7 @@ def _filled(
             watcher.advance(1)
         watcher.end()
         # Another process that looked at the store before us may have taken out meanwhile what it did not know of.
-        due = [run for run in runs if run.id not in index and run.id not in notes]
+        due = [key for key in runs if key not in index and key not in notes]
     return index, list(notes.values())
 
 

@@ -8,14 +8,19 @@ runtimes it is the one that EXEC names, else the one that most rows are of.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.rows import Row
+from zoolens.index.rowtable import RowTable
 
 STACK: Final = (
     "runtime",
@@ -34,7 +39,7 @@ _DIGITS: Final = re.compile(r"\d+")
 class Names:
     """Finds rows by name. What is worked out from all rows is kept: they never change."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: RowTable) -> None:
         self._rows = rows
 
     def find(self, name: str, exec_: Mapping[str, Any] | None = None) -> int:
@@ -47,28 +52,53 @@ class Names:
 
     @cached_property
     def _popular(self) -> Counter[str | None]:
-        return Counter(row.runtime for row in self._rows if row.signature)
+        runtime = self._rows.attribute("runtime")
+        values, counts = np.unique(runtime.codes[self._rows.signed], return_counts=True)
+        names = [*map(str, runtime.values), None]  # code −1 takes the last
+        return Counter({names[code]: number for code, number in zip(values.tolist(), counts.tolist(), strict=True)})
 
     @cached_property
-    def _by_last_part(self) -> dict[str, list[int]]:
-        """The rows by the last part of every name that they have or had."""
-        found: dict[str, list[int]] = {}
-        for number, row in enumerate(self._rows):
-            for part in {_last_part(_name(ref.lower())) for ref in (row.ref, *row.also)}:
-                found.setdefault(part, []).append(number)
-        return found
+    def _by_last_part(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Codes of references that rows have, and of lists of those that they had, by the last part of each."""
+        now: dict[str, list[int]] = {}
+        before: dict[str, list[int]] = {}
+        for code, ref in enumerate(self._rows.refs):
+            now.setdefault(_last_part(_name(ref.lower())), []).append(code)
+        for code, refs in enumerate(self._former):
+            for part in {_last_part(_name(ref)) for ref in refs}:
+                before.setdefault(part, []).append(code)
+        return now, before
+
+    @cached_property
+    def _former(self) -> list[list[str]]:
+        return [[str(ref).lower() for ref in json.loads(str(one))] for one in self._rows.columns["also"].values]
 
     def _named(self, name: str) -> list[int]:
         rows, wanted = self._rows, name.strip().lower()
+        if _KEY.fullmatch(wanted):
+            found = rows.columns["key"].rows_where([str(k).startswith(wanted) for k in rows.columns["key"].values])
+            if found.any():
+                return self._answering(found)
         # Whatever is spelt as wanted ends as it does, be it a name or a reference.
         parts = {_last_part(wanted), _last_part(_name(wanted))}
-        alike = sorted({number for part in parts for number in self._by_last_part.get(part, ())})
-        everyone = range(len(rows))
-        for numbers, matches in _ways(wanted, alike, everyone):
-            found = [number for number in numbers if matches(rows[number])]
-            if found:
-                return [number for number in found if rows[number].signature] or found
+        now, before = ([code for part in parts for code in known.get(part, ())] for known in self._by_last_part)
+        for spelt in _ways(wanted):
+            codes = [code for code in now if spelt(rows.refs[code].lower())]
+            if codes:
+                return self._answering(np.isin(rows.columns["ref"].codes, codes))
+        for spelt in _ways(wanted):
+            codes = [code for code in before if any(spelt(ref) for ref in self._former[code])]
+            if codes:
+                return self._answering(np.isin(rows.columns["also"].codes, codes))
+        within = rows.columns["ref"].rows_where([bool(wanted) and wanted in ref.lower() for ref in rows.refs])
+        if within.any():
+            return self._answering(within)
         raise _unknown(rows, name, wanted)
+
+    def _answering(self, found: NDArray[np.bool_]) -> list[int]:
+        """Those of them that answered the probes, else all."""
+        signed = found & self._rows.signed
+        return list(np.flatnonzero(signed if signed.any() else found).tolist())
 
 
 def bare_ref(row: Row) -> str:
@@ -76,26 +106,16 @@ def bare_ref(row: Row) -> str:
     return _bare(row.ref)
 
 
-def _ways(
-    wanted: str, alike: Sequence[int], everyone: Sequence[int]
-) -> Iterator[tuple[Sequence[int], Callable[[Row], bool]]]:
-    """From the strictest to the most lenient, each with the rows that it may hold for."""
-    if _KEY.fullmatch(wanted):
-        yield everyone, lambda row: row.key.startswith(wanted)
-    spelt = [
-        lambda ref: ref == wanted,
-        lambda ref: _bare(ref) == wanted,
-        lambda ref: _name(ref) == wanted,
-        lambda ref: _last_part(_name(ref)) == _last_part(wanted),
-    ]
-    yield from ((alike, lambda row, way=way: way(row.ref.lower())) for way in spelt)
-    yield from ((alike, lambda row, way=way: any(way(ref.lower()) for ref in row.also)) for way in spelt)
-    if wanted:
-        yield everyone, lambda row: wanted in row.ref.lower()
+def _ways(wanted: str) -> Iterator[Callable[[str], bool]]:
+    """How a reference may be spelt as wanted, from the strictest to the most lenient."""
+    yield lambda ref: ref == wanted
+    yield lambda ref: _bare(ref) == wanted
+    yield lambda ref: _name(ref) == wanted
+    yield lambda ref: _last_part(_name(ref)) == _last_part(wanted)
 
 
-def _unknown(rows: Sequence[Row], name: str, wanted: str) -> UnknownName:
-    known = dict.fromkeys(bare_ref(row) for row in rows)
+def _unknown(rows: RowTable, name: str, wanted: str) -> UnknownName:
+    known = dict.fromkeys(_bare(ref) for ref in rows.refs)
     close = _close(wanted, known)
     hint = f"Did you mean {' or '.join(close)}?" if close else None
     if not rows:

@@ -11,12 +11,14 @@ import numpy as np
 
 from zoolens.equivalence.signatures import task_of
 from zoolens.errors import ZoolensError
-from zoolens.index.building import Index, build_index, probed_runs
+from zoolens.index.building import probed_runs
+from zoolens.index.index import Index
+from zoolens.index.opening import build_index
 from zoolens.index.placing import index_path, removed_models, set_removed
 from zoolens.index.semantic import check_file
 from zoolens.measure.evaluate import Outcome, evaluate
-from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.store.store import Store
 
 

@@ -1,4 +1,4 @@
-"""Where a store's index files lie, which models were taken out of them, and whether the store has changed."""
+"""Where a store's index files lie, and which models were taken out of them."""
 
 from __future__ import annotations
 
@@ -6,53 +6,55 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
-
-from sqlalchemy import Connection, func, select
+from typing import Protocol
 
 from zoolens.paths import cache_dir, data_dir
-from zoolens.store import schema
 from zoolens.store.records import fingerprint
-from zoolens.store.store import Store
 
 
-def index_path(store: Store, task: str, dataset: str) -> Path:
+class Placed(Protocol):
+    """A store, open or not (`StoreState`): the id that it carries, and its place."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+def index_path(store: Placed, task: str, dataset: str) -> Path:
     """May be deleted at any time: everything in it is in the store."""
     return cache_dir() / "index" / _folder(store) / f"{task}-{dataset[:12]}.zli"
 
 
-def runs_path(store: Store) -> Path:
+def runs_path(store: Placed) -> Path:
     """Summaries of all runs."""
-    return cache_dir() / "index" / _folder(store) / "runs.jsonl"
+    return cache_dir() / "index" / _folder(store) / "runs.zla"
 
 
-def rows_path(store: Store, task: str, dataset: str) -> Path:
+def rows_path(store: Placed, task: str, dataset: str) -> Path:
     """Rows of measured models, with their answers to one dataset."""
-    return cache_dir() / "index" / _folder(store) / f"rows-{task}-{dataset[:12] or 'none'}.jsonl"
+    return cache_dir() / "index" / _folder(store) / f"rows-{task}-{dataset[:12] or 'none'}.zla"
 
 
-def _folder(store: Store) -> str:
+def snapshot_path(store: Placed, task: str, data: str | None) -> Path:
+    """The whole index, as the last query over this data found it."""
+    return cache_dir() / "index" / _folder(store) / f"index-{fingerprint([task, data])[:16]}.zla"
+
+
+def files_path(store: Placed) -> Path:
+    """What is remembered of model files."""
+    return cache_dir() / "index" / _folder(store) / "files.json"
+
+
+def _folder(store: Placed) -> str:
     """By the id that the database carries, and by its place: a copy may hold other facts under the same id."""
-    return fingerprint([store.read(_store_id), store.name])[:16]
-
-
-def _store_id(connection: Connection) -> str:
-    query = select(schema.about.c.value).where(schema.about.c.key == "store_id")
-    return str(connection.execute(query).scalar_one())
-
-
-def store_state(store: Store) -> tuple[Any, ...]:
-    """Another value whenever something was added to the store, or a stored model was evaluated again."""
-
-    newest = select(func.max(schema.changes.c.seq)).scalar_subquery()
-    last = store.read(lambda connection: connection.execute(select(newest)).scalar())
-    return store.read(_store_id), last
+    return fingerprint([store.id, store.name])[:16]
 
 
 # --- what a user took out: a decision, and so among the data that are kept
 
 
-def removed_models(store: Store) -> frozenset[str]:
+def removed_models(store: Placed) -> frozenset[str]:
     """Fingerprints of models that are not to be found by queries, though the store knows them."""
     try:
         found = json.loads(_removed_path(store).read_text(encoding="utf-8"))
@@ -61,7 +63,7 @@ def removed_models(store: Store) -> frozenset[str]:
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
-def set_removed(store: Store, models: Collection[str]) -> None:
+def set_removed(store: Placed, models: Collection[str]) -> None:
     path = _removed_path(store)
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
@@ -69,5 +71,5 @@ def set_removed(store: Store, models: Collection[str]) -> None:
     Path(file.name).replace(path)
 
 
-def _removed_path(store: Store) -> Path:
+def _removed_path(store: Placed) -> Path:
     return data_dir() / "index" / _folder(store) / "removed.json"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 
 from zoolens import plugins
 from zoolens.errors import ZoolensError
 from zoolens.index.rows import Figure, Row
+from zoolens.index.rowtable import RowTable
 from zoolens.store.records import Provenance
 
 Resource = Callable[[Row], Figure | float | None]
@@ -17,16 +17,16 @@ def installed_resources() -> dict[str, Resource]:
     return {name: plugins.load(plugins.RESOURCES, name) for name in plugins.names(plugins.RESOURCES)}
 
 
-def with_resources(rows: Iterable[Row], resources: dict[str, Resource] | None = None) -> list[Row]:
+def with_resources(rows: RowTable, resources: dict[str, Resource] | None = None) -> RowTable:
     """The rows with the figures that plug-ins give them. A name that the store has already stays the store's. A bare
     number is an estimate, worked out from something else; a plug-in that knows better gives a `Figure`."""
     functions = installed_resources() if resources is None else resources
-    return [_with(row, functions) for row in rows] if functions else list(rows)
+    return rows.with_figures({place: _given(row, functions) for place, row in enumerate(rows)}) if functions else rows
 
 
-def _with(row: Row, functions: dict[str, Resource]) -> Row:
+def _given(row: Row, functions: dict[str, Resource]) -> dict[str, Figure]:
     given = {name: _figure(name, function, row) for name, function in functions.items() if name not in row.figures}
-    return replace(row, figures={**row.figures, **{name: one for name, one in given.items() if one is not None}})
+    return {name: one for name, one in given.items() if one is not None}
 
 
 def _figure(name: str, function: Resource, row: Row) -> Figure | None:

@@ -1,70 +1,90 @@
 """Rows of measured models, kept from one query to the next: a row is worked out again when one of its runs changed.
 
 What a row is made of: the runs of one model in one stack, the names of the model, the structure that belongs to it.
-The file has a matrix of numbers, then a line for each row: what is always looked at, a tab, and its figures.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.index.derived import read_derived, write_derived
-from zoolens.index.figurematrix import KeptFigures, figures_text, matrix_of, unpacked
 from zoolens.index.rows import Row
+from zoolens.index.rowtable import RowTable, table_from, table_of
+from zoolens.index.spaces import Space
 
 Group = tuple[str, str]  # fingerprints of a model and a stack
 
 
 @dataclass(frozen=True)
-class KeptRow:
-    """`probe`: the run whose answers to the probes the row has. `structure`: the run of its structure.
-    `architectures`: what structures it may have. `fleeting`: it depends on a file besides the store, so
-    that it is not kept."""
+class MadeRow:
+    """A row, and what it depends on. `probe`: the run whose answers to the probes it has. `structure`: the run of its
+    structure. `architectures`: what structures it may have. `space`: which classes it answers. `fleeting`: it depends
+    on a file besides the store, so that it is not kept."""
 
     group: Group
     probe: str | None
     structure: str | None
     architectures: tuple[str, ...]
     row: Row
+    space: Space | None
     fleeting: bool = False
 
 
-def read_rows(path: Path, about: str) -> tuple[int, dict[Group, KeptRow]]:
-    """The rows of a file, and the last change of the store that they know of. `about`: what else rows depend on."""
-    kept = read_derived(path, about)
-    if not kept.lines:
-        return kept.mark, {}
-    matrix = unpacked(base64.b64decode(kept.lines[0]))
-    rows: dict[Group, KeptRow] = {}
-    for column, line in enumerate(kept.lines[1:]):
-        head, _, figures = line.partition("\t")
-        model, stack, probe, structure, architectures, key, content, ref, attributes, signature = json.loads(head)
-        row = Row(key, content, ref, attributes, KeptFigures(figures, matrix, column), signature)
-        rows[model, stack] = KeptRow((model, stack), probe, structure, tuple(architectures), row)
-    return kept.mark, rows
+def made_table(made: Sequence[MadeRow]) -> RowTable:
+    """Rows with further columns for what they depend on."""
+    return (
+        table_of([one.row for one in made])
+        .with_column("stack", (one.group[1] for one in made))
+        .with_column("probe", (one.probe for one in made))
+        .with_column("structure", (one.structure for one in made))
+        .with_column("architectures", (json.dumps(one.architectures) for one in made))
+        .with_column("space", (None if one.space is None else _told(one.space) for one in made))
+        .with_column("fleeting", (True if one.fleeting else None for one in made))
+    )
 
 
-def write_rows(path: Path, about: str, mark: int, rows: Sequence[KeptRow]) -> None:
-    matrix = matrix_of([kept.row.figures for kept in rows])
-    lines = [base64.b64encode(matrix.packed()).decode(), *map(_line, rows)]
-    write_derived(path, mark, lines, about)
+def _told(space: Space) -> str:
+    return json.dumps([space.name, space.width, space.problem, space.translation is not None])
 
 
-def _line(kept: KeptRow) -> str:
-    row = kept.row
-    head = [*kept.group, kept.probe, kept.structure, kept.architectures, row.key, row.model, row.ref]
-    return f"{json.dumps([*head, dict(row.attributes), row.signature])}\t{figures_text(row.figures)}"
+@dataclass(frozen=True)
+class ToldSpace:
+    """What is remembered of a `Space`. `misjudged`: its answers have to be put in the data's order of classes."""
+
+    name: str | None = None
+    width: int | None = None
+    problem: str = ""
+    misjudged: bool = False
+
+
+def told_spaces(table: RowTable) -> list[ToldSpace]:
+    """Of each different value of the column `space`."""
+    return [ToldSpace(*json.loads(str(value))) for value in table.columns["space"].values]
+
+
+def read_rows(path: Path, shared_names: Sequence[str]) -> tuple[int, RowTable] | None:
+    """The rows of a file, and the last change of the store that they know of. `shared_names`: of datasets that share
+    one: they are called otherwise, and so are their figures."""
+    kept = read_derived(path, {"shared_names": list(shared_names)})
+    return None if kept is None else (int(kept.details["mark"]), table_from(kept.arrays))
+
+
+def write_rows(path: Path, shared_names: Sequence[str], mark: int, table: RowTable) -> None:
+    lasting = table.where(table.columns["fleeting"].codes < 0)
+    write_derived(path, {"shared_names": list(shared_names)}, {"mark": mark}, lasting.arrays())
 
 
 def still_true(
-    rows: dict[Group, KeptRow], models: set[str], structures: set[str], refs: set[str]
-) -> Iterator[tuple[Group, KeptRow]]:
-    """Those that nothing new is known of: neither of their model, nor of a structure that may be theirs."""
-    for group, kept in rows.items():
-        if group[0] in models or kept.row.ref in refs or not structures.isdisjoint(kept.architectures):
-            continue
-        yield group, kept
+    table: RowTable, models: Collection[str], structures: Collection[str], refs: Collection[str]
+) -> NDArray[np.bool_]:
+    """The rows that nothing new is known of: neither of their model, nor of a structure that may be theirs."""
+    architectures = table.columns["architectures"]
+    touched = [not set(json.loads(str(value))).isdisjoint(structures) for value in architectures.values]
+    changed = table.columns["model"].rows_among(models) | table.columns["ref"].rows_among(refs)
+    return ~(changed | architectures.rows_where(touched))

@@ -6,120 +6,162 @@ of each run. Reading a hundred thousand runs for that takes a minute, reading th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.equivalence.signatures import STAGE, task_of
-from zoolens.index.derived import read_derived, write_derived
+from zoolens.index.coded import Coded, coded, stacked
+from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import runs_path
 from zoolens.store.records import ASIDE, Purpose, Run
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
-_ID: Final = slice(2, 18)  # where the id stands in a line: `["0123456789abcdef", …`
+_TEXTS: Final = ("id", "model", "dataset", "stack", "task", "ref")
+_NUMBERS: Final = {
+    "attempt": np.int32, "created": np.float64, "inputs": np.int64, "answered": np.bool_, "measured": np.bool_,
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """`answered`: it has finished predictions. `trial`: the doctor's, whom nobody asked for."""
+@dataclass(frozen=True, eq=False)
+class RunTable:
+    """All runs, oldest first. `answered`: it has finished predictions. `measured`: it is an evaluation that somebody
+    asked for, neither a claim or a structure nor one of the doctor's trials."""
 
-    id: str
-    model: str
-    dataset: str
-    stack: str
-    attempt: int
-    created: str
-    inputs: int
-    runtime: str
-    task: str
-    ref: str
-    answered: bool
-    trial: bool
+    id: Coded
+    model: Coded
+    dataset: Coded
+    stack: Coded
+    task: Coded
+    ref: Coded
+    attempt: NDArray[np.int32]
+    created: NDArray[np.float64]
+    inputs: NDArray[np.int64]
+    answered: NDArray[np.bool_]
+    measured: NDArray[np.bool_]
 
-    @property
-    def measured(self) -> bool:
-        """It is an evaluation that somebody asked for."""
-        return ASIDE not in self.runtime and not self.trial
+    def __len__(self) -> int:
+        return len(self.attempt)
 
 
 @dataclass(frozen=True)
-class RunTable:
-    """All runs, oldest first. `mark`: the last change of the store that is known here."""
+class KnownRuns:
+    """`mark`: the last change of the store that the table knows of."""
 
     mark: int
-    runs: dict[str, RunSummary]
-
-    def measured(self) -> Iterable[RunSummary]:
-        return (run for run in self.runs.values() if run.measured)
+    table: RunTable
 
 
-def run_table(store: Store) -> RunTable:
+def run_table(store: Store) -> KnownRuns:
     """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
     path = runs_path(store)
     newest = store.last_change()  # not the table's mark, which stays behind it in PostgreSQL
     if _last and _last[0][:2] == (path, newest):
         return _last[0][2]
-    table = _read_table(store, path)
+    table = _read(store, path)
     _last[:] = [(path, newest, table)]
     return table
 
 
-_last: list[tuple[Path, int, RunTable]] = []
+_last: list[tuple[Path, int, KnownRuns]] = []
 
 
-def _read_table(store: Store, path: Path) -> RunTable:
-    kept = read_derived(path)
-    lines = dict(zip((line[_ID] for line in kept.lines), kept.lines, strict=True))
-    mark, changed = store.changed_since(kept.mark)
-    for start in range(0, len(changed), RUNS_AT_ONCE):
-        for run in store.runs_of(changed[start : start + RUNS_AT_ONCE]):
-            lines[run.id] = json.dumps(_values(summary_of(run)))
-    runs = (RunSummary(*values) for values in json.loads(f"[{','.join(lines.values())}]"))
-    table = RunTable(mark, {run.id: run for run in sorted(runs, key=lambda run: run.created)})
-    if changed:
-        write_derived(path, mark, lines.values())
-    return table
+def _read(store: Store, path: Path) -> KnownRuns:
+    kept = read_derived(path, {})
+    known, before = (_table_of(()), 0) if kept is None else (_table_from(kept.arrays), int(kept.details["mark"]))
+    mark, changed = store.changed_since(before)
+    if not changed:
+        return KnownRuns(mark, known)
+    read = [
+        _table_of(store.runs_of(changed[start : start + RUNS_AT_ONCE]))
+        for start in range(0, len(changed), RUNS_AT_ONCE)
+    ]
+    table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
+    table = _taken(table, np.argsort(table.created, kind="stable"))
+    write_derived(path, {}, {"mark": mark}, _arrays(table))
+    return KnownRuns(mark, table)
 
 
-def _values(run: RunSummary) -> list[Any]:
-    return [getattr(run, one.name) for one in fields(run)]
-
-
-def summary_of(run: Run) -> RunSummary:
-    return RunSummary(
-        id=run.id,
-        model=run.key.model,
-        dataset=run.key.dataset,
-        stack=run.key.stack,
-        attempt=run.key.attempt,
-        created=run.created.isoformat(),
-        inputs=run.dataset.size,
-        runtime=run.stack.runtime,
-        task=task_of(run) if ASIDE not in run.stack.runtime else "",
-        ref=run.ref,
-        answered=run.stages.get(STAGE) == "done",
-        trial=run.purpose is Purpose.TRIAL,
+def _table_of(runs: Sequence[Run]) -> RunTable:
+    n = len(runs)
+    aside = [ASIDE in run.stack.runtime for run in runs]
+    texts = {
+        "id": [run.id for run in runs],
+        "model": [run.key.model for run in runs],
+        "dataset": [run.key.dataset for run in runs],
+        "stack": [run.key.stack for run in runs],
+        "task": ["" if beside else task_of(run) for run, beside in zip(runs, aside, strict=True)],
+        "ref": [run.ref for run in runs],
+    }
+    trials = [run.purpose is Purpose.TRIAL for run in runs]
+    return RunTable(
+        **{name: coded(values, n) for name, values in texts.items()},
+        attempt=np.array([run.key.attempt for run in runs], np.int32),
+        created=np.array([run.created.timestamp() for run in runs], np.float64),
+        inputs=np.array([run.dataset.size for run in runs], np.int64),
+        answered=np.array([run.stages.get(STAGE) == "done" for run in runs], np.bool_),
+        measured=~np.array(aside, np.bool_) & ~np.array(trials, np.bool_),
     )
 
 
+def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:
+    texts = {name: getattr(table, name).take(rows) for name in _TEXTS}
+    return RunTable(**texts, **{name: getattr(table, name)[rows] for name in _NUMBERS})
+
+
+def _stacked(tables: Sequence[RunTable]) -> RunTable:
+    texts = {name: stacked([getattr(table, name) for table in tables]) for name in _TEXTS}
+    return RunTable(**texts, **{name: np.concatenate([getattr(table, name) for table in tables]) for name in _NUMBERS})
+
+
+def _arrays(table: RunTable) -> Arrays:
+    texts: dict[str, Coded] = {name: getattr(table, name) for name in _TEXTS}
+    return {
+        **{name: getattr(table, name) for name in _NUMBERS},
+        **{f"{name}_codes": one.codes for name, one in texts.items()},
+        **{f"{name}_values": one.packed() for name, one in texts.items()},
+    }
+
+
+def _table_from(arrays: Arrays) -> RunTable:
+    texts = {name: Coded(arrays[f"{name}_values"], arrays[f"{name}_codes"]) for name in _TEXTS}
+    return RunTable(**texts, **{name: arrays[name] for name in _NUMBERS})
+
+
 def chosen_probes(table: RunTable, task: str | None) -> list[str]:
-    """Ids of the runs (None: of any task) on the dataset that is meant where none is named (`default_dataset`). Of
-    several attempts the last counts."""
-    last: dict[tuple[str, str, str], RunSummary] = {}
-    for run in table.measured():
-        if run.answered and task in (None, run.task):
-            key = (run.model, run.dataset, run.stack)
-            if key not in last or last[key].attempt < run.attempt:
-                last[key] = run
-    by_data: dict[str, list[RunSummary]] = {}
-    for run in last.values():
-        by_data.setdefault(run.dataset, []).append(run)
-    chosen = max(by_data, key=lambda data: _worth(by_data[data]), default="")
-    return [run.id for run in by_data.get(chosen, ())]
+    """Ids of the runs (None: of any task) on the dataset that is meant where none is named (`default_dataset`), newest
+    first. Of several attempts the last counts."""
+    answered = table.measured & table.answered
+    if task is not None:
+        answered &= table.task.rows_among([task])
+    last: dict[tuple[int, int, int], int] = {}
+    for run in reversed(np.flatnonzero(answered).tolist()):
+        key = (table.model.codes.item(run), table.dataset.codes.item(run), table.stack.codes.item(run))
+        if key not in last or table.attempt[last[key]] < table.attempt[run]:
+            last[key] = run
+    by_data: dict[int, list[int]] = {}
+    for (_, dataset, _), run in last.items():
+        by_data.setdefault(dataset, []).append(run)
+    chosen = max(by_data, key=lambda data: _worth(table, by_data[data]), default=-1)
+    return [str(table.id[run]) for run in by_data.get(chosen, ())]
 
 
-def _worth(runs: Sequence[RunSummary]) -> tuple[int, int, str]:
+def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, float]:
     """As `default_dataset` judges whole runs: most models, most inputs, the newest."""
-    return len({run.ref for run in runs}), runs[0].inputs, max(run.created for run in runs)
+    refs = np.unique(table.ref.codes[runs])
+    return len(refs), table.inputs.item(runs[0]), float(table.created[runs].max())
+
+
+def grouped(table: RunTable) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
+    """The measured runs of each model in each stack, newest first: of two figures of one name the newer counts."""
+    rows = np.flatnonzero(table.measured)[::-1]
+    pairs = table.model.codes[rows].astype(np.int64) * len(table.stack.values) + table.stack.codes[rows]
+    order = np.argsort(pairs, kind="stable")
+    starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))
+    models, stacks = table.model.values, table.stack.values
+    for group in np.split(rows[order], starts[1:]) if len(rows) else ():
+        yield (str(models[table.model.codes[group[0]]]), str(stacks[table.stack.codes[group[0]]])), group

@@ -15,7 +15,7 @@ from typing import Any
 from zoolens.equivalence.compatibility import Head, Interface, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
 from zoolens.measure.classorder import CLASSES
-from zoolens.measure.predictions import CLASSIFICATION
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation
 from zoolens.store.records import Run, fingerprint
 

@@ -12,7 +12,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.sources import RUNTIME, Size, manifest_size, source_of
 from zoolens.graph.structure import STAGE, Progress, structure_of
 from zoolens.index.attributes import manifest_of, split_ref
-from zoolens.index.names import stored_names
+from zoolens.index.names import Names, stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
 from zoolens.store.records import ModelRecord, Run, fingerprint
@@ -44,10 +44,10 @@ class Structures:
         return next((run for run in read if _same_files(run, manifest, measured)), None)
 
 
-def known_structures(store: Store) -> Structures:
+def known_structures(store: Store, names: Names | None = None) -> Structures:
     by_content: dict[Key, Run] = {}
     by_ref: dict[Key, list[Run]] = {}
-    names = stored_names(store)
+    names = stored_names(store) if names is None else names
     for run in store.runs(runtime=f"{RUNTIME}*"):  # newest first
         if run.stages.get(STAGE) == DONE:
             size = run.dataset.details.get("size")

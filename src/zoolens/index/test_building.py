@@ -9,10 +9,11 @@ import yaml
 
 from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index import building, filling, maintaining
-from zoolens.index.building import Index, build_index
+from zoolens.index import building, filling, maintaining, opening
 from zoolens.index.conftest import LABELS, PROBES, add_run, answers, observed
+from zoolens.index.index import Index
 from zoolens.index.journal import Damaged
+from zoolens.index.opening import build_index
 from zoolens.index.rows import Figure, Row
 from zoolens.index.semantic import open_semantic
 from zoolens.measure.predictions import KIND
@@ -38,7 +39,7 @@ class Watcher:
 
 @pytest.fixture(autouse=True)
 def forget():
-    building._recent.clear()
+    opening._recent.clear()
 
 
 def brute(index, row):
@@ -120,7 +121,7 @@ def test_a_harmed_file_is_repaired_from_the_store(store, harm):
     path.write_bytes(bytes(content[:-30] if harm == "cut" else b"nonsense" if harm == "other" else content))
     if harm == "delete":
         path.unlink()
-    building._recent.clear()
+    opening._recent.clear()
     watcher = Watcher()
     index = build_index(store, progress=watcher)
     assert watcher.read == (1 if harm == "cut" else 4)
@@ -132,7 +133,7 @@ def test_a_harmed_file_is_repaired_from_the_store(store, harm):
 def test_a_repair_is_said_also_where_nobody_watches(store, caplog):
     fill(store, range(2))
     build_index(store).semantic.path.write_bytes(b"nonsense")
-    building._recent.clear()
+    opening._recent.clear()
     assert len(build_index(store).semantic) == 2
     assert "is damaged (it is no index); it is made anew" in caplog.text
 
@@ -246,7 +247,7 @@ def test_names_in_a_file_that_changed_or_is_gone_are_noticed(store, tmp_path):
     store.set_resolved(run.id, {"origin": {"manifest": dict(run.model.manifest), "folder": str(tmp_path)}})
     assert build_index(store).agreement(0).tolist() == [1, 1]
     for content in (CLASSES, None):
-        building._recent.clear()
+        opening._recent.clear()
         file.write_text("\n".join(content)) if content else file.unlink()
         index = build_index(store)
         assert index.agreement(0).tolist() == [1, 0]
@@ -333,7 +334,7 @@ def test_removed_models_stay_away_until_they_are_added_again(store, tmp_path):
     assert [row.attributes["name"] for row in index.rows] == ["net0", "net2"]
     assert len(index.semantic) == 2
     index.semantic.path.unlink()
-    building._recent.clear()
+    opening._recent.clear()
     assert len(build_index(store)) == 2  # a decision is not lost with the cache
     assert len(store.runs()) == 3
 
@@ -394,7 +395,7 @@ def test_verify_tells_a_damaged_file_and_a_wrong_signature(store):
     assert maintaining.verify(store).signatures == 3
     index = build_index(store)
     index.semantic.insert(index.rows[1].key, np.zeros(PROBES, int))
-    building._recent.clear()
+    opening._recent.clear()
     assert maintaining.verify(store).differing == ("zoo:net1@1.0.0",)
     assert len(maintaining.rebuild(store).semantic) == 3
     assert maintaining.verify(store).differing == ()

@@ -5,11 +5,11 @@ import pytest
 
 from zoolens.errors import UnknownName
 from zoolens.index.buckets import buckets_of
-from zoolens.index.columns import Columns, Range
+from zoolens.index.columns import Range, given_columns
 
 
 def test_values_are_exact_and_half_as_large_where_nothing_is_lost():
-    columns = Columns({"pages": np.array([4096.0, nan, inf]), "params": np.array([25_557_033.0, 0.1, nan])})
+    columns = given_columns({"pages": np.array([4096.0, nan, inf]), "params": np.array([25_557_033.0, 0.1, nan])})
     assert columns.names == ("pages", "params")
     assert columns.rows == 3
     assert (columns.value("params", 0), columns.value("params", 1)) == (25_557_033.0, 0.1)
@@ -21,19 +21,19 @@ def test_values_are_exact_and_half_as_large_where_nothing_is_lost():
 
 def test_the_values_of_a_caller_may_change_without_harm():
     values = np.array([0.1, 0.2])
-    columns = Columns({"a": values})
+    columns = given_columns({"a": values})
     values[:] = 7
     assert columns.value("a", 0) == 0.1
 
 
 def test_columns_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="different lengths"):
-        Columns({"a": np.zeros(2), "b": np.zeros(3)})
+        given_columns({"a": np.zeros(2), "b": np.zeros(3)})
 
 
 def test_an_unknown_metric_names_a_close_one():
     with pytest.raises(UnknownName, match="latency_p95"):
-        Columns({"latency_p95": np.zeros(1)}).value("latency_p59", 0)
+        given_columns({"latency_p95": np.zeros(1)}).value("latency_p59", 0)
 
 
 def test_a_value_shared_by_many_rows_has_a_bucket_of_its_own():

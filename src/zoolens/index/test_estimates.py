@@ -4,9 +4,10 @@ import zoolens
 from zoolens.errors import ZoolensError
 from zoolens.graph.operators import operators
 from zoolens.graph.test_cost import small
-from zoolens.index.building import build_index
 from zoolens.index.estimates import calibrate, estimate_operators, latency_estimates, raw_estimate
+from zoolens.index.opening import build_index
 from zoolens.index.rows import Figure, Row
+from zoolens.index.rowtable import table_of
 from zoolens.measure.operators import LatencyTable
 from zoolens.store.records import Provenance
 from zoolens.zoos.demo import MODELS_FOLDER
@@ -43,7 +44,7 @@ def row(key, *, raw=1e-3, latency=None, runtime="onnxruntime", provenance=Proven
 
 def test_an_estimate_is_marked_as_one_and_measured_networks_get_none():
     rows = [row("a", latency=2e-3), row("b", latency=2.2e-3), row("c", latency=2e-3), row("d", runtime=None)]
-    found = latency_estimates(rows)
+    found = latency_estimates(table_of(rows))
     assert list(found) == ["d"]
     figure = found["d"]["latency_p50@batch=1"]
     assert figure.provenance is Provenance.ESTIMATED
@@ -58,7 +59,7 @@ def test_networks_of_another_size_correct_nothing_and_tell_no_error():
         row("near", raw=3e-3, runtime=None),
         row("far", raw=1.0, runtime=None),
     ]
-    found = {key: figures["latency_p50@batch=1"] for key, figures in latency_estimates(rows).items()}
+    found = {key: figures["latency_p50@batch=1"] for key, figures in latency_estimates(table_of(rows)).items()}
     assert found["near"].value == pytest.approx(6e-3)
     assert found["near"].error is not None
     assert (found["far"].value, found["far"].error, found["far"].high) == (1.0, None, None)
@@ -66,7 +67,7 @@ def test_networks_of_another_size_correct_nothing_and_tell_no_error():
 
 def test_latencies_of_another_runtime_correct_nothing():
     rows = [row("a", latency=9.0, runtime="litert"), row("d", runtime=None)]
-    figure = latency_estimates(rows)["d"]["latency_p50@batch=1"]
+    figure = latency_estimates(table_of(rows))["d"]["latency_p50@batch=1"]
     assert (figure.value, figure.error) == (1e-3, None)
 
 
@@ -80,15 +81,17 @@ def test_latencies_of_another_runtime_correct_nothing():
     ],
 )
 def test_only_measured_networks_in_the_tables_version_and_type_correct_it(other):
-    figure = latency_estimates([row("a", latency=9.0, **other), row("d", runtime=None)])["d"]["latency_p50@batch=1"]
+    figure = latency_estimates(table_of([row("a", latency=9.0, **other), row("d", runtime=None)]))["d"][
+        "latency_p50@batch=1"
+    ]
     assert figure.value == 1e-3
     rows = [row("a", latency=9.0, runtime_version="1.0", element_type="float32"), row("d", runtime=None)]
-    assert latency_estimates(rows)["d"]["latency_p50@batch=1"].value == pytest.approx(9.0)
+    assert latency_estimates(table_of(rows))["d"]["latency_p50@batch=1"].value == pytest.approx(9.0)
 
 
 def test_a_row_of_another_runtime_or_type_gets_no_estimate_from_this_table():
     rows = [row("a", runtime="litert"), row("b", element_type="int8"), row("c", precision="bfloat16"), row("d")]
-    assert list(latency_estimates(rows)) == ["d"]
+    assert list(latency_estimates(table_of(rows))) == ["d"]
 
 
 def test_a_structure_gets_an_estimate_that_a_query_finds(tmp_path):

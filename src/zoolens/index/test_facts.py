@@ -12,6 +12,7 @@ from zoolens.index.conftest import add_run, aside, observed
 from zoolens.index.facts import rows_from
 from zoolens.index.resources import with_resources
 from zoolens.index.rows import Figure, Row
+from zoolens.index.rowtable import table_of
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.runtimes.interference import Waiting
@@ -34,7 +35,7 @@ def only(rows, **attributes):
 def test_a_row_has_the_figures_of_every_run_of_its_model_and_stack(store):
     probe = add_run(store, "net", dataset="digits")
     other = add_run(store, "net", dataset="letters", latency=0.25)
-    row = only(rows_from(store, [probe]))
+    row = only(rows_from(store, [probe.id]))
     assert (row.key, row.model, row.ref, row.signature) == (probe.id, probe.key.model, "zoo:net@1.0.0", True)
     assert row.figures["latency_p50@batch=1"] == Figure(0.25, "s", source=other.id)
     assert row.figures["top1"].source == probe.id
@@ -55,12 +56,12 @@ def test_every_stack_is_a_row_and_a_newer_attempt_replaces_figures(store):
     two = add_run(store, "net", runtime="other", latency=0.7)
     again = store.begin_run(one.model, one.dataset, one.stack, attempt=1)
     store.finish_stage(again.id, "latency:batch=1", [Observation("latency_p50", 0.4, scope="batch=1", unit="s")])
-    rows = rows_from(store, [one, two])
+    rows = rows_from(store, [one.id, two.id])
     assert len(rows) == 2
     assert only(rows, runtime="other").figures["latency_p50@batch=1"].value == 0.7
     # The probe's own figure comes first; what it lacks comes from the newest.
     assert only(rows, runtime="fake").figures["latency_p50@batch=1"].value == 0.5
-    assert only(rows_from(store, [two]), runtime="fake").figures["latency_p50@batch=1"].value == 0.4
+    assert only(rows_from(store, [two.id]), runtime="fake").figures["latency_p50@batch=1"].value == 0.4
 
 
 def test_recalls_of_classes_and_disturbed_latencies_are_left_out(store):
@@ -68,7 +69,7 @@ def test_recalls_of_classes_and_disturbed_latencies_are_left_out(store):
     store.finish_stage(run.id, "metric:per_class", [Observation("recall", 0.5, scope="class=3")])
     store.finish_stage(run.id, "latency:batch=8", [Observation("latency_p50", 0.5, scope="batch=8,raw")])
     store.finish_stage(run.id, "energy", [Observation("energy", 2.5, scope="batch=1", unit="J")])
-    assert set(only(rows_from(store, [run])).figures) == {"top1", "top1@digits", "energy@batch=1"}
+    assert set(only(rows_from(store, [run.id])).figures) == {"top1", "top1@digits", "energy@batch=1"}
 
 
 def test_a_missing_p95_is_made_from_the_samples(store):
@@ -79,17 +80,17 @@ def test_a_missing_p95_is_made_from_the_samples(store):
     store.add_part(run.id, "latency-batch4", 0, samples.table(4))
     expected = {one.metric: one for one in latency_observations(samples, 4) if one.scope == "batch=4"}
     store.finish_stage(run.id, "latency:batch=4", [one for name, one in expected.items() if name == "latency_p50"])
-    found = only(rows_from(store, [run])).figures["latency_p95@batch=4"]
+    found = only(rows_from(store, [run.id])).figures["latency_p95@batch=4"]
     assert found.value == expected["latency_p95"].value == pytest.approx(0.19, abs=0.002)
     assert (found.low, found.unit, found.source) == (expected["latency_p95"].low, "s", run.id)
 
 
 def test_a_p95_whose_samples_are_lost_stays_unknown(store):
     run = add_run(store, "net", latency=0.5)
-    assert "latency_p95@batch=1" not in only(rows_from(store, [run])).figures
+    assert "latency_p95@batch=1" not in only(rows_from(store, [run.id])).figures
     store.add_part(run.id, "latency-batch1", 0, pa.table({"x": [1]}))
     store.parts(run.id, "latency-batch1")[0].path.unlink()
-    assert "latency_p95@batch=1" not in only(rows_from(store, [run])).figures
+    assert "latency_p95@batch=1" not in only(rows_from(store, [run.id])).figures
 
 
 def test_attributes_come_from_manifest_and_stack(store):
@@ -101,7 +102,7 @@ def test_attributes_come_from_manifest_and_stack(store):
         element_type="int8",
         attributes={"twin_of": "zoo:big", "depth": 3, "aliases": ["x"], "zoo": "liar"},
     )
-    row = only(rows_from(store, [run]))
+    row = only(rows_from(store, [run.id]))
     expected = {
         "zoo": "zoo", "name": "net", "version": "1.0.0", "format": "fake", "runtime": "fake", "runtime_version": "1",
         "license": "MIT", "framework": "torch", "element_type": "int8", "task": "classification", "device": "cpu",
@@ -129,7 +130,7 @@ def test_a_structure_is_found_by_architecture_or_by_file_and_only_at_the_models_
     by_file = add_run(store, "file", assets=[asset])
     other = {"format": "fake", "files": [{"location": "x", "sha256": "ffffffff"}]}
     changed = add_run(store, "file", dataset="letters", assets=[other], seed=1)
-    rows = rows_from(store, [by_library, by_file, changed])
+    rows = rows_from(store, [by_library.id, by_file.id, changed.id])
     found = only(rows, name="net").figures
     assert (found["flops"].value, found["parameters"].source) == (100, library.id)
     assert "export_time" not in found
@@ -179,7 +180,7 @@ def test_claims_of_a_measured_model_fill_gaps_and_never_pass_for_accuracy(store)
     ]
     run = add_run(store, "net", claims=claimed)
     claims(store, "zoo:net@1.0.0", params={"value": 3})  # the same model in its zoo's listing
-    row = only(rows_from(store, [run]))
+    row = only(rows_from(store, [run.id]))
     assert row.figures["top1"].provenance is Provenance.MEASURED
     assert row.figures["top1@ImageNet"].provenance is Provenance.CLAIMED
     assert row.figures["file_size"].provenance is Provenance.CLAIMED
@@ -191,7 +192,7 @@ def test_estimates_stand_between_what_was_measured_and_what_is_claimed(store):
     run = add_run(store, "net", latency=0.5, claims=claimed)
     guess = Figure(8.0, provenance=Provenance.ESTIMATED, error=0.3)
     figures = {"latency_p50@batch=1": guess, "energy": guess}
-    row = only(rows_from(store, [run], estimators=[lambda rows: {rows[0].key: figures, "gone": figures}]))
+    row = only(rows_from(store, [run.id], estimators=[lambda rows: {rows[0].key: figures, "gone": figures}]))
     assert row.figures["latency_p50@batch=1"].value == 0.5
     assert row.figures["energy"] == guess
     assert row.figures["flops"].provenance is Provenance.CLAIMED
@@ -208,14 +209,14 @@ def test_a_plug_in_adds_a_metric_of_its_own():
         "flops": lambda row: 99,
     }
     claimed = replace(ROW, figures={"flops": Figure(10, provenance=Provenance.CLAIMED)})
-    (row,) = with_resources([claimed], functions)
+    (row,) = with_resources(table_of([claimed]), functions)
     assert {name: figure.value for name, figure in row.figures.items()} == {"flops": 10, "price": 20, "watts": 3}
     assert row.figures["price"] == Figure(20, provenance=Provenance.ESTIMATED, source="price")  # nobody measured it
 
 
 def test_a_failing_plug_in_is_one_clear_error():
     with pytest.raises(ZoolensError, match=r"'price' failed for zoo:net.*: KeyError"):
-        with_resources([ROW], {"price": lambda row: row.figures["absent"].value})
+        with_resources(table_of([ROW]), {"price": lambda row: row.figures["absent"].value})
 
 
 def test_the_structure_of_a_replaced_file_is_not_given_to_the_new_one(store):

@@ -7,6 +7,7 @@ import pytest
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.finding import Names
 from zoolens.index.rows import Row
+from zoolens.index.rowtable import table_of
 
 
 def row(ref, runtime=None, *, key="", signature=True, measured="2025", **attributes):
@@ -46,41 +47,41 @@ ROWS = [
     ],
 )
 def test_names(name, found):
-    assert Names(ROWS).find(name) == found
+    assert Names(table_of(ROWS)).find(name) == found
 
 
 def test_exec_chooses_among_the_stacks():
     name = "file:imagenet/resnet50@1.0.0"
-    assert Names(ROWS).find(name, {"runtime": "torch", "batch": "8"}) == 2
-    assert Names(ROWS).find(name, {"precision": "bfloat16", "threads": "2"}) == 2
-    assert Names(ROWS).find("torchvision:resnet50", {"runtime": "torch"}) == 0  # never ran: fits any
+    assert Names(table_of(ROWS)).find(name, {"runtime": "torch", "batch": "8"}) == 2
+    assert Names(table_of(ROWS)).find(name, {"precision": "bfloat16", "threads": "2"}) == 2
+    assert Names(table_of(ROWS)).find("torchvision:resnet50", {"runtime": "torch"}) == 0  # never ran: fits any
     with pytest.raises(ZoolensError, match="was not measured with runtime=litert") as error:
-        Names(ROWS).find(name, {"runtime": "litert"})
+        Names(table_of(ROWS)).find(name, {"runtime": "litert"})
     assert "runtime=onnxruntime" in str(error.value)
 
 
 def test_what_answered_the_probes_comes_first():
     rows = [row("a:net@1.0.0"), row("b:net@1.0.0", "torch")]
-    assert Names(rows).find("net") == 1
+    assert Names(table_of(rows)).find("net") == 1
 
 
 def test_several_models_are_listed():
     with pytest.raises(ZoolensError, match=r"'lenet' could be any of demo:lenet-wide, demo:lenet-wide-int8\."):
-        Names(ROWS).find("lenet")
+        Names(table_of(ROWS)).find("lenet")
 
 
 def test_unknown_names_get_suggestions():
     with pytest.raises(UnknownName, match=r"Did you mean .*resnet50"):
-        Names(ROWS).find("resnet5O")
+        Names(table_of(ROWS)).find("resnet5O")
     with pytest.raises(UnknownName, match="Known: demo:lenet-wide"):
-        Names(ROWS).find("qqqq")
+        Names(table_of(ROWS)).find("qqqq")
     with pytest.raises(UnknownName, match="Nothing is indexed yet"):
-        Names([]).find("resnet50")
+        Names(table_of([])).find("resnet50")
     with pytest.raises(UnknownName):
-        Names(ROWS).find(" ")
+        Names(table_of(ROWS)).find(" ")
 
 
 def test_a_name_that_the_same_content_had_before_is_found_where_nobody_has_it_now():
     rows = [replace(ROWS[5], also=("file:old/net@1.0.0", "demo:lenet-wide@1.0.0")), ROWS[6]]
-    assert Names(rows).find("old/net") == Names(rows).find("net") == 0
-    assert Names(rows).find("lenet-wide") == 1
+    assert Names(table_of(rows)).find("old/net") == Names(table_of(rows)).find("net") == 0
+    assert Names(table_of(rows)).find("lenet-wide") == 1

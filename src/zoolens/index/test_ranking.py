@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from zoolens.errors import UnknownName
 from zoolens.index import buckets, filters, searching
-from zoolens.index.columns import Columns, Range
+from zoolens.index.columns import Range, given_columns
 from zoolens.index.ranking import Ranking
 
 NAMES = ("params", "latency", "memory")
@@ -29,7 +29,7 @@ def brute_force(values, score, ranges, limit, floor, admit, descending):
 
 
 def check(values, score, ranges, limit, floor=-inf, admit=None, descending=True):
-    ranking = Ranking(Columns(values), score, descending)
+    ranking = Ranking(given_columns(values), score, descending)
     expected, count = brute_force(values, score, ranges, limit, floor, admit, descending)
     found = ranking.top(ranges, limit, floor=floor, admit=admit)
     assert found.dtype == np.int64
@@ -154,21 +154,21 @@ def test_ends_are_exact_where_float32_is_not():
 
 def test_mutually_exclusive_ranges_hold_nothing():
     share = np.random.default_rng(0).random(20_000)
-    ranking = Ranking(Columns({"a": share, "b": 1 - share}), share)
+    ranking = Ranking(given_columns({"a": share, "b": 1 - share}), share)
     for cut in (0.3, 0.5, float(share[7])):
         ranges = [Range("a", high=cut), Range("b", high=1 - cut, open_high=True)]
         assert ranking.top(ranges, 10).tolist() == np.flatnonzero((share <= cut) & (1 - share < 1 - cut)).tolist()
 
 
 def test_two_searches_of_equal_scores_return_the_same_rows():
-    columns = Columns({"a": np.arange(5000.0) % 7})
+    columns = given_columns({"a": np.arange(5000.0) % 7})
     first = Ranking(columns, np.ones(5000)).top([Range("a", high=3)], 20)
     again = Ranking(columns, np.ones(5000)).prepare([Range("a", high=3)], 20)
     assert first.tolist() == again().tolist() == again().tolist() == [row for row in range(5000) if row % 7 <= 3][:20]
 
 
 def test_without_columns_the_best_scores_are_the_answer():
-    ranking = Ranking(Columns({}), np.array([0.2, nan, 0.9, 0.9]))
+    ranking = Ranking(given_columns({}), np.array([0.2, nan, 0.9, 0.9]))
     assert ranking.top([], 2).tolist() == [2, 3]
     assert ranking.top([], 9, floor=0.3).tolist() == [2, 3]
     assert len(ranking) == 3
@@ -179,7 +179,7 @@ def test_without_columns_the_best_scores_are_the_answer():
 def test_the_plan_says_how_and_how_much():
     random = np.random.default_rng(3)
     rows = 300_000
-    ranking = Ranking(Columns({"a": random.random(rows), "b": random.random(rows)}), random.random(rows))
+    ranking = Ranking(given_columns({"a": random.random(rows), "b": random.random(rows)}), random.random(rows))
     assert ranking.plan([], 10).strategy == "prefix"
     assert ranking.plan([Range("a", high=-1)], 10).strategy == "nothing"
     scan = ranking.plan([Range("a", high=0.5), Range("b", low=0.5)], 10)
@@ -195,4 +195,4 @@ def test_the_plan_says_how_and_how_much():
 
 def test_scores_of_another_length_are_refused():
     with pytest.raises(ValueError, match="2 scores for 3 rows"):
-        Ranking(Columns({"a": np.zeros(3)}), np.zeros(2))
+        Ranking(given_columns({"a": np.zeros(3)}), np.zeros(2))

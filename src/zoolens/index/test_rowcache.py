@@ -1,16 +1,15 @@
 """Kept rows are the rows that would be worked out from nothing, whatever changed in the store meanwhile."""
 
-import json
-
+import numpy as np
 import pytest
 
 from zoolens.equivalence.signatures import probe_runs
 from zoolens.index import facts
-from zoolens.index.building import build_index, columns_of
 from zoolens.index.conftest import add_run, observed
-from zoolens.index.derived import read_derived, write_derived
+from zoolens.index.derived import code_digest, read_derived, write_derived
 from zoolens.index.facts import rows_from
-from zoolens.index.figurematrix import KeptFigures
+from zoolens.index.index import columns_of
+from zoolens.index.opening import _recent, build_index
 from zoolens.index.placing import runs_path
 from zoolens.index.runtable import run_table
 from zoolens.index.test_facts import claims, structure
@@ -25,23 +24,33 @@ def plain(rows):
 
 def both(store, path, dataset="digits"):
     """The rows with what was kept, and from nothing."""
-    probes = probe_runs(store, data=dataset)
+    probes = [run.id for run in probe_runs(store, data=dataset)]
     kept = rows_from(store, probes, cache=path)
     assert plain(kept) == plain(rows_from(store, probes))
     return kept
 
 
+def test_only_what_changed_is_worked_out_again(store, tmp_path, monkeypatch):
+    path, made, make = tmp_path / "rows.zla", [], facts._row
+    monkeypatch.setattr(facts, "_row", lambda *given, **asked: made.append(given[3]) or make(*given, **asked))
+    first, second = add_run(store, "net", latency=0.5), add_run(store, "other", seed=1)
+    probes = [first.id, second.id]
+    rows_from(store, probes, cache=path)
+    assert len(made) == 2
+    rows_from(store, probes, cache=path)
+    assert len(made) == 2
+    store.finish_stage(second.id, "latency:batch=1", [Observation("latency_p50", 0.25, scope="batch=1", unit="s")])
+    rows_from(store, probes, cache=path)
+    assert made[2:] == [(second.key.model, second.key.stack)]
+
+
 def test_kept_rows_follow_every_change_of_the_store(store, tmp_path):
-    path = tmp_path / "rows.jsonl"
+    path = tmp_path / "rows.zla"
     first = add_run(store, "net", latency=0.5)
     second = add_run(store, "other", seed=1)
     both(store, path)
-    assert all(isinstance(row.figures, KeptFigures) for row in both(store, path))
-
     store.finish_stage(second.id, "latency:batch=1", [Observation("latency_p50", 0.25, scope="batch=1", unit="s")])
-    after = both(store, path)
-    assert [isinstance(row.figures, KeptFigures) for row in after] == [True, False]  # only what changed is made anew
-
+    both(store, path)
     store.finish_stage(first.id, "size", observed(file_size=100, parameters=10))
     both(store, path)
     add_run(store, "net", dataset="letters", latency=0.125)  # other data of the same model and stack
@@ -60,7 +69,7 @@ def test_kept_rows_follow_every_change_of_the_store(store, tmp_path):
 
 
 def test_a_structure_and_claims_that_come_later_reach_kept_rows(store, tmp_path):
-    path = tmp_path / "rows.jsonl"
+    path = tmp_path / "rows.zla"
     net = {"library": "torchvision", "architecture": "alexnet", "arguments": {}}
     add_run(store, "net", attributes=net)
     asset = {"format": "fake", "files": [{"location": "x", "sha256": "ab12ab12"}]}
@@ -75,7 +84,7 @@ def test_a_structure_and_claims_that_come_later_reach_kept_rows(store, tmp_path)
 
 
 def test_datasets_that_come_to_share_a_name_rename_kept_figures(store, tmp_path):
-    path = tmp_path / "rows.jsonl"
+    path = tmp_path / "rows.zla"
     run = add_run(store, "net")
     both(store, path)
     twin = DatasetRecord("0123456789", run.dataset.name, run.dataset.size, run.dataset.details)
@@ -87,12 +96,11 @@ def test_datasets_that_come_to_share_a_name_rename_kept_figures(store, tmp_path)
 def test_rows_of_a_large_store_are_worked_out_some_at_a_time(store, tmp_path, monkeypatch):
     for number in range(5):
         add_run(store, f"net-{number}", seed=number, latency=0.5 + number)
-    expected = plain(rows_from(store, probe_runs(store)))
+    probes = [run.id for run in probe_runs(store)]
+    expected = plain(rows_from(store, probes))
     monkeypatch.setattr(facts, "_AT_ONCE", 2)
-    rows = rows_from(store, probe_runs(store), cache=tmp_path / "rows.jsonl")
-    assert all(isinstance(row.figures, KeptFigures) for row in rows)
-    assert plain(rows) == expected
-    assert plain(rows_from(store, probe_runs(store), cache=tmp_path / "rows.jsonl")) == expected
+    assert plain(rows_from(store, probes, cache=tmp_path / "rows.zla")) == expected
+    assert plain(rows_from(store, probes, cache=tmp_path / "rows.zla")) == expected
 
 
 def test_the_table_of_runs_follows_a_store_whose_mark_stays_behind(store, monkeypatch):
@@ -100,13 +108,13 @@ def test_the_table_of_runs_follows_a_store_whose_mark_stays_behind(store, monkey
     add_run(store, "net")
     told = type(store).changed_since
     monkeypatch.setattr(type(store), "changed_since", lambda self, mark: (0, told(self, 0)[1]))
-    assert len(run_table(store).runs) == 1
+    assert len(run_table(store).table) == 1
     add_run(store, "other", seed=1)
-    assert len(run_table(store).runs) == 2
+    assert len(run_table(store).table) == 2
 
 
 def test_columns_are_the_same_from_kept_rows(store, tmp_path):
-    path = tmp_path / "rows.jsonl"
+    path = tmp_path / "rows.zla"
     add_run(store, "net", latency=0.5)
     add_run(store, "other", seed=1)
     fresh, kept = both(store, path), both(store, path)
@@ -126,10 +134,13 @@ def test_columns_are_the_same_from_kept_rows(store, tmp_path):
 def test_a_damaged_file_is_made_anew(store, damage):
     add_run(store, "net", latency=0.5)
     expected = plain(build_index(store).rows)
-    for path in runs_path(store).parent.glob("*.jsonl"):
+    files = sorted(runs_path(store).parent.glob("*.zla"))
+    assert len(files) == 3  # runs, rows, and the whole index
+    for path in files:
         content = path.read_bytes()
-        path.write_bytes(content[:-3] + b"9" + content[-2:] if damage is None else damage)
-        assert read_derived(path).lines == ()
+        path.write_bytes(content[:-70] + bytes([content[-70] ^ 4]) + content[-69:] if damage is None else damage)
+    _recent.clear()
+    assert plain(build_index(store).rows) == expected
     add_run(store, "other", seed=1)
     rows = plain(build_index(store).rows)
     assert [row for row in rows if row[2] == expected[0][2]] == expected
@@ -137,9 +148,13 @@ def test_a_damaged_file_is_made_anew(store, damage):
 
 def test_files_about_something_else_or_of_other_code_count_for_nothing(tmp_path):
     path = tmp_path / "file"
-    write_derived(path, 7, ["one", "two"], "this")
-    assert read_derived(path, "this").lines == ("one", "two")
-    assert read_derived(path, "that").lines == ()
-    head, _, body = path.read_bytes().partition(b"\n")
-    path.write_bytes(json.dumps({**json.loads(head), "code": "older"}).encode() + b"\n" + body)
-    assert read_derived(path, "this").lines == ()
+    write_derived(path, {"of": "this"}, {"mark": 7}, {"some": np.arange(3), "none": np.zeros(0)})
+    found = read_derived(path, {"of": "this"})
+    assert found.details == {"mark": 7}
+    assert found.arrays["some"].tolist() == [0, 1, 2]
+    assert len(found.arrays["none"]) == 0
+    assert read_derived(path, {"of": "that"}) is None
+    assert read_derived(tmp_path / "none", {}) is None
+    content = path.read_bytes()
+    path.write_bytes(content.replace(code_digest().encode(), b"0" * 64))
+    assert read_derived(path, {"of": "this"}) is None

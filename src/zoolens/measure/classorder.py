@@ -19,7 +19,8 @@ from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Output
 from zoolens.measure.jobs import Job
-from zoolens.measure.predictions import CLASSIFICATION, Predictions
+from zoolens.measure.predictions import Predictions
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.classlookup import may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of

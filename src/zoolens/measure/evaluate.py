@@ -26,7 +26,6 @@ from zoolens.measure.carryover import METRIC, metric_settings, with_current_metr
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
-from zoolens.measure.predictions import CLASSIFICATION
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
     TIMED_WITH,
@@ -42,6 +41,7 @@ from zoolens.measure.stages import (
     suspicions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
+from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.runtimes.sandbox import trusting

@@ -15,11 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
+from zoolens.measure.tasks import CLASSIFICATION
 
 KIND: Final = "predictions"  # name of the bulk table in the store
 TOP: Final = 5
 
-CLASSIFICATION: Final = "classification"
 _SHARED: Final = {"index": pa.int64(), "input": pa.string(), "label": pa.int32()}
 _CLASSIFIED: Final = {
     "top": pa.list_(pa.int32(), -1),  # best classes, best first

@@ -87,7 +87,8 @@ class Answer:
     def notes(self) -> tuple[str, ...]:
         """What the index lacks, and which of the models shown are not what was measured any more."""
         shown = [] if self.plan.reference is None else [self.plan.reference.row]
-        rows = {row.key: number for number, row in enumerate(self.plan.view.index.rows)} if not self.exact else {}
+        keys = [] if self.exact else self.plan.view.index.rows.columns["key"].to_list()
+        rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[one.row.key] for one in self.matches or self.misses]
         return (*self.plan.view.index.notes, *self.plan.view.index.changed_files(shown))
 

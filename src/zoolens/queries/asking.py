@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from zoolens.equivalence.signatures import default_dataset, probe_runs
+import numpy as np
+
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index.building import Index, build_index
-from zoolens.index.structures import fill_structures
+from zoolens.index.index import Index
+from zoolens.index.opening import build_index
 from zoolens.measure.progress import Progress
 from zoolens.queries.answers import Answer
 from zoolens.queries.filters import attributes_of
@@ -28,10 +29,12 @@ from zoolens.queries.reference import task_category
 from zoolens.queries.running import Prepared
 from zoolens.queries.syntax import Condition, Order, Query, metrics_of
 from zoolens.queries.view import View
-from zoolens.store.store import Store, borrowed_store
+
+if TYPE_CHECKING:
+    from zoolens.store.store import Store
 
 Functions = Mapping[str, Callable[..., Any]]
-Target = Store | Index | str | Path | None
+Target: TypeAlias = "Store | Index | str | Path | None"
 
 
 def query(text: str | Query | None = None, **asked: Any) -> Answer:
@@ -76,7 +79,7 @@ def prepare(
     }  # fmt: skip
     if not (text is None or isinstance(text, str | Query)):
         raise ZoolensError(f"{text!r} is no query.", hint='Write query("CORR resnet50 WITHIN 95%").')
-    if not (store is None or isinstance(store, str | Path | Store | Index)):
+    if not (store is None or isinstance(store, str | Path | Index) or _is_store(store)):
         raise ZoolensError(f"store={store!r} is no store.", hint='Give a path, such as store="store.sqlite".')
     asked = with_keywords(parse(text) if isinstance(text, str) else text or Query(), given, metrics)
     parsed = perf_counter()
@@ -88,6 +91,12 @@ def prepare(
     except (About, Misnamed) as error:
         raise pointed(error, text if isinstance(text, str) else None) from error
     return Prepared(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
+
+
+def _is_store(given: object) -> bool:
+    from zoolens.store.store import Store
+
+    return isinstance(given, Store)
 
 
 def _views(asked: Query, store: Target, progress: Progress | None) -> tuple[View, View | None]:
@@ -112,11 +121,17 @@ def _fill_structures(asked: Query, index: Index, store: Store | str | Path | Non
     asked_for = (*(bound.metric for bound in asked.on), *ordered, *asked.show)
     asked_for += () if asked.where is None else tuple(attributes_of(asked.where))
     needed = {unaliased(name) for name in asked_for} & STRUCTURAL
-    lacking = [row.key for row in index.rows if row.signature and not needed <= row.figures.keys()] if needed else []
-    if not lacking:
+    figures = index.rows.figures
+    lacking = index.rows.signed & ~np.logical_and.reduce([figures.known(name) for name in needed] or [True])
+    if not lacking.any():
         return False
+
+    from zoolens.index.structures import fill_structures
+    from zoolens.store.store import borrowed_store
+
     with borrowed_store(store) as opened:
-        return fill_structures(opened, [opened.run(key) for key in lacking], progress)
+        keys = [str(key) for key in index.rows.columns["key"].take(np.flatnonzero(lacking)).values]
+        return fill_structures(opened, opened.runs_of(keys), progress)
 
 
 def _built(store: Store | str | Path | None, data: str | None, task: str) -> Index:
@@ -137,6 +152,10 @@ def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
         return index  # the planner tells it, and where in the query it stands
     if reference.signature:
         return index
+
+    from zoolens.equivalence.signatures import default_dataset, probe_runs
+    from zoolens.store.store import borrowed_store
+
     with borrowed_store(store) as opened:
         runs = probe_runs(opened, task=task)
         theirs = {run.key.dataset for run in runs if run.ref == reference.ref}

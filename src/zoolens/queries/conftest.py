@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zoolens.index.building import Index
+from zoolens.index.index import Index
 from zoolens.index.rows import Figure, Row
 from zoolens.index.semantic import open_semantic
 from zoolens.store.records import DatasetRecord, Provenance

@@ -10,8 +10,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.behaviour import behaviour
-from zoolens.equivalence.compatibility import Compatibility
 from zoolens.equivalence.sequences import paired_lowers
 from zoolens.errors import ZoolensError
 from zoolens.queries import metrics
@@ -103,6 +101,9 @@ class Relation:
     def _l2(self) -> Values:
         """Mean distance of the main output's vectors; of classifiers, whose best scores only are kept, the most that it
         can be."""
+        from zoolens.equivalence.behaviour import behaviour
+        from zoolens.equivalence.compatibility import Compatibility
+
         reference = self.view.index.signature(self._row)
         comparable = np.isfinite(self.view.agreement(self._row))
         found = np.full(len(self.view), np.nan)

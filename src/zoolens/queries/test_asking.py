@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from zoolens.equivalence.bounds import binomial_lower
 from zoolens.equivalence.conftest import one_hot, write_run
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index.building import Index
+from zoolens.index.index import Index
 from zoolens.index.rows import Figure
 from zoolens.queries.asking import prepare, query
 from zoolens.queries.errors import QueryError

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoolens.index.rows import Row
+from zoolens.index.rowtable import table_of
 from zoolens.queries.attributes import Attributes
 from zoolens.queries.filters import attributes_of, compare, rows_where
 from zoolens.queries.parsing import parse_condition
@@ -22,7 +23,7 @@ ROWS = [
 
 
 def chosen(text):
-    return np.flatnonzero(rows_where(parse_condition(text), Attributes(ROWS))).tolist()
+    return np.flatnonzero(rows_where(parse_condition(text), Attributes(table_of(ROWS)))).tolist()
 
 
 @pytest.mark.parametrize(
@@ -129,5 +130,7 @@ def truth(condition, attributes):
 @given(CONDITIONS, st.lists(st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from(VALUES)), max_size=6))
 def test_all_rows_at_once_are_each_row_by_itself(condition, attributes):
     rows = [row(i, **one) for i, one in enumerate(attributes)]
-    assert rows_where(condition, Attributes(rows)).tolist() == [truth(condition, one) is True for one in attributes]
+    assert rows_where(condition, Attributes(table_of(rows))).tolist() == [
+        truth(condition, one) is True for one in attributes
+    ]
     assert set(attributes_of(condition)) <= set(ATTRIBUTES)

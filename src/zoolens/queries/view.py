@@ -9,13 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.building import Index
-from zoolens.index.figurematrix import units_of
+from zoolens.index.index import Index
 from zoolens.queries.attributes import COMMON, Attributes
 from zoolens.queries.filters import rows_where
 from zoolens.queries.metrics import Meaning, meaning
 from zoolens.queries.syntax import Condition
-from zoolens.store.records import Provenance
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -54,37 +52,28 @@ class View:
     def dataset(self) -> str:
         return self.index.dataset.name
 
-    @cached_property
+    @property
     def units(self) -> dict[str, str]:
         """Every column of figures, with its unit."""
-        units = units_of(row.figures for row in self.index.rows)
-        return {name: units.get(name, "") for name in self.index.columns.names}
+        return self.index.rows.figures.units
 
-    @cached_property
+    @property
     def models(self) -> NDArray[np.int64]:
-        """The first row of each row's model: its rows in several runtimes, in several formats, and under several names
-        share it. Models of one name in different folders, or of different manifests, are different models."""
-        leads = list(range(len(self)))
-        firsts: dict[tuple[str, ...], int] = {}
-        for number, row in enumerate(self.index.rows):
-            place = (str(row.attributes.get(name, "")) for name in ("folder", "file"))
-            for name in (("ref", row.ref, *place), ("content", row.model)):
-                low, high = sorted((_lead(leads, firsts.setdefault(name, number)), _lead(leads, number)))
-                leads[high] = low
-        return np.array([_lead(leads, number) for number in leads], np.int64)
+        """The first row of each row's model."""
+        return self.index.rows.models
 
     @cached_property
     def most_rows_of_a_model(self) -> int:
         return int(np.bincount(self.models).max(initial=1))
 
-    @cached_property
+    @property
     def answered(self) -> Mask:
         """The rows that answered the probes."""
-        return np.array([row.signature for row in self.index.rows], np.bool_)
+        return self.index.rows.signed
 
     @cached_property
     def twins(self) -> Mask:
-        return np.array([row.twin_of is not None for row in self.index.rows], np.bool_)
+        return self.index.rows.attribute("twin_of").codes >= 0
 
     @cached_property
     def has_twins(self) -> bool:
@@ -125,9 +114,7 @@ class View:
     def measured(self, column: str) -> Mask:
         """The rows whose figure was measured, neither claimed nor estimated."""
         if column not in self._measured:
-            found = (row.figures.get(column) for row in self.index.rows)
-            kept = [figure is not None and figure.provenance is Provenance.MEASURED for figure in found]
-            self._measured[column] = np.array(kept, np.bool_)
+            self._measured[column] = self.index.rows.figures.measured(column)
         return self._measured[column]
 
     def values(self, column: str) -> Values:
@@ -140,10 +127,3 @@ class View:
             if len(self._agreements) > _KEPT:
                 self._agreements.popitem(last=False)
         return self._agreements[row]
-
-
-def _lead(leads: list[int], number: int) -> int:
-    """The first of those that this one was joined with."""
-    while leads[number] != number:
-        leads[number] = number = leads[leads[number]]
-    return number

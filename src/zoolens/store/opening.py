@@ -8,8 +8,9 @@ from typing import Final
 from sqlalchemy import Connection, Engine, column, select, table
 
 from zoolens.errors import StoreError
-from zoolens.store.schema import HEAD, REVISIONS, VERSION_TABLE, about, metadata
-from zoolens.store.target import BEGIN
+from zoolens.store.engines import BEGIN
+from zoolens.store.schema import about, metadata
+from zoolens.store.state import HEAD, REVISIONS, VERSION_TABLE
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock

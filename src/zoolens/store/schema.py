@@ -29,13 +29,6 @@ from sqlalchemy.engine import Dialect
 
 from zoolens.store.values import storable_text
 
-REVISIONS: Final = (
-    "0001",
-    "0002",
-)  # of `migrations/versions`, oldest first; here so that opening need not import Alembic
-HEAD: Final = REVISIONS[-1]
-VERSION_TABLE: Final = "zoolens_version"
-
 DONE: Final = "done"
 FAILED: Final = "failed"
 

@@ -23,6 +23,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
 from zoolens.store import checksums, queries, schema
 from zoolens.store.bulk import Bulk, Written
+from zoolens.store.engines import BEGIN, make_engine, read_only_engine
 from zoolens.store.opening import make_ready
 from zoolens.store.recent import recent_runs, remember_run
 from zoolens.store.records import (
@@ -40,7 +41,7 @@ from zoolens.store.records import (
     fingerprint,
 )
 from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
-from zoolens.store.target import BEGIN, Target, make_engine, read_only_engine, refuse_missing, resolve
+from zoolens.store.target import Target, refuse_missing, resolve
 from zoolens.store.values import storable
 
 if TYPE_CHECKING:
@@ -86,18 +87,18 @@ class Store:
         self._patience = patience()
         self._engine = make_engine(target, self._patience)
         try:
-            store_id = self._make_ready()
+            self.id = self._make_ready()  # which the database carries, wherever it lies
         except StoreError as error:
             self._engine.dispose()
             if target.path is None or not is_unwritable(error.__cause__):
                 raise
             self._engine = read_only_engine(target.path)  # on a full disk one may still look at what there is
-            store_id = self._make_ready()
+            self.id = self._make_ready()
         except BaseException:
             self._engine.dispose()
             raise
         self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
-        self._bulk = Bulk(target.bulk_root(store_id))
+        self._bulk = Bulk(target.bulk_root(self.id))
 
     def _make_ready(self) -> str:
         patience = min(self._patience, OPENING_PATIENCE)

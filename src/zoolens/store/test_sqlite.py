@@ -16,7 +16,7 @@ from zoolens.errors import MissingDependency, StoreError
 from zoolens.store.checksums import checksum
 from zoolens.store.opening import MIGRATIONS
 from zoolens.store.records import Observation
-from zoolens.store.schema import REVISIONS
+from zoolens.store.state import REVISIONS
 from zoolens.store.store import open_store
 from zoolens.testing.store_contract import StoreContract, begin
 
@@ -185,7 +185,7 @@ def hold_lock(path, seconds, locked):
 
 
 def test_a_locked_store_is_waited_for_with_one_warning(path, monkeypatch, caplog):
-    monkeypatch.setattr("zoolens.store.target.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("zoolens.store.engines.BUSY_SECONDS", 0.05)
     with open_store(path) as store:
         run = begin(store)
         locked = threading.Event()

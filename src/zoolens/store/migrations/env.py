@@ -2,7 +2,8 @@
 
 from alembic import context
 
-from zoolens.store.schema import VERSION_TABLE, metadata
+from zoolens.store.schema import metadata
+from zoolens.store.state import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,73 @@
+"""Whose model file is another by now than the one that was measured, remembered from one query to the next.
+
+To judge a file, its run has to be read from the store. What was judged once holds as long as the store has not changed
+and the same paths hold the same content, which their digests tell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final
+
+from zoolens.errors import ZoolensError
+from zoolens.manifests.digests import digest
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.contents import FileState
+
+_REMEMBERED: Final = 1_000
+
+
+class ChangedFiles:
+    """`path`: where it is remembered; None: nowhere. `mark`: the store's last change."""
+
+    def __init__(self, path: Path | None, mark: int, judge: Callable[[str], FileState]) -> None:
+        self._path, self._mark, self._judge = path, mark, judge
+
+    def among(self, runs: Sequence[str]) -> list[str]:
+        """The runs whose files are here, and others by now."""
+        known = self._recalled()
+        judged: dict[str, Any] = {}
+        changed = []
+        for run in runs:
+            if run not in known or not _still_so(known[run]):
+                state = self._judge(run)
+                judged[run] = [state.changed, state.files]
+            if (judged.get(run) or known[run])[0]:
+                changed.append(run)
+        if lasting := {run: told for run, told in judged.items() if told[1] is not None}:
+            self._remember({**known, **lasting})
+        return changed
+
+    def _recalled(self) -> dict[str, Any]:
+        if self._path is None:
+            return {}
+        try:
+            mark, known = json.loads(self._path.read_text(encoding="utf-8"))
+            return known if mark == self._mark and isinstance(known, dict) else {}
+        except (OSError, ValueError, TypeError):
+            return {}
+
+    def _remember(self, known: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        last = dict(list(known.items())[-_REMEMBERED:])
+        with suppress(OSError):
+            with NamedTemporaryFile("w", dir=self._path.parent, delete=False, encoding="utf-8") as file:
+                json.dump([self._mark, last], file)
+            Path(file.name).replace(self._path)
+
+
+def _still_so(told: Any) -> bool:
+    try:
+        return all(_digest(Path(path)) == known for path, known in told[1])
+    except (TypeError, ValueError, IndexError, ZoolensError):
+        return False
+
+
+def _digest(path: Path) -> str | None:
+    return digest(path) if path.exists() else None

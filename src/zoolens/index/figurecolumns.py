@@ -1,0 +1,203 @@
+"""Figures of many rows as columns: a query compares the numbers of all rows, and shows the figures of a few.
+
+Rows have dozens of figures, but not the same ones (those about data bear its name), so that only those that are there
+are kept: sorted by name, then by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.index.coded import Coded, stacked
+from zoolens.index.derived import Arrays
+from zoolens.index.rows import Figure
+from zoolens.store.records import Provenance
+
+_PROVENANCES: Final = tuple(Provenance)
+_PLACE: Final = {one: place for place, one in enumerate(_PROVENANCES)}
+_MEASURED: Final = _PLACE[Provenance.MEASURED]
+_NUMBERS: Final = ("value", "low", "high", "error")
+
+
+@dataclass(frozen=True, eq=False)
+class FigureColumns:
+    """Of `n` rows. One entry a figure: whose it is, its name, its unit and where it is from by number, and four numbers
+    (value, low, high, error), NaN where it has none."""
+
+    n: int
+    rows: NDArray[np.int32]
+    name: Coded
+    unit: Coded
+    source: Coded
+    provenance: NDArray[np.uint8]
+    numbers: Mapping[str, NDArray[np.float64]]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(str(name) for name in self.name.values)
+
+    @cached_property
+    def _spans(self) -> dict[str, slice]:
+        """Where the entries of a name stand."""
+        ends = np.cumsum(np.bincount(self.name.codes, minlength=len(self.names))).tolist()
+        return {name: slice(start, end) for name, start, end in zip(self.names, [0, *ends], ends, strict=False)}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Of each name, as the first row that has it says."""
+        return {name: str(self.unit[span.start]) for name, span in self._spans.items()}
+
+    def values(self, name: str) -> NDArray[np.float64]:
+        """One number a row; NaN where it has none."""
+        found = np.full(self.n, np.nan)
+        span = self._spans.get(name, slice(0))
+        found[self.rows[span]] = self.numbers["value"][span]
+        return found
+
+    def measured(self, name: str) -> NDArray[np.bool_]:
+        """The rows whose figure was measured, neither claimed nor estimated."""
+        found = np.zeros(self.n, np.bool_)
+        span = self._spans.get(name, slice(0))
+        found[self.rows[span]] = self.provenance[span] == _MEASURED
+        return found
+
+    def known(self, name: str) -> NDArray[np.bool_]:
+        found = np.zeros(self.n, np.bool_)
+        found[self.rows[self._spans.get(name, slice(0))]] = True
+        return found
+
+    def of_row(self, row: int) -> dict[str, Figure]:
+        found = {}
+        for name, span in self._spans.items():
+            place = span.start + int(np.searchsorted(self.rows[span], row))
+            if place < span.stop and self.rows[place] == row:
+                found[name] = self._figure(place)
+        return found
+
+    def _figure(self, place: int) -> Figure:
+        value, low, high, error = (self.numbers[name].item(place) for name in _NUMBERS)
+        interval = (None if one != one else one for one in (low, high, error))
+        unit, source = str(self.unit[place]), str(self.source[place])
+        return Figure(value, unit, _PROVENANCES[self.provenance.item(place)], *interval, source)
+
+    def take(self, rows: NDArray[np.int64]) -> FigureColumns:
+        """The figures of these rows, numbered by their place in `rows`."""
+        number = np.full(self.n, -1, np.int32)
+        number[rows] = np.arange(len(rows), dtype=np.int32)
+        renumbered = number[self.rows]
+        kept = np.flatnonzero(renumbered >= 0)
+        if not np.all(np.diff(rows) > 0):
+            kept = kept[np.lexsort((renumbered[kept], self.name.codes[kept]))]
+        return self._chosen(len(rows), kept, renumbered)
+
+    def _chosen(self, n: int, kept: NDArray[np.int64], rows: NDArray[np.int32]) -> FigureColumns:
+        """`kept` in order, with the numbers of rows that `rows` says."""
+        if len(kept) == len(rows) and np.array_equal(kept, np.arange(len(kept))):
+            return replace(self, n=n, rows=rows)
+        return FigureColumns(
+            n, rows[kept], self.name.take(kept), self.unit.take(kept), self.source.take(kept), self.provenance[kept],
+            {name: numbers[kept] for name, numbers in self.numbers.items()},
+        )  # fmt: skip
+
+    def without(self, entries: Iterable[tuple[int, str]]) -> FigureColumns:
+        """Less the figures of these rows and names, where they are there."""
+        gone = {self._place(row, name) for row, name in entries} - {None}
+        if not gone:
+            return self
+        kept = np.delete(np.arange(len(self.rows)), sorted(place for place in gone if place is not None))
+        return self._chosen(self.n, kept, self.rows)
+
+    def _place(self, row: int, name: str) -> int | None:
+        span = self._spans.get(name, slice(0))
+        place = (span.start or 0) + int(np.searchsorted(self.rows[span], row))
+        return place if place < span.stop and self.rows[place] == row else None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        coded = {"name": self.name, "unit": self.unit, "source": self.source}
+        return {
+            "figure_rows": self.rows,
+            "figure_provenance": self.provenance,
+            **{f"figure_{name}": numbers for name, numbers in self.numbers.items()},
+            **{f"figure_{name}_codes": one.codes for name, one in coded.items()},
+            **{f"figure_{name}_values": one.packed() for name, one in coded.items()},
+        }
+
+
+def columns_from(arrays: Arrays, n: int) -> FigureColumns:
+    """What `arrays` made."""
+    name, unit, source = (
+        Coded(arrays[f"figure_{one}_values"], arrays[f"figure_{one}_codes"]) for one in ("name", "unit", "source")
+    )
+    numbers = {one: arrays[f"figure_{one}"] for one in _NUMBERS}
+    return FigureColumns(n, arrays["figure_rows"], name, unit, source, arrays["figure_provenance"], numbers)
+
+
+def columns_of_figures(figures: Sequence[Mapping[str, Figure]]) -> FigureColumns:
+    """One row a mapping."""
+    names: dict[str, int] = {}
+    units: dict[str, int] = {}
+    sources: dict[str, int] = {}
+    entries = [
+        (names.setdefault(name, len(names)), row, units.setdefault(one.unit, len(units)),
+         sources.setdefault(one.source, len(sources)), _PLACE[one.provenance], one.value, one.low, one.high, one.error)
+        for row, own in enumerate(figures)
+        for name, one in own.items()
+    ]  # fmt: skip
+    entries.sort(key=lambda entry: entry[0])  # rows are in order already
+    name, rows, unit, source, provenance, *numbers = zip(*entries, strict=True) if entries else [()] * 9
+    return FigureColumns(
+        len(figures),
+        np.array(rows, np.int32),
+        Coded(tuple(names), np.array(name, np.int32)),
+        Coded(tuple(units), np.array(unit, np.int32)),
+        Coded(tuple(sources), np.array(source, np.int32)),
+        np.array(provenance, np.uint8),
+        {kind: np.array(some, np.float64) for kind, some in zip(_NUMBERS, numbers, strict=True)},  # None becomes NaN
+    )
+
+
+def stacked_figures(parts: Sequence[FigureColumns]) -> FigureColumns:
+    """The rows of each below those of the one before."""
+    starts = np.cumsum([0, *(part.n for part in parts)])
+    rows = np.concatenate([part.rows + np.int32(start) for part, start in zip(parts, starts, strict=False)])
+    name = stacked([part.name for part in parts])
+    together = FigureColumns(
+        int(starts[-1]), rows.astype(np.int32), name, stacked([part.unit for part in parts]),
+        stacked([part.source for part in parts]), np.concatenate([part.provenance for part in parts]),
+        {kind: np.concatenate([part.numbers[kind] for part in parts]) for kind in _NUMBERS},
+    )  # fmt: skip
+    order = np.argsort(name.codes, kind="stable")  # rows are in order already
+    return together._chosen(together.n, order, together.rows)
+
+
+class RowFigures(Mapping[str, Figure]):
+    """The figures of one row, made when the first of them is looked at."""
+
+    __slots__ = ("_columns", "_made", "_row")
+
+    def __init__(self, columns: FigureColumns, row: int) -> None:
+        self._columns, self._row = columns, row
+        self._made: dict[str, Figure] | None = None
+
+    def _figures(self) -> dict[str, Figure]:
+        if self._made is None:
+            self._made = self._columns.of_row(self._row)
+        return self._made
+
+    def __getitem__(self, name: str) -> Figure:
+        return self._figures()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._figures())
+
+    def __len__(self) -> int:
+        return len(self._figures())
+
+    def __repr__(self) -> str:
+        return repr(self._figures())

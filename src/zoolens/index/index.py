@@ -1,0 +1,163 @@
+"""The index that queries search: rows, their figures in columns, and how alike they answer.
+
+It is light: whatever needs the store or a framework is imported by who builds it, or when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.errors import ZoolensError
+from zoolens.index.changedfiles import ChangedFiles
+from zoolens.index.columns import Columns
+from zoolens.index.finding import Names
+from zoolens.index.memory import memory_budget
+from zoolens.index.placing import files_path
+from zoolens.index.ranking import Ranking
+from zoolens.index.rows import Row
+from zoolens.index.rowtable import RowTable, table_of
+from zoolens.index.semantic import SemanticIndex
+from zoolens.store.records import DatasetRecord
+from zoolens.store.state import StoreState
+
+if TYPE_CHECKING:
+    from zoolens.equivalence.contents import FileState
+    from zoolens.equivalence.signatures import Signature
+    from zoolens.store.store import Store
+
+NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
+
+
+class Index:
+    """Rows, their figures in columns, and how alike they answer; a snapshot, for one thread.
+
+    `dataset` is what was probed with; `notes` say what is missing, and why. `classes`: numbers of each row's names of
+    classes, and of how many there are (−1: not known); rows of which one of the two differs cannot be compared.
+    `lasts`: it depends on nothing but the store.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        dataset: DatasetRecord = NO_DATA,
+        semantic: SemanticIndex | None = None,
+        classes: Sequence[NDArray[np.int64]] = (),
+        store: Callable[[], Store] | None = None,
+        state: StoreState | None = None,
+        memory: int | None = None,
+        notes: Sequence[str] = (),
+        lasts: bool = False,
+    ) -> None:
+        self.rows = rows if isinstance(rows, RowTable) else table_of(rows)
+        self.dataset = dataset
+        self.semantic = semantic
+        self.columns = columns_of(self.rows)
+        self.notes = tuple(notes)
+        self.memory = memory_budget(memory)
+        self.classes = tuple(classes)
+        self.lasts = lasts
+        self._names = Names(self.rows)
+        self._open_store = store
+        self._state = state
+        places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
+        self._places = np.array([*(places.get(str(key), -1) for key in self.rows.columns["key"].values), -1], np.int64)[
+            self.rows.columns["key"].codes
+        ]
+        self._rankings: OrderedDict[int, Ranking] = OrderedDict()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        signed = int(self.rows.signed.sum())
+        probes = f"{self.dataset.size:,} inputs of {self.dataset.name}"
+        return f"Index({len(self):,} rows, {signed:,} with a signature over {probes})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory for searching: columns, signatures or sketches, rankings."""
+        signatures = self.semantic.nbytes if self.semantic is not None else 0
+        return self.columns.nbytes + signatures + sum(one.nbytes for one in self._rankings.values())
+
+    def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
+        """The row that a name means; an error that lists close ones where there is none, or several."""
+        return self._names.find(reference, exec)
+
+    def agreement(self, row: int) -> NDArray[np.float64]:
+        """With every row; NaN where a row has no signature, or other classes by name or by number."""
+        semantic = self._signed(row)
+        shares = semantic.agreement(self.rows[row].key)
+        found = np.where(self._places >= 0, shares[self._places], np.nan)
+        for kind in self.classes:
+            if kind[row] >= 0:
+                found[(kind >= 0) & (kind != kind[row])] = np.nan
+        return found
+
+    def _signed(self, row: int) -> SemanticIndex:
+        if self.semantic is None or self._places[row] < 0:
+            where = f"on {self.dataset.name}" if self.semantic is not None else "on any data"
+            raise ZoolensError(
+                f"{self.rows[row].ref} was not measured {where}, so that nothing can be compared with it.",
+                hint=f"Add it with `zoolens index add {self.rows[row].ref.partition('@')[0]}`.",
+            )
+        return self.semantic
+
+    def ranking(self, row: int) -> Ranking:
+        """All rows by agreement with this one. Kept as far as memory allows, the last used ones."""
+        if row not in self._rankings:
+            self._rankings[row] = Ranking(self.columns, self.agreement(row))
+        self._rankings.move_to_end(row)
+        if self._held != self._arrays_held():  # something came in: counting bytes takes as long as a search
+            while len(self._rankings) > 1 and self.nbytes > self.memory:
+                self._rankings.popitem(last=False)
+            self._held = self._arrays_held()
+        return self._rankings[row]
+
+    def _arrays_held(self) -> int:
+        return sum([one.arrays for one in self._rankings.values()])
+
+    @cached_property
+    def _store(self) -> Store:
+        if self._open_store is None:
+            raise ZoolensError("This index was built without a store, which has the signatures.")
+        return self._open_store()
+
+    def signature(self, row: int) -> Signature:
+        """All that was answered, from the store; classes in the data's order."""
+        from zoolens.equivalence.behaviour import translated
+        from zoolens.equivalence.signatures import signature_of
+        from zoolens.index.spaces import class_space
+
+        self._signed(row)
+        run = self._store.run(self.rows[row].key)
+        return translated(signature_of(self._store, run), class_space(run).translation)
+
+    def changed_files(self, rows: Iterable[int]) -> list[str]:
+        """Notes about models among these whose file is another by now than the one that was measured."""
+        if self._open_store is None:
+            return []
+        measured = {row.key: row.ref for row in map(self.rows.__getitem__, rows) if row.runtime is not None}
+        state = self._state
+        remembered = ChangedFiles(state and files_path(state), state.last_change if state else 0, self._file_state)
+        return [
+            f"The file of {measured[key]} has changed since it was measured in run {key[:8]}: `zoolens eval` it again."
+            for key in remembered.among(list(measured))
+        ]
+
+    def _file_state(self, key: str) -> FileState:
+        from zoolens.equivalence.contents import file_state
+
+        return file_state(self._store.run(key))
+
+
+def columns_of(rows: RowTable) -> Columns:
+    """Every figure of every row, by name; NaN where a row has none."""
+    return Columns(rows.figures.names, rows.figures.values, len(rows))
