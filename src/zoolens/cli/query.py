@@ -62,10 +62,10 @@ def command(text: str | None, **options: Any) -> None:
 
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
-    from zoolens.cli.bars import Bars
+    from zoolens.cli.latebars import LateBars
     from zoolens.queries.asking import query
 
-    with Bars() as bars:
+    with LateBars() as bars:
         answer = query(
             _asked(_text(text, options["file"]), options["bounds"]),
             ref=options["ref"],

@@ -133,7 +133,9 @@ def file_state(run: Run) -> FileState:
         if any(name is None for name, _ in named):
             return FileState(changed, None)
         return FileState(changed, tuple((str(name), None if path is None else digest(path)) for name, path in named))
-    except (ValidationError, ZoolensError):
+    except ValidationError:  # of another version of zoolens
+        return FileState(False, ())
+    except ZoolensError:
         return FileState(False, None)  # not ours to judge: it cannot be read
 
 

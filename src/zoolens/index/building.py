@@ -50,9 +50,9 @@ def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:
     return store.runs_of(_probes(store, data, task))
 
 
-def _probes(store: Store, data: str | None, task: str | None) -> list[str]:
+def _probes(store: Store, data: str | None, task: str | None, watcher: Progress | None = None) -> list[str]:
     if data is None:
-        return chosen_probes(run_table(store).table, task)
+        return chosen_probes(run_table(store, watcher).table, task)
     runs = probe_runs(store, data=data, task=task)
     if not runs:
         known = {run.dataset.name for run in probe_runs(store, task=task)}
@@ -71,9 +71,9 @@ def build(
     watcher: Progress,
 ) -> Index:
     """`state`: of the store, where it is known; `removed`: models that a user took out."""
-    probes = _probes(store, data, task)
+    probes = _probes(store, data, task, watcher)
     dataset = store.run(probes[0]).dataset if probes else None
-    rows = _rows(store, probes, task, "" if dataset is None else dataset.fingerprint)
+    rows = _rows(store, probes, task, "" if dataset is None else dataset.fingerprint, watcher)
     current, notes = current_rows(store, rows)
     rows = rows.where(current & ~rows.columns["model"].rows_among(removed))
     lasts = not installed_resources() and not rows.columns["fleeting"].values
@@ -91,8 +91,9 @@ def build(
     )  # fmt: skip
 
 
-def _rows(store: Store, probes: Sequence[str], task: str, dataset: str) -> RowTable:
-    found = rows_from(store, probes, estimators=[latency_estimates], cache=rows_path(store, task, dataset))
+def _rows(store: Store, probes: Sequence[str], task: str, dataset: str, watcher: Progress) -> RowTable:
+    cache = rows_path(store, task, dataset)
+    found = rows_from(store, probes, estimators=[latency_estimates], cache=cache, watcher=watcher)
     told = found.attribute("task")
     return with_resources(found.where((told.codes < 0) | told.rows_among([task])))
 

@@ -27,6 +27,7 @@ from zoolens.index.spaces import Space, class_spaces, may_be_renamed
 from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
+from zoolens.measure.progress import Progress, Silent
 from zoolens.store.records import CLAIM_RUNTIME, Run
 from zoolens.store.store import Store
 
@@ -34,21 +35,27 @@ from zoolens.store.store import Store
 Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
 Facts = Mapping[str, Sequence[Fact]]
 
-_AT_ONCE: Final = 1_000  # groups of runs
+_AT_ONCE: Final = 250  # groups of runs
 _OURS = ("export_time",)  # about our reading of a structure, not about the model
 
 
 def rows_from(
-    store: Store, probes: Collection[str] = (), *, estimators: Iterable[Estimator] = (), cache: Path | None = None
+    store: Store,
+    probes: Collection[str] = (),
+    *,
+    estimators: Iterable[Estimator] = (),
+    cache: Path | None = None,
+    watcher: Progress | None = None,
 ) -> RowTable:
     """Every row that the store knows; those of `probes`, ids of runs on one dataset, have a signature. `cache`: a file
     with the rows of before, of which only those are worked out again that something new is known of."""
     names = stored_names(store)
     structures = known_structures(store, names)
-    measured = _named(_measured(store, structures, probes, cache), names)
+    measured = _named(_measured(store, structures, probes, cache, watcher or Silent()), names)
     facts = stored_facts(store, [run.id for run in structures.runs])
     claimed = list(_claimed(store, facts, structures, _bare(measured)))
-    used = {*measured.columns["structure"].values, *(one.source for row in claimed for one in row.figures.values())}
+    used = {str(one) for one in measured.columns["structure"].values}
+    used |= {one.source for row in claimed for one in row.figures.values()}
     rows = stacked_tables([measured, table_of(claimed)])
     rows = stacked_tables([rows, table_of(list(_structural(facts, structures, used, _bare(rows))))])
     for estimate in estimators:
@@ -85,8 +92,10 @@ def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -
 # --- what was run
 
 
-def _measured(store: Store, structures: Structures, probes: Collection[str], cache: Path | None) -> RowTable:
-    known = run_table(store)
+def _measured(
+    store: Store, structures: Structures, probes: Collection[str], cache: Path | None, watcher: Progress
+) -> RowTable:
+    known = run_table(store, watcher)
     runs = known.table
     chosen: dict[Group, str] = {}
     for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
@@ -107,7 +116,7 @@ def _measured(store: Store, structures: Structures, probes: Collection[str], cac
             going.append(places[group])
         else:
             missing.append((group, [str(runs.id[run]) for run in members.tolist()]))
-    made = list(_worked_out(store, structures, missing, chosen))
+    made = list(_worked_out(store, structures, missing, chosen, watcher))
     if kept is None:
         table = stacked_tables([made_table([]), *made])
     else:
@@ -131,10 +140,17 @@ def _kept(store: Store, known: KnownRuns, cache: Path, shared_names: Sequence[st
 
 
 def _worked_out(
-    store: Store, structures: Structures, groups: Sequence[tuple[Group, list[str]]], probes: Mapping[Group, str]
+    store: Store,
+    structures: Structures,
+    groups: Sequence[tuple[Group, list[str]]],
+    probes: Mapping[Group, str],
+    watcher: Progress,
 ) -> Iterator[RowTable]:
     """Rows from the observations of their runs, some at a time: all facts of a large store would not fit in memory."""
-    of_structures = stored_facts(store, [run.id for run in structures.runs]) if groups else {}
+    if not groups:
+        return
+    of_structures = stored_facts(store, [run.id for run in structures.runs])
+    watcher.begin("index", "rows", len(groups))
     for start in range(0, len(groups), _AT_ONCE):
         some = groups[start : start + _AT_ONCE]
         ids = [one for _, members in some for one in members]
@@ -149,7 +165,9 @@ def _worked_out(
             if known:
                 space = None if probe is None else spaces[probe]
                 found.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
+        watcher.advance(len(some))
         yield made_table(found)
+    watcher.end()
 
 
 def _row(
@@ -223,7 +241,7 @@ def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[s
         yield Row(run.id, run.model.fingerprint, run.model.ref, run_attributes(run), figures)
 
 
-def _structural(facts: Facts, structures: Structures, used: set[str | None], named: set[str]) -> Iterator[Row]:
+def _structural(facts: Facts, structures: Structures, used: set[str], named: set[str]) -> Iterator[Row]:
     """Structures that belong to no other row; of several image sizes the one that was read last."""
     for run in structures.runs:
         ref, _, _ = run.model.ref.partition("@")

@@ -6,6 +6,7 @@ are kept: sorted by name, then by row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,10 +82,10 @@ class FigureColumns:
         return found
 
     def _figure(self, place: int) -> Figure:
-        value, low, high, error = (self.numbers[name].item(place) for name in _NUMBERS)
-        interval = (None if one != one else one for one in (low, high, error))
-        unit, source = str(self.unit[place]), str(self.source[place])
-        return Figure(value, unit, _PROVENANCES[self.provenance.item(place)], *interval, source)
+        value, *rest = (self.numbers[name].item(place) for name in _NUMBERS)
+        low, high, error = (None if math.isnan(one) else one for one in rest)
+        provenance = _PROVENANCES[self.provenance.item(place)]
+        return Figure(value, str(self.unit[place]), provenance, low, high, error, str(self.source[place]))
 
     def take(self, rows: NDArray[np.int64]) -> FigureColumns:
         """The figures of these rows, numbered by their place in `rows`."""

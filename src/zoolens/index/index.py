@@ -146,7 +146,8 @@ class Index:
             return []
         measured = {row.key: row.ref for row in map(self.rows.__getitem__, rows) if row.runtime is not None}
         state = self._state
-        remembered = ChangedFiles(state and files_path(state), state.last_change if state else 0, self._file_state)
+        path, mark = (None, 0) if state is None else (files_path(state), state.last_change)
+        remembered = ChangedFiles(path, mark, self._file_state)
         return [
             f"The file of {measured[key]} has changed since it was measured in run {key[:8]}: `zoolens eval` it again."
             for key in remembered.among(list(measured))

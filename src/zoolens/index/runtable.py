@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from zoolens.equivalence.signatures import STAGE, task_of
 from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import runs_path
+from zoolens.measure.progress import Progress, Silent
 from zoolens.store.records import ASIDE, Purpose, Run
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
@@ -56,13 +57,13 @@ class KnownRuns:
     table: RunTable
 
 
-def run_table(store: Store) -> KnownRuns:
+def run_table(store: Store, watcher: Progress | None = None) -> KnownRuns:
     """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
     path = runs_path(store)
     newest = store.last_change()  # not the table's mark, which stays behind it in PostgreSQL
     if _last and _last[0][:2] == (path, newest):
         return _last[0][2]
-    table = _read(store, path)
+    table = _read(store, path, watcher or Silent())
     _last[:] = [(path, newest, table)]
     return table
 
@@ -70,16 +71,19 @@ def run_table(store: Store) -> KnownRuns:
 _last: list[tuple[Path, int, KnownRuns]] = []
 
 
-def _read(store: Store, path: Path) -> KnownRuns:
+def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     kept = read_derived(path, {})
     known, before = (_table_of(()), 0) if kept is None else (_table_from(kept.arrays), int(kept.details["mark"]))
     mark, changed = store.changed_since(before)
     if not changed:
         return KnownRuns(mark, known)
-    read = [
-        _table_of(store.runs_of(changed[start : start + RUNS_AT_ONCE]))
-        for start in range(0, len(changed), RUNS_AT_ONCE)
-    ]
+    read = []
+    watcher.begin("index", "runs", len(changed))
+    for start in range(0, len(changed), RUNS_AT_ONCE):
+        some = changed[start : start + RUNS_AT_ONCE]
+        read.append(_table_of(store.runs_of(some)))
+        watcher.advance(len(some))
+    watcher.end()
     table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
     table = _taken(table, np.argsort(table.created, kind="stable"))
     write_derived(path, {}, {"mark": mark}, _arrays(table))
@@ -109,13 +113,14 @@ def _table_of(runs: Sequence[Run]) -> RunTable:
 
 
 def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:
-    texts = {name: getattr(table, name).take(rows) for name in _TEXTS}
+    texts: dict[str, Any] = {name: getattr(table, name).take(rows) for name in _TEXTS}
     return RunTable(**texts, **{name: getattr(table, name)[rows] for name in _NUMBERS})
 
 
 def _stacked(tables: Sequence[RunTable]) -> RunTable:
-    texts = {name: stacked([getattr(table, name) for table in tables]) for name in _TEXTS}
-    return RunTable(**texts, **{name: np.concatenate([getattr(table, name) for table in tables]) for name in _NUMBERS})
+    texts: dict[str, Any] = {name: stacked([getattr(table, name) for table in tables]) for name in _TEXTS}
+    numbers: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in tables]) for name in _NUMBERS}
+    return RunTable(**texts, **numbers)
 
 
 def _arrays(table: RunTable) -> Arrays:
@@ -128,8 +133,9 @@ def _arrays(table: RunTable) -> Arrays:
 
 
 def _table_from(arrays: Arrays) -> RunTable:
-    texts = {name: Coded(arrays[f"{name}_values"], arrays[f"{name}_codes"]) for name in _TEXTS}
-    return RunTable(**texts, **{name: arrays[name] for name in _NUMBERS})
+    texts: dict[str, Any] = {name: Coded(arrays[f"{name}_values"], arrays[f"{name}_codes"]) for name in _TEXTS}
+    numbers: dict[str, Any] = {name: arrays[name] for name in _NUMBERS}
+    return RunTable(**texts, **numbers)
 
 
 def chosen_probes(table: RunTable, task: str | None) -> list[str]:

@@ -10,7 +10,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def _semantic(
 def write_snapshot(index: Index, state: StoreState, data: str | None, task: str) -> None:
     named = dict(zip(("class_names", "class_widths"), index.classes, strict=False))
     details: dict[str, Any] = {
-        "dataset": asdict(index.dataset),
+        "dataset": {**vars(index.dataset), "details": dict(index.dataset.details)},
         "notes": index.notes,
         "room": None if index.semantic is None else index.semantic.memory,
     }

@@ -24,12 +24,13 @@ class Watcher:
     """Counts the signatures that were read, and keeps what was said."""
 
     def __init__(self):
-        self.read, self.said = 0, []
+        self.read, self.said, self.stage = 0, [], ""
 
-    def begin(self, title, stage, total): ...
+    def begin(self, title, stage, total):
+        self.stage = stage
 
     def advance(self, steps):
-        self.read += steps
+        self.read += steps if self.stage == "signatures" else 0
 
     def end(self): ...
 

@@ -122,7 +122,9 @@ def _fill_structures(asked: Query, index: Index, store: Store | str | Path | Non
     asked_for += () if asked.where is None else tuple(attributes_of(asked.where))
     needed = {unaliased(name) for name in asked_for} & STRUCTURAL
     figures = index.rows.figures
-    lacking = index.rows.signed & ~np.logical_and.reduce([figures.known(name) for name in needed] or [True])
+    lacking = np.zeros(len(index), np.bool_)
+    for name in needed:
+        lacking |= index.rows.signed & ~figures.known(name)
     if not lacking.any():
         return False
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
-RUNS_AT_ONCE: Final = 5_000  # whose rows are in memory together
+RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
 CHANGES_AGAIN: Final = 1_000
 OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
 _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
