@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from zoolens.equivalence.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import locate, model_fingerprint
@@ -153,8 +154,7 @@ def changed_notes(runs: Iterable[Run]) -> Iterator[str]:
     """One sentence for each run whose file is another by now: what it answered is not what the model answers."""
     for run in runs:
         if changed_on_disk(run):
-            since = f"has changed since it was measured in run {run.id[:8]}"
-            yield f"The file of {run.ref} {since}: `zoolens eval` it again."
+            yield changed_file_note(run.ref, run.id)
 
 
 def without_replaced(runs: Sequence[Run], known: Sequence[Run]) -> list[Run]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.equivalence.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.index.changedfiles import ChangedFiles
 from zoolens.index.columns import Columns
@@ -148,10 +149,7 @@ class Index:
         state = self._state
         path, mark = (None, 0) if state is None else (files_path(state), state.last_change)
         remembered = ChangedFiles(path, mark, self._file_state)
-        return [
-            f"The file of {measured[key]} has changed since it was measured in run {key[:8]}: `zoolens eval` it again."
-            for key in remembered.among(list(measured))
-        ]
+        return [changed_file_note(measured[key], key) for key in remembered.among(list(measured))]
 
     def _file_state(self, key: str) -> FileState:
         from zoolens.equivalence.contents import file_state
