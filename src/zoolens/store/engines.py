@@ -45,6 +45,8 @@ def make_engine(target: Target, patience: float) -> Engine:
 def _sqlite(path: Path, patience: float) -> Engine:
     if path.is_dir():
         raise StoreError(f"The store {path} is a folder.", hint=f"Name a file, such as {path / 'store.sqlite'}.")
+    if path.exists() and not path.is_file():  # to open a pipe is to wait for ever
+        raise StoreError(f"The store {path} is a pipe or a device.", hint="Name a regular file.")
     if is_read_only(path):
         _refuse_other_file(path)
         return read_only_engine(path)

@@ -1,4 +1,5 @@
 import logging
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -64,6 +65,12 @@ def test_a_file_that_is_no_store_is_left_alone(path, content):
         open_store(path)
     assert path.read_bytes() == content
     assert [found.name for found in path.parent.iterdir()] == ["store.sqlite"]
+
+
+def test_a_pipe_is_no_store(path):
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="a pipe or a device"):
+        open_store(path)
 
 
 def test_the_database_of_another_program_is_left_alone(path):
