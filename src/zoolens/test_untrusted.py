@@ -2,6 +2,7 @@ import errno
 import os
 import socket
 import struct
+import tracemalloc
 import zipfile
 
 import pytest
@@ -32,6 +33,19 @@ def test_regular_files_are_read_up_to_a_limit(tmp_path):
     large = os.urandom(3 << 20)
     path.write_bytes(large)
     assert read_bytes(path, 3 << 20) == large
+
+
+def test_a_file_that_is_too_long_is_not_read_at_all(tmp_path):
+    path = tmp_path / "holes"
+    with path.open("wb") as file:
+        file.truncate(1 << 32)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="more than the 67,108,864 bytes"):
+            read_bytes(path, 1 << 26)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_links_are_judged_by_what_they_lead_to(tmp_path):

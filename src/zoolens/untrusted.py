@@ -82,6 +82,8 @@ def is_file(path: Path) -> bool:
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """All of a regular file; Refused where it has more than `limit` bytes."""
     with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:  # known beforehand, but for files of the kernel's
+            raise _too_long("it has", limit)
         return read_limited(file, limit)
 
 
@@ -98,8 +100,12 @@ def read_limited(stream: IO[bytes], limit: int, what: str = "it has") -> bytes:
         parts.append(part)
         left -= len(part)
     if not left:
-        raise Refused(f"{what} more than the {limit:,} bytes that are read")
+        raise _too_long(what, limit)
     return b"".join(parts)
+
+
+def _too_long(what: str, limit: int) -> Refused:
+    return Refused(f"{what} more than the {limit:,} bytes that are read")
 
 
 def parse_json(text: bytes, most_values: int = 1 << 23) -> Any:

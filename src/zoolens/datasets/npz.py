@@ -10,7 +10,7 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from zoolens.errors import DatasetError
 from zoolens.untrusted import data_offset, open_archive, open_entry
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
+_MAX_HEADER: Final = 1 << 14  # bytes; numpy reads no more than 10,000
 _KINDS: Final = "biufcSU"  # of numpy's types: numbers and texts
 _LABELS: Final = ("y", "labels", "label", "targets", "y_test", "test_labels", "arr_1")
 
@@ -90,11 +91,24 @@ def _read(path: Path, archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
+class _Start:
+    """The start of an array: numpy reads a header as long as it says it is, and only then finds it too long."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        if size > _MAX_HEADER:
+            raise ValueError("its header is too long")
+        return self._stream.read(size)
+
+
 def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     try:
-        version = np.lib.format.read_magic(stream)
+        start = cast(IO[bytes], _Start(stream))
+        version = np.lib.format.read_magic(start)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
+        shape, fortran, dtype = read(start)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:  # numpy evaluates a Python text
         raise DatasetError(f"{where} is not a numpy array.", hint="Write it with numpy.savez.") from error
     if dtype.hasobject:

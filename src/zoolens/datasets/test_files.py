@@ -7,6 +7,7 @@ import itertools
 import json
 import pickle
 import struct
+import tracemalloc
 import zipfile
 import zlib
 
@@ -300,6 +301,23 @@ def test_npz_headers_that_describe_nothing_usable(tmp_path, header, words):
             archive.writestr(name, member)
     with pytest.raises(DatasetError, match=words):
         open_dataset(tmp_path / "d.npz")
+
+
+def test_a_header_of_a_packed_array_is_not_read_to_its_claimed_end(tmp_path):
+    """Packed a thousand times, a header of 4 GB fits into a file of 4 MB."""
+    size = 1 << 28
+    path = tmp_path / "d.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
+        member.write(b"\x93NUMPY\x02\x00" + struct.pack("<I", size))
+        for _ in range(size >> 24):
+            member.write(b" " * (1 << 24))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DatasetError, match="not a numpy array"):
+            open_dataset(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
 
 
 def test_npz_refusals(tmp_path):

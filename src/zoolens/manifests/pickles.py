@@ -7,13 +7,15 @@ import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from zoolens.errors import ModelError
-from zoolens.untrusted import open_archive, open_entry, open_regular
+from zoolens.untrusted import Refused, open_archive, open_entry, open_regular
 
 TORCH_FORMATS: Final = frozenset({"torchscript", "torch-export", "torch-state-dict"})
 _MOST_STEPS: Final = 5_000_000
+_MOST_BYTES: Final = 1 << 28  # that are read or unpacked of one file
+_LONGEST: Final = 1 << 24  # bytes of one text or number: a packed file of 3 MB can hold one of 3 GB
 _PICKLES_OF_OLD: Final = 4  # before torch 1.6: a magic number, a version, facts about the system, the object
 _WEIGHTS: Final = ("torch", "collections", "_codecs", "builtins", "__builtin__", "numpy", "copy_reg", "copyreg")
 _NETWORKS: Final = ("torch.nn.modules", "torch.fx", "torch.jit", "torch.export", "torch.nn.parallel", "torch.ao")
@@ -38,7 +40,7 @@ def pickled_class(path: Path) -> str | None:
             head = file.read(2)
             if head[:1] == b"\x80":
                 file.seek(0)
-                return _first_object(file, _PICKLES_OF_OLD)
+                return _first_object(_Bounded(file), _PICKLES_OF_OLD)
         if head != b"PK":
             return None
         with open_archive(path) as archive:
@@ -47,12 +49,32 @@ def pickled_class(path: Path) -> str | None:
             if "data.pkl" not in inner or "constants.pkl" in inner:  # TorchScript has both, and is read otherwise
                 return None
             with open_entry(archive, inner["data.pkl"]) as pickled:
-                return _first_object(pickled, 1)
+                return _first_object(_Bounded(pickled), 1)
     except (OSError, zipfile.BadZipFile):
         return None  # whoever opens it explains that better
 
 
-def _first_object(file: IO[bytes], pickles: int) -> str | None:
+class _Bounded:
+    """A stream for `pickletools`, which reads as much at once as the pickle tells it to. Refused beyond the limits."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._left = _MOST_BYTES
+
+    def read(self, size: int) -> bytes:
+        return self._counted(self._stream.read(min(size, _LONGEST + 1)))
+
+    def readline(self) -> bytes:
+        return self._counted(self._stream.readline(_LONGEST + 1))
+
+    def _counted(self, part: bytes) -> bytes:
+        self._left -= len(part)
+        if len(part) > _LONGEST or self._left < 0:
+            raise Refused("its pickle is too large to be looked through")
+        return part
+
+
+def _first_object(file: _Bounded, pickles: int) -> str | None:
     try:
         for _ in range(pickles):
             for module, name in _globals(file):
@@ -63,10 +85,10 @@ def _first_object(file: IO[bytes], pickles: int) -> str | None:
     return None
 
 
-def _globals(file: IO[bytes]) -> Iterator[tuple[str, str]]:
+def _globals(file: _Bounded) -> Iterator[tuple[str, str]]:
     """(module, name) of all that one pickle would import."""
     texts: list[str] = []
-    for operation, argument, _ in islice(pickletools.genops(file), _MOST_STEPS):
+    for operation, argument, _ in islice(pickletools.genops(cast(IO[bytes], file)), _MOST_STEPS):
         if operation.name == "GLOBAL":
             module, _, name = str(argument).partition(" ")
             yield module, name
