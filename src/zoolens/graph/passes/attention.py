@@ -127,9 +127,21 @@ def _turned(name: str, editor: Editor) -> str:
 def _settled(node: Node, editor: Editor) -> Node | str:
     """The scale that is usual, one over the root of the width, is not said; the number of heads is."""
     query = editor.maker(node.inputs[0]).shape
+    if len(query) > 4 and len(node.inputs) == 3:
+        return _in_windows(node, query[-3], editor)
     scale = node.get("scale")
     usual = scale is None or isclose(scale, query[-1] ** -0.5, rel_tol=_CLOSE)
     heads = query[1] if len(query) == 4 else node.get("heads")
     if (scale is None or not usual) and heads == node.get("heads"):
         return node
     return node.with_attributes(heads=heads, scale=None if usual else scale)
+
+
+def _in_windows(node: Node, heads: int, editor: Editor) -> Node:
+    """Attention of windows that are spread over several axes, as one over (N, heads, tokens, width)."""
+    inputs = tuple(_by_heads(name, heads, node.name, editor) for name in node.inputs)
+    shape = (*editor.maker(inputs[0]).shape[:-1], node.shape[-1])
+    made = editor.emit(
+        "attention", inputs, shape, base=node.name, source=node.source, **{**node.attributes, "heads": heads}
+    )
+    return replace(node, op="reshape", inputs=(made,), attributes={})

@@ -78,3 +78,16 @@ def test_attention_with_a_bias_and_a_mask_of_each_window_is_one_node(drawing):
     found = canonical(graph)
     assert [node.op for node in found if node.op in ("softmax", "matmul", "attention")] == ["attention"]
     prove(graph, stepwise=True)
+
+
+def test_attention_in_windows_over_several_axes_has_its_heads(drawing):
+    """As Twins writes it: one axis for the windows, the next for the heads."""
+    sketch = drawing()
+    x = sketch.conv(sketch.input(3, 4, 8), 8)
+    apart, joined = sketch.reshape(x, 1, 4, 2, 8, 4), sketch.reshape(x, 4, 2, 8, 4)
+    windows = sketch.builder.add("attention", (apart,) * 3, (1, 4, 2, 8, 4), heads=1)
+    heads = sketch.builder.add("attention", (joined,) * 3, (4, 2, 8, 4), heads=2)
+    for graph in (sketch.graph(windows), sketch.graph(heads)):
+        (found,) = [node for node in canonical(graph) if node.op == "attention"]
+        assert (found.shape, found.get("heads")) == ((4, 2, 8, 4), 2)
+        prove(graph, stepwise=True)
