@@ -61,6 +61,8 @@ def test_a_file_that_somebody_writes_is_left_to_him(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_is_no_error(tmp_path, place):
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    memo = Memo(tmp_path / place)
-    derived(memo, [])
+    memo, calls = Memo(tmp_path / place), []
+    assert derived(memo, calls) == {"of": "a"}
     memo.save()
+    assert derived(memo, calls) == {"of": "a"}  # known for as long as this process lasts
+    assert calls == ["a"]

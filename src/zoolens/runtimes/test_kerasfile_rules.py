@@ -26,7 +26,7 @@ def _said(layer):
     try:
         check_configuration("m.keras", _model(layer))
     except ModelError as error:
-        return str(error).removeprefix("m.keras carries ").partition(", which zoolens does not run.")[0]
+        return str(error).partition("m.keras carries ")[2].partition(", which zoolens does not run.")[0]
     return None
 
 
