@@ -1,6 +1,7 @@
 """The torch trainer against arithmetic done by hand and against torch's own layers used directly."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from zoolens.crosstrain.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.trainers.base import TrainData
 from zoolens.crosstrain.trainers.torch import Torch
 from zoolens.crosstrain.trainers.torch_building import build_module, build_shipped, install, named_tensors
+from zoolens.crosstrain.trainers.torch_loops import explained_compilation
 from zoolens.crosstrain.trainers.torch_reading import read_semantics
 from zoolens.crosstrain.weights import read_weights
 from zoolens.errors import ConstraintError, ModelError, UnknownName
@@ -342,9 +344,13 @@ def test_weights_that_do_not_fit(spoil):
 
 @pytest.mark.slow
 def test_compiled_is_eager_up_to_rounding(tmp_path):
-    eager, compiled = (
-        train(job(tmp_path, architecture="convnorm", loop=loop)).outcome for loop in ("eager", "compiled")
-    )
+    eager = train(job(tmp_path, architecture="convnorm", loop="eager")).outcome
+    try:
+        compiled = train(job(tmp_path, architecture="convnorm", loop="compiled")).outcome
+    except ModelError as error:
+        if platform.machine() == "x86_64":
+            raise
+        pytest.skip(f"COMPILED TRAINING IS NOT TESTED on this processor: {error}")
     assert [one.loss for one in compiled.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-3)
 
 
@@ -359,6 +365,21 @@ def test_a_recorded_step_is_an_eager_one_up_to_rounding(tmp_path, optimizer, rul
     )
     assert recorded.steps == eager.steps == 15
     assert [one.loss for one in recorded.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-3)
+
+
+def _fail(path):
+    """An assertion in a file of this name."""
+    exec(compile("assert False, 'stride 1==64'", str(path), "exec"))
+
+
+def test_faults_of_code_that_the_compiler_wrote_are_told_and_ours_are_not(tmp_path):
+    words = r"torch\.compile wrote fails on this processor: stride 1==64\..*loop eager"
+    with pytest.raises(ModelError, match=words), explained_compilation(torch, "compiled", "cpu"):
+        _fail("/tmp/torchinductor_me/fu/written.py")
+    with pytest.raises(AssertionError, match="stride"), explained_compilation(torch, "compiled", "cpu"):
+        _fail("/src/zoolens/ours.py")
+    with pytest.raises(AssertionError, match="stride"), explained_compilation(torch, "eager", "cpu"):
+        _fail("/tmp/torchinductor_me/fu/written.py")
 
 
 def test_no_compiler_is_told(tmp_path):

@@ -5,6 +5,7 @@ A loop is given an epoch's images and labels with `load`, then asked for the los
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
@@ -183,6 +184,13 @@ def explained_compilation(torch: Any, kind: str, device: str) -> Iterator[None]:
         raise ModelError(
             f"torch.compile does not work here: {first_line(error)}.",
             hint="It needs a C++ compiler such as g++; or train with the loop eager.",
+        ) from error
+    except AssertionError as error:  # of the code that torch's compiler wrote: strides of a convolution on ARM
+        if "torchinductor" not in traceback.extract_tb(error.__traceback__)[-1].filename:
+            raise
+        raise ModelError(
+            f"Code that torch.compile wrote fails on this processor: {first_line(error)}.",
+            hint="This is a fault of torch. Train with the loop eager.",
         ) from error
     finally:
         torch._dynamo.reset()  # the next job's network is another one
