@@ -123,3 +123,11 @@ def test_packages_are_read_from_the_names_of_their_folders(tmp_path, monkeypatch
     found = installed_packages()
     installed_packages.cache_clear()
     assert list(found.items()) == [("a-b", "2.0+cpu"), ("late", "1-2"), ("zoo-lens", "1.2.3")]
+
+
+def test_a_runtime_that_is_called_otherwise_than_before_has_another_key():
+    class Changed(Measured):
+        protocol = 2
+
+    assert "runtime_protocol" not in resolve_stack(Measured(), Options(), None).identity
+    assert resolve_stack(Changed(), Options(), None).identity["runtime_protocol"] == 2

@@ -39,6 +39,13 @@ def numbers(table, machine):
     return [pair[column] for pair in table if pair[column] is not None]
 
 
+@pytest.mark.parametrize("programs", [False, True])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_only_comparisons_jump(machine, programs):
+    for kind, yes, no, _ in program(programs=programs, process=OWN, machine=machine):
+        assert kind in (0x15, 0x35, 0x45) or (kind in (0x20, 0x06) and yes == no == 0)
+
+
 @pytest.fixture(params=["x86_64", "aarch64"])
 def machine(request):
     return request.param
