@@ -48,9 +48,14 @@ def digest_tree(folder: Path) -> str:
     total = hashlib.sha256()
     root = folder.resolve()
     for path in sorted(file for file in folder.rglob("*") if not file.is_dir()):
-        if not path.resolve().is_relative_to(root):
+        try:
+            inside = path.resolve().is_relative_to(root)
+        except (OSError, RuntimeError):  # links in a circle
+            inside = False
+        if not inside:
             raise AssetError(f"{path} is a link that leads out of {folder}.", hint="Replace it by the file itself.")
-        total.update(f"{path.relative_to(folder).as_posix()}\0{sha256_file(path)}\n".encode())
+        name = os.fsencode(path.relative_to(folder).as_posix())  # its bytes, also where they are no UTF-8
+        total.update(name + f"\0{sha256_file(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -86,7 +91,7 @@ def _recall(path: Path, stat: os.stat_result) -> str | None:
                 "SELECT sha256 FROM digest WHERE path=? AND size=? AND mtime=? AND ctime=? AND inode=?",
                 (str(path), *_identity(stat)),
             ).fetchone()
-    except (sqlite3.Error, OSError):  # a damaged or read-only cache is no reason to fail
+    except (sqlite3.Error, OSError, UnicodeEncodeError):  # a damaged or read-only cache, a name that is no UTF-8
         return None
     return str(row[0]) if row else None
 
@@ -95,5 +100,5 @@ def _remember(path: Path, stat: os.stat_result, digest: str) -> None:
     try:
         with closing(_memory()) as memory, memory:
             memory.execute("INSERT OR REPLACE INTO digest VALUES (?,?,?,?,?,?)", (str(path), *_identity(stat), digest))
-    except (sqlite3.Error, OSError):
+    except (sqlite3.Error, OSError, UnicodeEncodeError):
         return

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
@@ -88,6 +89,23 @@ def test_tree_with_a_link_to_the_outside_is_refused(tmp_path):
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "secret")
     with pytest.raises(AssetError, match="leads out"):
         digest_tree(tmp_path / "tree")
+
+
+def test_tree_with_links_in_a_circle_is_refused(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "loop").symlink_to("loop")
+    with pytest.raises(AssetError, match="leads out of"):
+        digest_tree(tmp_path / "tree")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has only names in UTF-8")
+def test_names_that_are_not_utf8_count_as_the_bytes_they_are(tmp_path):
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    file = settled(folder / os.fsdecode(b"caf\xe9"), b"1")
+    first = digest_tree(folder)
+    file.rename(folder / os.fsdecode(b"caf\xe8"))
+    assert digest_tree(folder) != first
 
 
 def test_a_missing_file_is_explained(tmp_path):
