@@ -80,7 +80,7 @@ class ImageFolder(Dataset):
         return Sample(entry.id, self._pixels(file), entry.label)
 
     def _pixels(self, file: str) -> NDArray[np.uint8]:
-        return decode_image(file, file, keep_gray=self._keep_gray, decode=self._decode)
+        return decode_image(file, _readable(file), keep_gray=self._keep_gray, decode=self._decode)
 
     def decoded_with(self, decoder: str) -> Dataset:
         if decoder == self._decoder:
@@ -124,11 +124,16 @@ def open_image_folder(
         entries, found = _from_subfolders(folder, names)
     return ImageFolder(
         entries,
-        name=folder.resolve().name,
+        name=_readable(folder.resolve().name),
         classes=found,
         alphabetical=names is None and found is not None,
         keep_gray=gray == "keep",
     )
+
+
+def _readable(name: str) -> str:
+    """A name from the file system as text that can be stored: bytes that are no UTF-8 are written as \\xe9."""
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _file_digest(path: Path) -> str:
@@ -185,17 +190,17 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     flat = [path for path in images_under(folder) if path.parent == folder] if not subfolders else []
     if flat:  # no labels: enough to compare models with each other
-        return [Entry(path.name, path, UNLABELLED) for path in flat], None
+        return [Entry(_readable(path.name), path, UNLABELLED) for path in flat], None
     if not subfolders:
         raise DatasetError(
             f"{folder} has no class sub-folders and no {LABELS}.",
             hint=f"Sort the images into one folder per class, or add {LABELS} with the columns file and label.",
         )
     _refuse_splits(folder, subfolders)
-    indices, names = _class_indices([path.name for path in subfolders], names, str(folder))
+    indices, names = _class_indices([_readable(path.name) for path in subfolders], names, str(folder))
     numbers = count(1)
     entries = [
-        Entry(path.relative_to(folder).as_posix(), path, indices[subfolder.name])
+        Entry(_readable(path.relative_to(folder).as_posix()), path, indices[_readable(subfolder.name)])
         for subfolder in subfolders
         for path in images_under(subfolder, numbers)
     ]

@@ -5,8 +5,10 @@ import gzip
 import io
 import itertools
 import json
+import os
 import pickle
 import struct
+import sys
 import tracemalloc
 import zipfile
 import zlib
@@ -421,6 +423,22 @@ def test_parquet_shards_that_do_not_belong_together(tmp_path):
     pq.write_table(pa.table({"x": [[1.0]], "z": [0]}), tmp_path / "b.parquet")
     with pytest.raises(DatasetError):
         open_dataset(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has only names in UTF-8")
+def test_names_that_are_not_utf8_are_written_so_that_they_can_be_stored(tmp_path):
+    """Archives from other systems bring such names: Python has them as text that no store and no stream takes."""
+    for folder, file in ((b"caf\xe9", b"a.png"), ("tür".encode(), b"\xff\xfe.png")):
+        place = tmp_path / os.fsdecode(folder)
+        place.mkdir()
+        (place / os.fsdecode(file)).write_bytes(png(picture()))
+    (tmp_path / os.fsdecode(b"caf\xe9") / "broken.png").write_bytes(b"x")
+    dataset = open_dataset(tmp_path)
+    assert dataset.classes == ("caf\\xe9", "tür")
+    assert [dataset.read(index).id for index in (0, 2)] == ["caf\\xe9/a.png", "tür/\\xff\\xfe.png"]
+    with pytest.raises(DatasetError, match="broken") as refused:
+        dataset.read(1)
+    str(refused.value).encode()
 
 
 def test_links_that_lead_to_ever_more_places_are_given_up(tmp_path, monkeypatch):
