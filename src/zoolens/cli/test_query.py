@@ -219,3 +219,24 @@ def test_equal_answers_are_never_dropped_for_want_of_width(monkeypatch):
         shown = [columns[i].name for i in fitting_columns(columns, rows, width)]
         assert shown[:1] == ["model"]
         assert "equal answers" in shown
+
+
+@pytest.mark.parametrize("details", [{"disturbed": True}, {"note": "fewer than 20 undisturbed samples: raw"}])
+def test_disturbed_timings_are_marked_and_a_bound_on_one_says_so(path, details):
+    with open_store(path) as store:
+        for run in store.runs(dataset="shapes"):
+            about = details if "half" in run.ref else {"samples": 500}
+            slow = Observation("latency_p90", 0.004, scope="batch=1", unit="s", details=about)
+            store.finish_stage(run.id, "timed", [slow])
+    result = CliRunner().invoke(command, ["CORR big ON latency_p90 <= 1 s", "--json"])
+    answer = json.loads(result.stdout)
+    marks = {one["model"]: one["figures"]["latency_p90"].get("disturbed") for one in answer["matches"]}
+    assert marks == {"toys:half@1.0.0": True, "toys:tiny[1]@1.0.0": None}
+    assert [note for note in answer["notes"] if note.startswith("latency_p90 of toys:half was measured with fewer")]
+    for _ in range(2):  # worked out, and read from what was kept
+        shown = CliRunner().invoke(command, ["CORR big ON latency_p90 <= 1 s"]).stdout
+        assert shown.count(" ms (disturbed)") == 1
+        assert "fewer than 20 undisturbed samples" in shown
+    missed = query("CORR big ON latency_p90 <= 1 ms").misses
+    assert any("4 ms (disturbed), " in why.sentence for one in missed for why in one.rejections)
+    assert "undisturbed" not in CliRunner().invoke(command, ["CORR big ON memory <= 60%"]).stdout

@@ -28,7 +28,7 @@ from zoolens.index.structures import Structures, architecture_keys, known_struct
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.measure.progress import Progress, Silent
-from zoolens.store.records import CLAIM_RUNTIME, Run
+from zoolens.store.records import CLAIM_RUNTIME, Run, is_disturbed
 from zoolens.store.store import Store
 
 # All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
@@ -220,7 +220,10 @@ def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
                 continue  # the file is damaged or was not brought along
             for one in latency_observations(samples, int(scope)):
                 if one.metric == "latency_p95" and one.value is not None and not one.scope.endswith(",raw"):
-                    figure = Figure(one.value, one.unit, one.provenance, one.low, one.high, source=run.id)
+                    figure = Figure(
+                        one.value, one.unit, one.provenance, one.low, one.high, source=run.id,
+                        disturbed=is_disturbed(one),
+                    )  # fmt: skip
                     yield figure_name(one.metric, one.scope), figure
 
 

@@ -23,13 +23,15 @@ from zoolens.store.records import Provenance
 _PROVENANCES: Final = tuple(Provenance)
 _PLACE: Final = {one: place for place, one in enumerate(_PROVENANCES)}
 _MEASURED: Final = _PLACE[Provenance.MEASURED]
+_DISTURBED: Final = 0x80  # a bit beside the place of the provenance
+_PLAIN: Final = 0x7F  # the other bits
 _NUMBERS: Final = ("value", "low", "high", "error")
 
 
 @dataclass(frozen=True, eq=False)
 class FigureColumns:
-    """Of `n` rows. One entry a figure: whose it is, its name, its unit and where it is from by number, and four numbers
-    (value, low, high, error), NaN where it has none."""
+    """Of `n` rows. One entry a figure: whose it is, its name, its unit and where it is from by number, its provenance
+    (with whether it was disturbed), and four numbers (value, low, high, error), NaN where it has none."""
 
     n: int
     rows: NDArray[np.int32]
@@ -65,7 +67,14 @@ class FigureColumns:
         """The rows whose figure was measured, neither claimed nor estimated."""
         found = np.zeros(self.n, np.bool_)
         span = self._spans.get(name, slice(0))
-        found[self.rows[span]] = self.provenance[span] == _MEASURED
+        found[self.rows[span]] = self.provenance[span] & _PLAIN == _MEASURED
+        return found
+
+    def disturbed(self, name: str) -> NDArray[np.bool_]:
+        """The rows whose figure is a timing with too few clean samples."""
+        found = np.zeros(self.n, np.bool_)
+        span = self._spans.get(name, slice(0))
+        found[self.rows[span]] = self.provenance[span] & _DISTURBED != 0
         return found
 
     def known(self, name: str) -> NDArray[np.bool_]:
@@ -84,8 +93,9 @@ class FigureColumns:
     def _figure(self, place: int) -> Figure:
         value, *rest = (self.numbers[name].item(place) for name in _NUMBERS)
         low, high, error = (None if math.isnan(one) else one for one in rest)
-        provenance = _PROVENANCES[self.provenance.item(place)]
-        return Figure(value, str(self.unit[place]), provenance, low, high, error, str(self.source[place]))
+        told = self.provenance.item(place)
+        provenance, source = _PROVENANCES[told & _PLAIN], str(self.source[place])
+        return Figure(value, str(self.unit[place]), provenance, low, high, error, source, bool(told & _DISTURBED))
 
     def take(self, rows: NDArray[np.int64]) -> FigureColumns:
         """The figures of these rows, numbered by their place in `rows`."""
@@ -146,7 +156,7 @@ def columns_of_figures(figures: Sequence[Mapping[str, Figure]]) -> FigureColumns
     sources: dict[str, int] = {}
     entries = [
         (names.setdefault(name, len(names)), row, units.setdefault(one.unit, len(units)),
-         sources.setdefault(one.source, len(sources)), _PLACE[one.provenance], one.value, one.low, one.high, one.error)
+         sources.setdefault(one.source, len(sources)), _placed(one), one.value, one.low, one.high, one.error)
         for row, own in enumerate(figures)
         for name, one in own.items()
     ]  # fmt: skip
@@ -161,6 +171,10 @@ def columns_of_figures(figures: Sequence[Mapping[str, Figure]]) -> FigureColumns
         np.array(provenance, np.uint8),
         {kind: np.array(some, np.float64) for kind, some in zip(_NUMBERS, numbers, strict=True)},  # None becomes NaN
     )
+
+
+def _placed(figure: Figure) -> int:
+    return _PLACE[figure.provenance] | (_DISTURBED if figure.disturbed else 0)
 
 
 def stacked_figures(parts: Sequence[FigureColumns]) -> FigureColumns:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, cast, select
 
 from zoolens.index.rows import Figure
 from zoolens.store.checksums import FIGURE, check_figure
-from zoolens.store.records import Provenance
+from zoolens.store.records import DISTURBED, Provenance
 from zoolens.store.schema import observations
 from zoolens.store.store import Store
 
@@ -18,6 +18,10 @@ ABOUT_DATA: Final = "metric:"  # stages whose figures hold for the inputs of the
 _RANK: Final = {Provenance.MEASURED: 0, Provenance.ESTIMATED: 1, Provenance.CLAIMED: 2, Provenance.UNAVAILABLE: 3}
 
 _AT_ONCE: Final = 5_000  # runs a statement
+
+# As `records.is_disturbed` tells it from details, without parsing them: older runs say "fewer than 20 undisturbed …".
+_disturbed = cast(observations.c.details, Text).contains(DISTURBED)
+_TIMINGS: Final = ("latency_", "throughput")
 
 Named = tuple[str, Figure]
 
@@ -36,10 +40,10 @@ def figure_name(metric: str, scope: str = "") -> str:
 
 
 def stored_facts(store: Store, runs: Collection[str]) -> dict[str, list[Fact]]:
-    """The figures of some runs, by run. Recalls of single classes and disturbed latencies are left out."""
+    """The figures of some runs, by run. Recalls of single classes and raw timings are left out."""
     column, ids = observations.c, list(runs)
     query = (
-        select(*(column[name] for name in FIGURE), column.checksum)
+        select(*(column[name] for name in FIGURE), column.checksum, _disturbed.label("disturbed"))
         .where(column.value.is_not(None), ~column.scope.startswith("class="), ~column.scope.endswith(",raw"))
         .order_by(column.seq)
     )
@@ -53,8 +57,11 @@ def stored_facts(store: Store, runs: Collection[str]) -> dict[str, list[Fact]]:
 def _by_run(connection: Connection, query: Any) -> dict[str, list[Fact]]:
     found: dict[str, list[Fact]] = {}
     for row in connection.execute(query):
-        check_figure(row, row[:-1])
-        figure = Figure(row.value, row.unit, Provenance(row.provenance), row.low, row.high, source=row.run_id)
+        check_figure(row, row[: len(FIGURE)])
+        disturbed = bool(row.disturbed) and row.metric.startswith(_TIMINGS)
+        figure = Figure(
+            row.value, row.unit, Provenance(row.provenance), row.low, row.high, source=row.run_id, disturbed=disturbed
+        )
         fact = Fact(figure_name(row.metric, row.scope), figure, row.stage.startswith(ABOUT_DATA))
         found.setdefault(row.run_id, []).append(fact)
     return found

@@ -13,7 +13,8 @@ Attribute = str | float | bool
 
 @dataclass(frozen=True)
 class Figure:
-    """One number about a row, in the store's unit. `error`: relative error (one standard deviation) of an estimate."""
+    """One number about a row, in the store's unit. `error`: relative error (one standard deviation) of an estimate.
+    `disturbed`: a timing with too few clean samples, so that it is what the busy machine took."""
 
     value: float
     unit: str = ""
@@ -22,6 +23,7 @@ class Figure:
     high: float | None = None
     error: float | None = None
     source: str = ""  # run id, or who claims it
+    disturbed: bool = False
 
 
 @dataclass(frozen=True)

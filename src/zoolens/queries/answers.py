@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from zoolens.queries.disturbances import disturbed_bounds
 from zoolens.queries.explaining import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
 from zoolens.queries.guarantees import Guarantee
@@ -90,7 +91,9 @@ class Answer:
         keys = [] if self.exact else self.plan.view.index.rows.columns["key"].to_list()
         rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[one.row.key] for one in self.matches or self.misses]
-        return (*self.plan.view.index.notes, *self.plan.view.index.changed_files(shown))
+        return (
+            *disturbed_bounds(self.plan), *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
+        )  # fmt: skip
 
     @property
     def query(self) -> str:

@@ -101,6 +101,7 @@ def _figure_data(figure: Figure, ratio: float | None) -> dict[str, Any]:
         "high": figure.high,
         "error": figure.error,
         "ratio": ratio,
+        **({"disturbed": True} if figure.disturbed else {}),
     }
 
 

@@ -42,7 +42,9 @@ def at_most(share: float) -> str:
 
 
 def mark(figure: Figure | None) -> str:
-    """Nothing beside what was measured; a word beside claims and estimates."""
+    """Nothing beside what was measured; a word beside claims, estimates and disturbed timings."""
+    if figure is not None and figure.disturbed:
+        return " (disturbed)"
     if figure is None or figure.provenance is Provenance.MEASURED:
         return ""
     error = f" ±{100 * figure.error:.0f} %" if figure.error is not None else ""
