@@ -141,7 +141,6 @@ def _in_windows(node: Node, heads: int, editor: Editor) -> Node:
     """Attention of windows that are spread over several axes, as one over (N, heads, tokens, width)."""
     inputs = tuple(_by_heads(name, heads, node.name, editor) for name in node.inputs)
     shape = (*editor.maker(inputs[0]).shape[:-1], node.shape[-1])
-    made = editor.emit(
-        "attention", inputs, shape, base=node.name, source=node.source, **{**node.attributes, "heads": heads}
-    )
+    attributes: dict[str, Any] = {**node.attributes, "heads": heads}
+    made = editor.emit("attention", inputs, shape, base=node.name, source=node.source, **attributes)
     return replace(node, op="reshape", inputs=(made,), attributes={})
