@@ -72,11 +72,15 @@ def _run(module: str) -> None:
 
 def _make_mutants() -> None:
     from mutmut.__main__ import CatchOutput, create_mutants
+    from mutmut.configuration import config
     from mutmut.mutation.trampoline import set_mutant_under_test
     from mutmut.utils.file_utils import copy_also_copy_files, copy_src_dir, setup_source_paths
 
     set_mutant_under_test("mutant_generation")
     FOLDER.mkdir(exist_ok=True)
+    for path in map(FOLDER.joinpath, config().only_mutate):
+        if not path.with_name(f"{path.name}.meta").exists():
+            path.unlink(missing_ok=True)  # a plain copy, of before it was in the target, would be taken for mutants
     with CatchOutput():
         copy_src_dir()
         copy_also_copy_files()

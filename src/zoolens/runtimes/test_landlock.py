@@ -23,6 +23,27 @@ def test_rights_by_the_version_of_the_kernel():
     assert _handled(5) == _handled(7) == all_of_1 | refer | truncate | devices
 
 
+@pytest.mark.parametrize(
+    ("have", "tcp", "scoped", "size"),
+    [(1, 0, 0, 8), (3, 0, 0, 8), (4, 3, 0, 16), (5, 3, 0, 16), (6, 3, 3, 24), (7, 3, 3, 24)],
+)
+def test_what_is_asked_of_kernels_of_every_version(monkeypatch, have, tcp, scoped, size):
+    asked = []
+
+    def call(number, *arguments):
+        if number == 444:
+            wanted, length, flags = arguments
+            asked.append([wanted._obj.fs, wanted._obj.net, wanted._obj.scoped, length.value, flags.value])
+            return os.open(os.devnull, os.O_RDONLY)
+        asked.append([number, arguments[-1].value])
+        return 0
+
+    monkeypatch.setattr(landlock, "version", lambda: have)
+    monkeypatch.setattr(landlock, "_call", call)
+    assert restrict([("/", READ)]) == []
+    assert asked == [[_handled(have), tcp, scoped, size, 0], [445, 0], [446, 0]]
+
+
 def test_what_is_granted_is_pinned():
     assert (READ, READ_AND_EXECUTE, USE_DEVICE) == (0b1100, 0b1101, 0b110 | 1 << 15)
     execute, character_device, socket_, block_device = 1 << 0, 1 << 6, 1 << 9, 1 << 11
