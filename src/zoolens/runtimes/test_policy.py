@@ -22,6 +22,7 @@ def plain(monkeypatch):
 def test_a_policy_by_hand(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/opt/lib::/opt/more:{Path.home()}:/")
+    monkeypatch.setattr(policy, "_accelerators", lambda: ["/dev/nvidia0"])
     made = worker_policy(Path("/scratch"), "zoolens.runtimes.fake", None, [Path("model.onnx"), "/data/x", "/data/x"])
     assert made.scratch == "/scratch"
     assert made.kept is None
@@ -41,6 +42,12 @@ def test_a_compiler_and_an_accelerator_get_more(monkeypatch):
     )
     assert (made.kept, made.programs, made.memory) == ("/kept", True, None)
     assert made.devices == ("/dev/null", "/dev/full", "/dev/nvidia0")
+
+
+def test_in_an_environment_its_own_packages_are_read():
+    environment = Environment(Path("/envs/one/bin/python"), parse_env("numpy"), "key", {})
+    made = worker_policy(Path("/scratch"), "zoolens.runtimes.fake", environment)
+    assert "/envs/one" in made.readable
 
 
 def test_devices_of_accelerators_are_known_by_their_names(monkeypatch, tmp_path):
