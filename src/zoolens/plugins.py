@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.errors import UnknownName, ZoolensError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 OURS: Final = "zoolens"  # the distribution of the built-in plug-ins
 
@@ -41,6 +43,8 @@ _KIND = {
 @cache
 def registered(group: str) -> dict[str, EntryPoint]:
     """All plug-ins of a group by name, without importing any of them."""
+    from importlib.metadata import entry_points  # a fifteenth of a second, which not every command needs
+
     return {point.name: point for point in entry_points(group=group)}
 
 

@@ -82,15 +82,18 @@ class FigureColumns:
         found[self.rows[self._spans.get(name, slice(0))]] = True
         return found
 
-    def of_row(self, row: int) -> dict[str, Figure]:
-        found = {}
-        for name, span in self._spans.items():
-            place = span.start + int(np.searchsorted(self.rows[span], row))
-            if place < span.stop and self.rows[place] == row:
-                found[name] = self._figure(place)
-        return found
+    def place(self, row: int, name: str) -> int | None:
+        """Where the entry of a row stands; None where it has no such figure."""
+        span = self._spans.get(name)
+        if span is None:
+            return None
+        place = int(span.start + np.searchsorted(self.rows[span], row))
+        return place if place < span.stop and self.rows[place] == row else None
 
-    def _figure(self, place: int) -> Figure:
+    def figure(self, row: int, name: str) -> Figure | None:
+        place = self.place(row, name)
+        if place is None:
+            return None
         value, *rest = (self.numbers[name].item(place) for name in _NUMBERS)
         low, high, error = (None if math.isnan(one) else one for one in rest)
         told = self.provenance.item(place)
@@ -118,16 +121,11 @@ class FigureColumns:
 
     def without(self, entries: Iterable[tuple[int, str]]) -> FigureColumns:
         """Less the figures of these rows and names, where they are there."""
-        gone = {self._place(row, name) for row, name in entries} - {None}
+        gone = {self.place(row, name) for row, name in entries} - {None}
         if not gone:
             return self
         kept = np.delete(np.arange(len(self.rows)), sorted(place for place in gone if place is not None))
         return self._chosen(self.n, kept, self.rows)
-
-    def _place(self, row: int, name: str) -> int | None:
-        span = self._spans.get(name, slice(0))
-        place = (span.start or 0) + int(np.searchsorted(self.rows[span], row))
-        return place if place < span.stop and self.rows[place] == row else None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         coded = {"name": self.name, "unit": self.unit, "source": self.source}
@@ -192,27 +190,24 @@ def stacked_figures(parts: Sequence[FigureColumns]) -> FigureColumns:
 
 
 class RowFigures(Mapping[str, Figure]):
-    """The figures of one row, made when the first of them is looked at."""
+    """The figures of one row, each made when it is looked at."""
 
-    __slots__ = ("_columns", "_made", "_row")
+    __slots__ = ("_columns", "_row")
 
     def __init__(self, columns: FigureColumns, row: int) -> None:
         self._columns, self._row = columns, row
-        self._made: dict[str, Figure] | None = None
-
-    def _figures(self) -> dict[str, Figure]:
-        if self._made is None:
-            self._made = self._columns.of_row(self._row)
-        return self._made
 
     def __getitem__(self, name: str) -> Figure:
-        return self._figures()[name]
+        found = self._columns.figure(self._row, name)
+        if found is None:
+            raise KeyError(name)
+        return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._figures())
+        return (name for name in self._columns.names if self._columns.place(self._row, name) is not None)
 
     def __len__(self) -> int:
-        return len(self._figures())
+        return sum(1 for _ in self)
 
     def __repr__(self) -> str:
-        return repr(self._figures())
+        return repr(dict(self))

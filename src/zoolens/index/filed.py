@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import UnknownName
 from zoolens.index.journal import REMOVED, SIGNATURE, Damaged, Journal, Place
-from zoolens.index.packing import Packed, decode, decode_key, encode_key
+from zoolens.index.packing import Packed, decode, decode_key, encode_key, itemsize
 
 _SMALL: Final = 1 << 16  # bytes: a file is not worth compacting before
 
@@ -45,6 +45,10 @@ class Filed:
 
     def answers(self, row: int) -> NDArray[Any]:
         return self._packed(self._place(row)).read_answers(self.journal.content, self.probes)
+
+    def widest(self) -> int:
+        """Bytes of the largest number that answers are kept in."""
+        return max((itemsize(self.journal.content, start) for start in self._starts), default=1)
 
     def correct(self, row: int) -> NDArray[np.uint8] | None:
         """A bit for each right answer; None: nobody knows."""

@@ -68,9 +68,9 @@ class Index:
         self._open_store = store
         self._state = state
         places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
-        self._places = np.array([*(places.get(str(key), -1) for key in self.rows.columns["key"].values), -1], np.int64)[
-            self.rows.columns["key"].codes
-        ]
+        self._places = np.full(len(self.rows), -1)
+        for row in np.flatnonzero(self.rows.signed).tolist() if places else ():
+            self._places[row] = places.get(str(self.rows.columns["key"][row]), -1)
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
         self._held = 0
 

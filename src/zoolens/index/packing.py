@@ -82,6 +82,11 @@ def decode(content: memoryview, start: int, stop: int, probes: int) -> Packed:
     return Packed(key, _TYPES[code], width, answers, after if has_bits else None)
 
 
+def itemsize(content: memoryview, start: int) -> int:
+    """Bytes that an answer takes in a signature that was decoded before."""
+    return int(_TYPES[_LAYOUT.unpack_from(content, start)[1]].itemsize)
+
+
 def _text(content: memoryview, start: int, length: int) -> str:
     try:
         return bytes(content[start : start + length]).decode()

@@ -67,9 +67,10 @@ class RowTable(Sequence[Row]):
     def models(self) -> NDArray[np.int64]:
         """The first row of each row's model: its rows in several runtimes, in several formats, and under several names
         share it. Models of one name in different folders, or of different manifests, are different models."""
-        named = (self.columns["ref"], self.attribute("folder"), self.attribute("file"))
-        places = np.stack([one.codes for one in named]) if len(self) else np.zeros((len(named), 0), np.int32)
-        place = np.unique(places, axis=1, return_inverse=True)[1].ravel()
+        place = self.columns["ref"].codes.astype(np.int64)
+        for name in ("folder", "file"):
+            codes = self.attribute(name).codes
+            place = np.unique(place * (int(codes.max(initial=0)) + 2) + codes + 1, return_inverse=True)[1]
         leads = np.arange(len(self))
         while True:
             before = leads

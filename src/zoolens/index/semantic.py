@@ -123,8 +123,7 @@ class SemanticIndex:
         self._inferred = self._residence = None
         if self.task != "classification":
             return
-        itemsize = max((self._filed.answers(row).itemsize for row in range(len(self))), default=1)
-        residence = Residence(len(self), self.probes, itemsize, self.memory)
+        residence = Residence(len(self), self.probes, self._filed.widest(), self.memory)
         for _, block in self._blocks(range(len(self))):
             for seen in residence.seen(block):
                 residence.rows.append(seen)
