@@ -177,16 +177,16 @@ def _placed(figure: Figure) -> int:
 
 def stacked_figures(parts: Sequence[FigureColumns]) -> FigureColumns:
     """The rows of each below those of the one before."""
-    starts = np.cumsum([0, *(part.n for part in parts)])
-    rows = np.concatenate([part.rows + np.int32(start) for part, start in zip(parts, starts, strict=False)])
+    starts = np.cumsum([0, *(part.n for part in parts)], dtype=np.int32)
     name = stacked([part.name for part in parts])
-    together = FigureColumns(
-        int(starts[-1]), rows.astype(np.int32), name, stacked([part.unit for part in parts]),
-        stacked([part.source for part in parts]), np.concatenate([part.provenance for part in parts]),
-        {kind: np.concatenate([part.numbers[kind] for part in parts]) for kind in _NUMBERS},
-    )  # fmt: skip
     order = np.argsort(name.codes, kind="stable")  # rows are in order already
-    return together._chosen(together.n, order, together.rows)
+    rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
+    return FigureColumns(  # one column after the other, since each is there twice while it is put in order
+        int(starts[-1]), rows[order], name.take(order), stacked([part.unit for part in parts]).take(order),
+        stacked([part.source for part in parts]).take(order),
+        np.concatenate([part.provenance for part in parts])[order],
+        {kind: np.concatenate([part.numbers[kind] for part in parts])[order] for kind in _NUMBERS},
+    )  # fmt: skip
 
 
 class RowFigures(Mapping[str, Figure]):

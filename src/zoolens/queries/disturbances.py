@@ -18,10 +18,8 @@ def disturbed_bounds(plan: Plan) -> Iterator[str]:
         meaning = plan.meanings.get(name)
         if meaning is None or meaning.derived:
             continue
-        found = [
-            rows[row].ref.partition("@")[0] for row in np.flatnonzero(rows.figures.disturbed(meaning.column)).tolist()
-        ]
-        refs = list(dict.fromkeys(found))
+        disturbed = rows.columns["ref"].take(np.flatnonzero(rows.figures.disturbed(meaning.column)))
+        refs = list(dict.fromkeys(str(ref).partition("@")[0] for ref in disturbed.values))
         if refs:
             more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
             yield (
