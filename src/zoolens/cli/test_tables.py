@@ -24,3 +24,13 @@ def test_sentences_are_broken_before_a_column_goes():
     rows = [["torchvision:resnet18", "100 %", "one thing instead of another; " * 9]]
     assert fitting_columns(columns, rows, 80) == [0, 1, 2]
     assert fitting_columns(columns, rows, 40) == [0, 1]
+
+
+def test_a_long_table_reads_as_a_short_one(capsys, monkeypatch):
+    columns = [Column("name"), Column("size", right=True), Column("größe ×")]
+    rows = [["a[b]", "1", "漢字"], ["longer name", "2,000", "x"]]
+    print_table(columns, rows)
+    short = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    monkeypatch.setattr("zoolens.cli.tables.MANY", 1)
+    print_table(columns, rows)
+    assert capsys.readouterr().out.splitlines() == short

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from zoolens.index.derived import packed_texts, unpacked_texts
 from zoolens.index.rows import Attribute
 
+Codes = NDArray[np.signedinteger[Any]]  # as few bytes as they need
+
 
 class Coded:
     """`values` are the different values, `codes` which of them each row has (−1: none)."""
 
-    def __init__(self, values: Sequence[Attribute] | NDArray[np.uint8], codes: NDArray[np.int32]) -> None:
+    def __init__(self, values: Sequence[Attribute] | NDArray[np.uint8], codes: Codes) -> None:
         self._given = values  # packed, as it lies in a file, until somebody looks
         self.codes = codes
 
@@ -54,31 +56,46 @@ class Coded:
         used[codes] = True
         if used[:-1].all():
             return Coded(self._given, codes)
-        renumbered = np.full(len(used), -1, np.int32)  # the last stays −1
-        renumbered[:-1][used[:-1]] = np.arange(int(used[:-1].sum()), dtype=np.int32)
+        number = int(used[:-1].sum())
+        renumbered = np.full(len(used), -1, code_type(number))  # the last stays −1
+        renumbered[:-1][used[:-1]] = np.arange(number)
         values = [value for value, is_used in zip(self.values, used[:-1].tolist(), strict=True) if is_used]
         return Coded(values, renumbered[codes])
 
 
 def coded(values: Iterable[Attribute | None], n: int) -> Coded:
-    places: dict[tuple[type, Attribute], int] = {}  # by type too: True == 1 == 1.0
-    codes = np.fromiter(
-        (-1 if value is None else places.setdefault((type(value), value), len(places)) for value in values),
-        np.int32,
-        count=n,
-    )
-    return Coded([value for _, value in places], codes)
+    places = _Places()
+    codes = np.fromiter((-1 if value is None else places.of(value) for value in values), np.int32, count=n)
+    return Coded(places.values, codes.astype(code_type(len(places.values))))
+
+
+class _Places:
+    """Numbers of values. Text is told apart by itself, the rest by its type as well: True == 1 == 1.0."""
+
+    def __init__(self) -> None:
+        self.values: list[Attribute] = []
+        self._numbers: dict[object, int] = {}
+
+    def of(self, value: Attribute) -> int:
+        key = value if isinstance(value, str) else (type(value), value)
+        number = self._numbers.setdefault(key, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
+
+
+def code_type(values: int) -> type[np.signedinteger[Any]]:
+    return np.int8 if values <= 127 else np.int16 if values <= 32767 else np.int32
 
 
 def nothing(n: int) -> Coded:
-    return Coded((), np.full(n, -1, np.int32))
+    return Coded((), np.full(n, -1, np.int8))
 
 
 def stacked(columns: Sequence[Coded]) -> Coded:
     """One below the other."""
-    places: dict[tuple[type, Attribute], int] = {}
-    codes = []
-    for column in columns:
-        numbers = [places.setdefault((type(value), value), len(places)) for value in column.values]
-        codes.append(np.array([*numbers, -1], np.int32)[column.codes])
-    return Coded([value for _, value in places], np.concatenate(codes) if codes else np.zeros(0, np.int32))
+    places = _Places()
+    numbers = [[*(places.of(value) for value in column.values), -1] for column in columns]
+    kind = code_type(len(places.values))
+    codes = [np.array(some, kind)[column.codes] for some, column in zip(numbers, columns, strict=True)]
+    return Coded(places.values, np.concatenate(codes) if codes else np.zeros(0, kind))

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.coded import Coded, stacked
+from zoolens.index.coded import Coded, code_type, stacked
 from zoolens.index.derived import Arrays
 from zoolens.index.rows import Figure
 from zoolens.store.records import Provenance
@@ -31,7 +31,7 @@ _NUMBERS: Final = ("value", "low", "high", "error")
 @dataclass(frozen=True, eq=False)
 class FigureColumns:
     """Of `n` rows. One entry a figure: whose it is, its name, its unit and where it is from by number, its provenance
-    (with whether it was disturbed), and four numbers (value, low, high, error), NaN where it has none."""
+    (with whether it was disturbed), and up to four numbers (value, low, high, error), NaN where it has none."""
 
     n: int
     rows: NDArray[np.int32]
@@ -94,11 +94,15 @@ class FigureColumns:
         place = self.place(row, name)
         if place is None:
             return None
-        value, *rest = (self.numbers[name].item(place) for name in _NUMBERS)
-        low, high, error = (None if math.isnan(one) else one for one in rest)
+        value = self.numbers["value"].item(place)
+        low, high, error = (self._number(name, place) for name in ("low", "high", "error"))
         told = self.provenance.item(place)
         provenance, source = _PROVENANCES[told & _PLAIN], str(self.source[place])
         return Figure(value, str(self.unit[place]), provenance, low, high, error, source, bool(told & _DISTURBED))
+
+    def _number(self, kind: str, place: int) -> float | None:
+        found = self.numbers[kind].item(place) if kind in self.numbers else math.nan
+        return None if math.isnan(found) else found
 
     def take(self, rows: NDArray[np.int64]) -> FigureColumns:
         """The figures of these rows, numbered by their place in `rows`."""
@@ -143,7 +147,7 @@ def columns_from(arrays: Arrays, n: int) -> FigureColumns:
     name, unit, source = (
         Coded(arrays[f"figure_{one}_values"], arrays[f"figure_{one}_codes"]) for one in ("name", "unit", "source")
     )
-    numbers = {one: arrays[f"figure_{one}"] for one in _NUMBERS}
+    numbers = {one: arrays[f"figure_{one}"] for one in _NUMBERS if f"figure_{one}" in arrays}
     return FigureColumns(n, arrays["figure_rows"], name, unit, source, arrays["figure_provenance"], numbers)
 
 
@@ -163,11 +167,15 @@ def columns_of_figures(figures: Sequence[Mapping[str, Figure]]) -> FigureColumns
     return FigureColumns(
         len(figures),
         np.array(rows, np.int32),
-        Coded(tuple(names), np.array(name, np.int32)),
-        Coded(tuple(units), np.array(unit, np.int32)),
-        Coded(tuple(sources), np.array(source, np.int32)),
+        Coded(tuple(names), np.array(name, code_type(len(names)))),
+        Coded(tuple(units), np.array(unit, code_type(len(units)))),
+        Coded(tuple(sources), np.array(source, code_type(len(sources)))),
         np.array(provenance, np.uint8),
-        {kind: np.array(some, np.float64) for kind, some in zip(_NUMBERS, numbers, strict=True)},  # None becomes NaN
+        {
+            kind: np.array(some, np.float64)  # None becomes NaN
+            for kind, some in zip(_NUMBERS, numbers, strict=True)
+            if kind == "value" or any(one is not None for one in some)
+        },
     )
 
 
@@ -185,8 +193,13 @@ def stacked_figures(parts: Sequence[FigureColumns]) -> FigureColumns:
         int(starts[-1]), rows[order], name.take(order), stacked([part.unit for part in parts]).take(order),
         stacked([part.source for part in parts]).take(order),
         np.concatenate([part.provenance for part in parts])[order],
-        {kind: np.concatenate([part.numbers[kind] for part in parts])[order] for kind in _NUMBERS},
+        {kind: _joined(parts, kind)[order] for kind in _NUMBERS if any(kind in part.numbers for part in parts)},
     )  # fmt: skip
+
+
+def _joined(parts: Sequence[FigureColumns], kind: str) -> NDArray[np.float64]:
+    missing = np.full(max(len(part.rows) for part in parts), np.nan)
+    return np.concatenate([part.numbers.get(kind, missing[: len(part.rows)]) for part in parts])
 
 
 class RowFigures(Mapping[str, Figure]):

@@ -73,12 +73,12 @@ def _crc(values: Iterable[Any]) -> int:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str):  # the commonest first: a list of runs asks a million times
+        return value if value.isascii() and "\0" not in value else storable_text(value)
     if value is None:
         return "\x00"
-    if isinstance(value, str):
-        return value if value.isascii() and "\0" not in value else storable_text(value)
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(value, float):
         return repr(value + 0.0)  # SQLite keeps no sign of zero
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is UTC else value.astimezone(UTC)).isoformat(timespec="microseconds")
     return to_json(value) if isinstance(value, Mapping) else repr(value)
