@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +10,15 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.streams import open_console
-from zoolens.cli.tables import Column, print_table
+from zoolens.cli.tables import Column, print_blocks, print_table
 from zoolens.cli.text import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from zoolens.store.store import Store
 
 LIST_METRICS: Final = ("top1", "latency_p50")
 SCOPES_SHOWN: Final = 10  # of one metric, such as the recall of each class
@@ -52,9 +54,14 @@ def command(
         ctx.obj = {**(ctx.obj or {}), "store": store}
         return
     from zoolens.measure.classorder import judged_right
-    from zoolens.store.store import open_store
+    from zoolens.store.store import RUNS_AT_ONCE, open_store
 
     with open_store(store, must_exist=True) as opened:
+        if not as_json and limit > RUNS_AT_ONCE:
+            ids = opened.run_ids(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
+            if len(ids) > RUNS_AT_ONCE:
+                _print_many(opened, ids, purpose=trials)
+                return
         runs = opened.runs(model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit)
         stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
         hidden = not runs and opened.runs(model=model, dataset=dataset, runtime=runtime, trials=True, limit=1)
@@ -138,9 +145,32 @@ def _top1(observations: Iterable[Observation]) -> Observation | None:
     return next((one for one in observations if one.metric == "top1" and one.scope == ""), None)
 
 
+def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
+    """So many runs that they would not fit in memory together, printed as they are read."""
+    from zoolens.measure.classorder import judged_right
+    from zoolens.store.store import RUNS_AT_ONCE
+
+    misjudged: list[Run] = []
+
+    def blocks() -> Iterator[list[list[str]]]:
+        for start in range(0, len(ids), RUNS_AT_ONCE):
+            runs = opened.runs_of(ids[start : start + RUNS_AT_ONCE])
+            stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
+            right = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
+            misjudged.extend(run for run in runs if len(right[run.id]) < len(stored.get(run.id, [])))
+            yield _list_rows(runs, right, purpose=purpose)
+
+    print_blocks(_list_columns(purpose=purpose), blocks())
+    _print_misjudged(misjudged)
+
+
 def _print_list(
     runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]], *, purpose: bool = False
 ) -> None:
+    print_table(_list_columns(purpose=purpose), _list_rows(runs, observations, purpose=purpose))
+
+
+def _list_columns(*, purpose: bool) -> list[Column]:
     """`purpose`: also say which runs are trials of the doctor."""
     columns = [
         Column("run", keep=8),
@@ -152,11 +182,16 @@ def _print_list(
         Column("p50", right=True, keep=6),
         Column("stages", keep=4),
     ]
+    return [*columns[:2], Column("purpose", keep=6), *columns[2:]] if purpose else columns
+
+
+def _list_rows(
+    runs: Sequence[Run], observations: Mapping[str, Sequence[Observation]], *, purpose: bool
+) -> list[list[str]]:
     rows = [_list_row(run, observations.get(run.id, [])) for run in runs]
     if purpose:
-        columns.insert(2, Column("purpose", keep=6))
-        rows = [[*row[:2], str(run.purpose), *row[2:]] for run, row in zip(runs, rows, strict=True)]
-    print_table(columns, rows)
+        return [[*row[:2], str(run.purpose), *row[2:]] for run, row in zip(runs, rows, strict=True)]
+    return rows
 
 
 def _print_misjudged(runs: Sequence[Run]) -> None:

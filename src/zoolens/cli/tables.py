@@ -6,7 +6,7 @@ and colons it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 200  # a pipe has no width: leave the lines whole
 GAP = 2
-MANY = 1_000  # rows beyond which speed counts for more than style
 FOLDED = 24  # cells that a column of sentences needs at least
 
 
@@ -59,16 +58,20 @@ def _needed(column: Column, cells: Sequence[str]) -> int:
     return min(longest, FOLDED) if column.folds else longest
 
 
-def _lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The same table line by line: rich takes half a millisecond for each."""
-    cells = [[column.name for column in columns], *([text.replace("\n", " ") for text in row] for row in rows)]
-    widths = [max(_width(row[i]) for row in cells) for i in range(len(columns))]
-    for row in cells:
-        padded = [
-            f"{' ' * (width - _width(text))}{text}" if column.right else f"{text}{' ' * (width - _width(text))}"
-            for column, text, width in zip(columns, row, widths, strict=True)
-        ]
-        yield (" " * GAP).join(padded).rstrip()
+def print_blocks(columns: Sequence[Column], blocks: Iterable[Sequence[Sequence[str]]]) -> None:
+    """A table of very many rows, printed as they come: rich takes half a millisecond for a row, and wants all at once.
+    A column grows where a later block has longer cells."""
+    widths = [_width(column.name) for column in columns]
+    for number, rows in enumerate(blocks):
+        header = [[column.name for column in columns]] if number == 0 else []
+        cells = [*header, *([text.replace("\n", " ") for text in row] for row in rows)]
+        widths = [max([width, *(_width(row[i]) for row in cells)]) for i, width in enumerate(widths)]
+        for row in cells:
+            padded = [
+                f"{' ' * (width - _width(text))}{text}" if column.right else f"{text}{' ' * (width - _width(text))}"
+                for column, text, width in zip(columns, row, widths, strict=True)
+            ]
+            click.echo((" " * GAP).join(padded).rstrip())
 
 
 def _width(text: str) -> int:
@@ -83,11 +86,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     console = make_console()
     table: Any = Table(box=None, header_style="bold", pad_edge=False)
     shown = fitting_columns(columns, rows, console.width)
-    if len(rows) > MANY and not any(columns[i].folds for i in shown):
-        for line in _lines([columns[i] for i in shown], [[row[i] for i in shown] for row in rows]):
-            click.echo(line)
-        rows = []
-    for i in shown if rows else ():
+    for i in shown:
         table.add_column(
             plain(columns[i].name),
             justify="right" if columns[i].right else "left",
@@ -96,8 +95,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         )
     for row in rows:
         table.add_row(*(plain(row[i]) for i in shown))
-    if rows:
-        console.print(table)
+    console.print(table)
     hidden = [columns[i].name for i in range(len(columns)) if i not in shown]
     if hidden:
         console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.[/]")

@@ -129,3 +129,19 @@ def test_an_accuracy_judged_in_the_wrong_order_of_classes_is_left_out(path):
     assert f"Run {begun.id[:8]}: no accuracy, since it was judged before zoolens matched classes by name" in listed
     assert json.loads(invoke("--json"))[0]["top1"] is None
     assert "21.8" not in invoke("show", begun.id)
+
+
+@pytest.mark.parametrize("options", [[], ["--all"], ["--model", "zoo:n*"]])
+def test_very_many_runs_are_listed_as_a_few_are(run, path, monkeypatch, options):
+    with open_store(path) as store:
+        for number in range(3):
+            begin(store, f"zoo:net{number}@1.0.0")
+
+    def listed():
+        return [line.rstrip() for line in invoke(*options).splitlines()]
+
+    few = listed()
+    monkeypatch.setattr("zoolens.store.store.RUNS_AT_ONCE", 2)
+    many = listed()
+    assert [line.split() for line in many] == [line.split() for line in few]
+    assert len(many) == (4 if "--model" in options else 6)

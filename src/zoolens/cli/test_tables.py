@@ -1,4 +1,4 @@
-from zoolens.cli.tables import Column, fitting_columns, print_table
+from zoolens.cli.tables import Column, fitting_columns, print_blocks, print_table
 
 COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", right=True, keep=5), Column("size")]
 ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]
@@ -26,11 +26,13 @@ def test_sentences_are_broken_before_a_column_goes():
     assert fitting_columns(columns, rows, 40) == [0, 1]
 
 
-def test_a_long_table_reads_as_a_short_one(capsys, monkeypatch):
+def test_a_long_table_reads_as_a_short_one(capsys):
     columns = [Column("name"), Column("size", right=True), Column("größe ×")]
     rows = [["a[b]", "1", "漢字"], ["longer name", "2,000", "x"]]
     print_table(columns, rows)
     short = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    monkeypatch.setattr("zoolens.cli.tables.MANY", 1)
-    print_table(columns, rows)
+    print_blocks(columns, [rows])
     assert capsys.readouterr().out.splitlines() == short
+    print_blocks(columns, [rows[:1], rows[1:]])
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert (first, second, third) == ("name  size  größe ×", "a[b]     1  漢字", short[2])

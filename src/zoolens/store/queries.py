@@ -60,26 +60,48 @@ def load_runs(
         query = query.offset(offset)
     if ids is not None:
         query = query.where(runs.c.id.in_(ids))
-    if prefix is not None:
+    elif prefix is not None:
         query = query.where(runs.c.id.startswith(prefix))
-    if model is not None:
-        query = query.where(runs.c.model.in_(_named("model", model)))
-    if dataset is not None:
-        query = query.where(runs.c.dataset.in_(_named("dataset", dataset)))
-    if runtime is not None:
-        query = query.where(runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime))))
-    elif ids is None and prefix is None:  # "last" is the last evaluation; other facts come only when they are named
-        aside = select(stacks.c.fingerprint).where(stacks.c.runtime.contains(ASIDE))
-        query = query.where(runs.c.stack.not_in(aside))  # not a join: a run whose stack is lost must not vanish with it
-    if not trials and ids is None and prefix is None:
-        purpose = _purpose(connection)
-        query = query.where(or_(purpose.is_(None), purpose != Purpose.TRIAL.value))
+    else:
+        query = query.where(*_fitting(connection, model, dataset, runtime, trials=trials))
     rows = connection.execute(query).all()
     for row in rows:
         check_row(runs.name, row)
     states = _stage_words(connection, [row.id for row in rows])
     subjects = _Subjects(connection, rows)
     return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
+
+
+def load_run_ids(
+    connection: Connection,
+    *,
+    model: str | None,
+    dataset: str | None,
+    runtime: str | None,
+    trials: bool,
+    limit: int | None,
+) -> list[str]:
+    """Of the runs that `load_runs` would give."""
+    fitting = _fitting(connection, model, dataset, runtime, trials=trials)
+    query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(limit)
+    return [str(row.id) for row in connection.execute(query)]
+
+
+def _fitting(
+    connection: Connection, model: str | None, dataset: str | None, runtime: str | None, *, trials: bool
+) -> Iterator[ColumnElement[bool]]:
+    if model is not None:
+        yield runs.c.model.in_(_named("model", model))
+    if dataset is not None:
+        yield runs.c.dataset.in_(_named("dataset", dataset))
+    if runtime is not None:
+        yield runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime)))
+    else:  # "last" is the last evaluation; other facts come only when they are named
+        aside = select(stacks.c.fingerprint).where(stacks.c.runtime.contains(ASIDE))
+        yield runs.c.stack.not_in(aside)  # not a join: a run whose stack is lost must not vanish with it
+    if not trials:
+        purpose = _purpose(connection)
+        yield or_(purpose.is_(None), purpose != Purpose.TRIAL.value)
 
 
 def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
