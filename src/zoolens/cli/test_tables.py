@@ -36,3 +36,8 @@ def test_a_long_table_reads_as_a_short_one(capsys):
     print_blocks(columns, [rows[:1], rows[1:]])
     first, second, third = capsys.readouterr().out.splitlines()
     assert (first, second, third) == ("name  size  größe ×", "a[b]     1  漢字", short[2])
+
+
+def test_a_table_without_rows_still_names_its_columns(capsys):
+    print_table([Column("model"), Column("runtime")], [])
+    assert capsys.readouterr().out.split() == ["model", "runtime"]
