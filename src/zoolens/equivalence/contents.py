@@ -136,8 +136,8 @@ def file_state(run: Run) -> FileState:
         return FileState(changed, tuple((str(name), None if path is None else digest(path)) for name, path in named))
     except ValidationError:  # of another version of zoolens
         return FileState(False, ())
-    except ZoolensError:
-        return FileState(False, None)  # not ours to judge: it cannot be read
+    except (OSError, ZoolensError):
+        return FileState(False, None)  # not ours to judge: it cannot be read, such as in a folder of another user
 
 
 def _named_path(file: AssetFile, folder: Path | None, located: Path | None) -> Path | None:

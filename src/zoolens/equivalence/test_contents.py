@@ -136,3 +136,13 @@ def test_a_file_that_changed_and_was_not_measured_again_is_told(store, model, me
     assert note in equiv("net", "other", store=store).on[0].fit.notes
     assert note in disagree("other", store=store).notes
     assert note in agreement_matrix(["net", "other"], store=store).notes
+
+
+def test_a_file_in_a_folder_that_may_not_be_looked_into_is_not_judged(store, model, measure, monkeypatch):
+    (run,) = measure(model(1))
+
+    def refused(path, *given, **asked):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.exists", refused)
+    assert not changed_on_disk(run)
