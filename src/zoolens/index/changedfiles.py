@@ -18,15 +18,16 @@ from zoolens.manifests.digests import digest
 
 if TYPE_CHECKING:
     from zoolens.equivalence.contents import FileState
+    from zoolens.store.state import Newest
 
 _REMEMBERED: Final = 1_000
 
 
 class ChangedFiles:
-    """`path`: where it is remembered; None: nowhere. `mark`: the store's last change."""
+    """`path`: where it is remembered; None: nowhere. `newest`: what the store got last."""
 
-    def __init__(self, path: Path | None, mark: int, judge: Callable[[str], FileState]) -> None:
-        self._path, self._mark, self._judge = path, mark, judge
+    def __init__(self, path: Path | None, newest: Newest, judge: Callable[[str], FileState]) -> None:
+        self._path, self._newest, self._judge = path, list(newest), judge
 
     def among(self, runs: Sequence[str]) -> list[str]:
         """The runs whose files are here, and others by now."""
@@ -47,8 +48,8 @@ class ChangedFiles:
         if self._path is None:
             return {}
         try:
-            mark, known = json.loads(self._path.read_text(encoding="utf-8"))
-            return known if mark == self._mark and isinstance(known, dict) else {}
+            newest, known = json.loads(self._path.read_text(encoding="utf-8"))
+            return known if newest == self._newest and isinstance(known, dict) else {}
         except (OSError, ValueError, TypeError):
             return {}
 
@@ -58,14 +59,14 @@ class ChangedFiles:
         last = dict(list(known.items())[-_REMEMBERED:])
         with suppress(OSError):
             with NamedTemporaryFile("w", dir=self._path.parent, delete=False, encoding="utf-8") as file:
-                json.dump([self._mark, last], file)
+                json.dump([self._newest, last], file)
             Path(file.name).replace(self._path)
 
 
 def _still_so(told: Any) -> bool:
     try:
         return all(_digest(Path(path)) == known for path, known in told[1])
-    except (TypeError, ValueError, IndexError, ZoolensError):
+    except (OSError, TypeError, ValueError, IndexError, ZoolensError):
         return False
 
 

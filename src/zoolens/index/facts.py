@@ -19,7 +19,7 @@ from zoolens.index.attributes import manifest_of, run_attributes, split_ref
 from zoolens.index.claims import claimed_figures
 from zoolens.index.figures import Fact, Named, figure_name, merged, stored_facts
 from zoolens.index.names import Names, stored_names
-from zoolens.index.rowcache import Group, MadeRow, made_table, read_rows, still_true, write_rows
+from zoolens.index.rowcache import Group, KeptRows, MadeRow, made_table, read_rows, still_true, write_rows
 from zoolens.index.rows import Figure, Row
 from zoolens.index.rowtable import RowTable, stacked_tables, table_of
 from zoolens.index.runtable import KnownRuns, grouped, run_table
@@ -49,9 +49,11 @@ def rows_from(
 ) -> RowTable:
     """Every row that the store knows; those of `probes`, ids of runs on one dataset, have a signature. `cache`: a file
     with the rows of before, of which only those are worked out again that something new is known of."""
+    watcher = watcher or Silent()
+    known = run_table(store, watcher)  # first: what comes after its mark is looked at again next time
     names = stored_names(store)
     structures = known_structures(store, names)
-    measured = _named(_measured(store, structures, probes, cache, watcher or Silent()), names)
+    measured = _named(_measured(store, known, structures, probes, cache, watcher), names)
     facts = stored_facts(store, [run.id for run in structures.runs])
     claimed = list(_claimed(store, facts, structures, _bare(measured)))
     used = {str(one) for one in measured.columns["structure"].values}
@@ -93,9 +95,13 @@ def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -
 
 
 def _measured(
-    store: Store, structures: Structures, probes: Collection[str], cache: Path | None, watcher: Progress
+    store: Store,
+    known: KnownRuns,
+    structures: Structures,
+    probes: Collection[str],
+    cache: Path | None,
+    watcher: Progress,
 ) -> RowTable:
-    known = run_table(store, watcher)
     runs = known.table
     chosen: dict[Group, str] = {}
     for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
@@ -122,21 +128,21 @@ def _measured(
     else:
         table = stacked_tables([kept.take(np.array(sorted(going), np.int64)), *made])
     if cache is not None and (kept is None or len(going) < len(kept) or any(map(len, made))):
-        write_rows(cache, shared_names, known.mark, table)
+        write_rows(cache, shared_names, KeptRows(known.mark, store.newest(), table))
     return table
 
 
 def _kept(store: Store, known: KnownRuns, cache: Path, shared_names: Sequence[str]) -> RowTable | None:
     found = read_rows(cache, shared_names)
-    if found is None:
+    if found is None or not store.continues(found.newest):
         return None
-    mark, table = found
     runs = known.table
-    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(mark)[1])).tolist()
-    aside = [run for run in changed if not runs.measured[run]]
+    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(found.mark)[1])).tolist()
     models = {str(runs.model[run]) for run in changed if runs.measured[run]}
-    refs = {run.model.ref for run in store.runs_of([str(runs.id[run]) for run in aside])}
-    return table.where(still_true(table, models, {str(runs.model[run]) for run in aside}, refs))
+    structures = {str(runs.model[run]) for run in changed if not runs.measured[run]}
+    names = stored_names(store) if structures else {}
+    refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
+    return found.table.where(still_true(found.table, models, structures, refs))
 
 
 def _worked_out(

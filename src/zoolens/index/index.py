@@ -25,7 +25,7 @@ from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable, table_of
 from zoolens.index.semantic import SemanticIndex
 from zoolens.store.records import DatasetRecord
-from zoolens.store.state import StoreState
+from zoolens.store.state import Newest, StoreState
 
 if TYPE_CHECKING:
     from zoolens.equivalence.contents import FileState
@@ -147,8 +147,8 @@ class Index:
             return []
         measured = {row.key: row.ref for row in map(self.rows.__getitem__, rows) if row.runtime is not None}
         state = self._state
-        path, mark = (None, 0) if state is None else (files_path(state), state.last_change)
-        remembered = ChangedFiles(path, mark, self._file_state)
+        path, newest = (None, Newest()) if state is None else (files_path(state), state.newest)
+        remembered = ChangedFiles(path, newest, self._file_state)
         return [changed_file_note(measured[key], key) for key in remembered.among(list(measured))]
 
     def _file_state(self, key: str) -> FileState:

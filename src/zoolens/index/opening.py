@@ -66,7 +66,7 @@ def build_index(
         state = _state(opened)
         removed = removed_models(opened)
         index = build(opened, state, data, task, removed, budget, watcher)
-        if state is not None:
+        if state is not None and not index.rows.columns["fleeting"].values:
             _remember((state.name, data, task, budget), _Kept((state, removed), index))
             if index.lasts:
                 write_snapshot(index, state, data, task)
@@ -81,7 +81,7 @@ def _state(store: Store | str | Path | None) -> StoreState | None:
         return None if path is None else state_of_file(path)
     if store.engine.dialect.name != "sqlite":
         return None
-    return StoreState(store.id, store.name, store.last_change())
+    return StoreState(store.id, store.name, store.newest())
 
 
 def _as_it_was(
@@ -93,18 +93,20 @@ def _as_it_was(
     watcher: Progress,
 ) -> Index | None:
     key, known = (state.name, data, task, budget), (state, removed_models(state))
-    if key in _recent and _recent[key].state == known:
-        return _recent[key].index
-    found = read_snapshot(state, data, task, budget, store=lambda: _opened(store), say=watcher.say)
+    recent = _recent.get(key)
+    if recent is not None and recent.state == known:
+        return recent.index
+    found = read_snapshot(state, data, task, budget, store=lambda: _opened(store, state), say=watcher.say)
     if found is not None:
         _remember(key, _Kept(known, found))
     return found
 
 
-def _opened(store: Store | str | Path | None) -> Store:
+def _opened(store: Store | str | Path | None, state: StoreState) -> Store:
+    """The store that the index is of: the working folder and $ZOOLENS_STORE may be others by now."""
     from zoolens.store.store import Store, open_store
 
-    return store if isinstance(store, Store) else open_store(store, must_exist=True)
+    return store if isinstance(store, Store) else open_store(Path(state.name), must_exist=True)
 
 
 def _remember(key: tuple[Any, ...], kept: _Kept) -> None:

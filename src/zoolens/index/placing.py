@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Protocol
@@ -24,6 +25,13 @@ class Placed(Protocol):
 def index_path(store: Placed, task: str, dataset: str) -> Path:
     """May be deleted at any time: everything in it is in the store."""
     return cache_dir() / "index" / _folder(store) / f"{task}-{dataset[:12]}.zli"
+
+
+def forget_answers(store: Placed) -> None:
+    """Delete all index files of a store. One that cannot be deleted stays."""
+    for path in runs_path(store).parent.glob("*.zli"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def runs_path(store: Placed) -> Path:

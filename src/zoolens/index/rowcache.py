@@ -17,6 +17,7 @@ from zoolens.index.derived import read_derived, write_derived
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable, table_from, table_of
 from zoolens.index.spaces import Space
+from zoolens.store.state import Newest
 
 Group = tuple[str, str]  # fingerprints of a model and a stack
 
@@ -68,16 +69,28 @@ def told_spaces(table: RowTable) -> list[ToldSpace]:
     return [ToldSpace(*json.loads(str(value))) for value in table.columns["space"].values]
 
 
-def read_rows(path: Path, shared_names: Sequence[str]) -> tuple[int, RowTable] | None:
-    """The rows of a file, and the last change of the store that they know of. `shared_names`: of datasets that share
-    one: they are called otherwise, and so are their figures."""
+@dataclass(frozen=True)
+class KeptRows:
+    """`mark`: the last change of the store that they know of. `newest`: what the store had when they were written."""
+
+    mark: int
+    newest: Newest
+    table: RowTable
+
+
+def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
+    """The rows of a file. `shared_names`: of datasets that share one: they are called otherwise, and so are their
+    figures."""
     kept = read_derived(path, {"shared_names": list(shared_names)})
-    return None if kept is None else (int(kept.details["mark"]), table_from(kept.arrays))
+    if kept is None:
+        return None
+    return KeptRows(int(kept.details["mark"]), Newest(*kept.details["newest"]), table_from(kept.arrays))
 
 
-def write_rows(path: Path, shared_names: Sequence[str], mark: int, table: RowTable) -> None:
-    lasting = table.where(table.columns["fleeting"].codes < 0)
-    write_derived(path, {"shared_names": list(shared_names)}, {"mark": mark}, lasting.arrays())
+def write_rows(path: Path, shared_names: Sequence[str], rows: KeptRows) -> None:
+    lasting = rows.table.where(rows.table.columns["fleeting"].codes < 0)
+    details = {"mark": rows.mark, "newest": rows.newest}
+    write_derived(path, {"shared_names": list(shared_names)}, details, lasting.arrays())
 
 
 def still_true(

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from zoolens.equivalence.signatures import STAGE, task_of
 from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
-from zoolens.index.placing import runs_path
+from zoolens.index.placing import forget_answers, runs_path
 from zoolens.measure.progress import Progress, Silent
 from zoolens.store.records import ASIDE, Purpose, Run
+from zoolens.store.state import Newest
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
 _TEXTS: Final = ("id", "model", "dataset", "stack", "task", "ref")
@@ -60,7 +61,7 @@ class KnownRuns:
 def run_table(store: Store, watcher: Progress | None = None) -> KnownRuns:
     """The table as the store is now; the last one that was asked for is kept, since a query asks more than once."""
     path = runs_path(store)
-    newest = store.last_change()  # not the table's mark, which stays behind it in PostgreSQL
+    newest = store.newest()  # not the table's mark, which stays behind it in PostgreSQL
     if _last and _last[0][:2] == (path, newest):
         return _last[0][2]
     table = _read(store, path, watcher or Silent())
@@ -68,11 +69,14 @@ def run_table(store: Store, watcher: Progress | None = None) -> KnownRuns:
     return table
 
 
-_last: list[tuple[Path, int, KnownRuns]] = []
+_last: list[tuple[Path, Newest, KnownRuns]] = []
 
 
 def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     kept = read_derived(path, {})
+    if kept is not None and not store.continues(Newest(*kept.details["newest"])):
+        forget_answers(store)  # a run that was measured again after a restore may have answered otherwise
+        kept = None
     known, before = (_table_of(()), 0) if kept is None else (_table_from(kept.arrays), int(kept.details["mark"]))
     mark, changed = store.changed_since(before)
     if not changed:
@@ -86,7 +90,7 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     watcher.end()
     table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
     table = _taken(table, np.argsort(table.created, kind="stable"))
-    write_derived(path, {}, {"mark": mark}, _arrays(table))
+    write_derived(path, {}, {"mark": mark, "newest": store.newest()}, _arrays(table))
     return KnownRuns(mark, table)
 
 

@@ -81,7 +81,7 @@ def write_snapshot(index: Index, state: StoreState, data: str | None, task: str)
 
 def _about(state: StoreState) -> dict[str, Any]:
     removed = hashlib.sha256("\n".join(sorted(removed_models(state))).encode()).hexdigest()
-    return {"store": state.id, "changes": state.last_change, "removed": removed, "packages": _installed_packages()}
+    return {"store": state.id, "newest": list(state.newest), "removed": removed, "packages": _installed_packages()}
 
 
 def _installed_packages() -> str:
@@ -92,7 +92,7 @@ def _installed_packages() -> str:
         try:
             with os.scandir(folder or ".") as entries:
                 found += [
-                    f"{one.path} {one.stat().st_mtime_ns}"
+                    f"{one.path} {one.stat(follow_symlinks=False).st_mtime_ns}"
                     for one in entries
                     if one.name.endswith((".dist-info", ".egg-info"))
                 ]

@@ -3,6 +3,7 @@
 from zoolens.equivalence.contents import FileState
 from zoolens.index.changedfiles import ChangedFiles
 from zoolens.manifests.digests import digest
+from zoolens.store.state import Newest
 
 
 def watched(path, mark, states):
@@ -12,7 +13,7 @@ def watched(path, mark, states):
         asked.append(run)
         return states[run]
 
-    return ChangedFiles(path, mark, judge), asked
+    return ChangedFiles(path, Newest(mark), judge), asked
 
 
 def test_a_verdict_lasts_as_long_as_its_files(tmp_path):

@@ -83,6 +83,31 @@ def test_a_structure_and_claims_that_come_later_reach_kept_rows(store, tmp_path)
     assert {row.ref for row in both(store, path)} == {"zoo:net@1.0.0", "zoo:file@1.0.0", "zoo:never-run@1"}
 
 
+def test_a_further_name_of_a_structure_reaches_the_kept_row_of_that_name(store, tmp_path):
+    path, file = tmp_path / "rows.zla", {"format": "fake", "files": {"model": "ab12" * 16}}
+    asset = {"format": "fake", "files": [{"location": "x", "sha256": "ab12ab12"}]}
+    add_run(store, "file", assets=[asset])
+    read = structure(store, file, "elsewhere:file", [8, 8], flops=55)
+    assert not any("flops" in row.figures for row in both(store, path) if row.signature)
+    store.begin_run(ModelRecord(read.model.fingerprint, "zoo:file@1.0.0", "onnx", file), read.dataset, read.stack)
+    assert [row.figures["flops"].value for row in both(store, path) if row.signature] == [55]
+
+
+def test_a_structure_that_comes_while_rows_are_worked_out_is_not_missed_next_time(store, tmp_path, monkeypatch):
+    path, net = tmp_path / "rows.zla", {"library": "torchvision", "architecture": "alexnet", "arguments": {}}
+    run, known = add_run(store, "net", attributes=net), facts.known_structures
+
+    def late(*given):
+        found = known(*given)
+        structure(store, net, "torchvision:alexnet", [8, 8], flops=100)  # another process
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(facts, "known_structures", late)
+        rows_from(store, [run.id], cache=path)
+    assert [row.figures["flops"].value for row in both(store, path)] == [100]
+
+
 def test_datasets_that_come_to_share_a_name_rename_kept_figures(store, tmp_path):
     path = tmp_path / "rows.zla"
     run = add_run(store, "net")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -15,6 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
 from zoolens.errors import MissingDependency, StoreError
+from zoolens.store.state import is_read_only, unwritten_log
 from zoolens.store.target import Target
 from zoolens.store.values import to_json
 
@@ -69,20 +69,14 @@ def _sqlite(path: Path, patience: float) -> Engine:
     return engine
 
 
-def is_read_only(path: Path) -> bool:
-    """Whether a store is there that cannot be written: SQLite needs to write in its folder as well."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-
 def read_only_engine(path: Path) -> Engine:
     """An engine that writes nothing, for a store on a medium that cannot be written or is full.
 
     Even to read, SQLite wants to create a file beside a database with a write-ahead log, unless it is told that the
     database never changes. What such a log holds would then be overlooked, so that both are copied first.
     """
-    log = path.with_name(f"{path.name}-wal")
     folder: tempfile.TemporaryDirectory[str] | None = None
-    if log.exists() and log.stat().st_size:
+    if (log := unwritten_log(path)) is not None:
         folder = _copied(path, log)
         uri = f"{Path(folder.name, path.name).as_uri()}?mode=rw"
     else:

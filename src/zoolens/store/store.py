@@ -41,6 +41,7 @@ from zoolens.store.records import (
     fingerprint,
 )
 from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
+from zoolens.store.state import NEWEST, Newest
 from zoolens.store.target import Target, refuse_missing, resolve
 from zoolens.store.values import storable
 
@@ -249,10 +250,18 @@ class Store:
         """Names that several datasets have: each of them is called name#fingerprint."""
         return self.read(queries.shared_names)
 
-    def last_change(self) -> int:
-        """The number of the newest change; 0 where there is none yet."""
-        newest = select(func.max(schema.changes.c.seq))
-        return int(self.read(lambda connection: connection.execute(newest).scalar()) or 0)
+    def newest(self) -> Newest:
+        """What was written last: another value after every change."""
+        return self.read(lambda connection: Newest(*connection.exec_driver_sql(NEWEST).one()))
+
+    def continues(self, newest: Newest) -> bool:
+        """Whether what was newest once is still there. If not, the store was restored from an older backup, and
+        `changed_since` does not tell what is different."""
+        at = {schema.changes.c.run_id: newest.change, schema.runs.c.id: newest.run}
+        at[schema.observations.c.checksum] = newest.observation
+        kept = [select(column).where(column.table.c.seq == seq).scalar_subquery() for column, seq in at.items()]
+        found = self.read(lambda connection: connection.execute(select(*kept)).one())
+        return tuple(found) == (newest.changed_run, newest.run_id, newest.checksum)
 
     def changed_since(self, mark: int) -> tuple[int, list[str]]:
         """The mark to ask with next time, and the runs that got something new after `mark`; 0 asks for all of them.
@@ -261,7 +270,7 @@ class Store:
         told once more: who asks must not mind.
         """
         change = schema.changes.c
-        last = self.last_change()
+        last = self.newest().change
         query = select(change.run_id).where(change.seq > mark).distinct()
         rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
         seen = last if self._engine.dialect.name == "sqlite" else max(0, last - CHANGES_AGAIN)
