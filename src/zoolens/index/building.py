@@ -29,7 +29,6 @@ from zoolens.index.rowtable import RowTable
 from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import class_space
-from zoolens.index.structures import read_structures
 from zoolens.measure.classorder import JUDGED_WRONGLY
 from zoolens.measure.progress import Progress
 from zoolens.measure.tasks import CLASSIFICATION
@@ -39,10 +38,6 @@ from zoolens.store.store import Store
 
 _RANKED: Final = 16  # bytes a row that a ranking takes, roughly
 _COLUMNS: Final = 8  # of figures that are at hand together, roughly
-
-
-def read_missing_structures(store: Store, data: str | None, task: str, progress: Progress | None) -> None:
-    read_structures(store, probe_runs(store, data=data, task=task), progress)
 
 
 def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.manifests.digests import digest
+from zoolens.paths import replaced_file
 
 if TYPE_CHECKING:
     from zoolens.equivalence.contents import FileState
@@ -57,10 +57,8 @@ class ChangedFiles:
         if self._path is None:
             return
         last = dict(list(known.items())[-_REMEMBERED:])
-        with suppress(OSError):
-            with NamedTemporaryFile("w", dir=self._path.parent, delete=False, encoding="utf-8") as file:
-                json.dump([self._newest, last], file)
-            Path(file.name).replace(self._path)
+        with suppress(OSError), replaced_file(self._path) as file:
+            file.write(json.dumps([self._newest, last]).encode())
 
 
 def _still_so(told: Any) -> bool:

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
+from zoolens.paths import replaced_file
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -72,19 +73,11 @@ def write_derived(path: Path, about: Mapping[str, Any], details: Mapping[str, An
     for piece in _pieces(arrays):
         checksum = crc32(piece, checksum)
     head = json.dumps({**header, "checksum": checksum}).encode()
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("wb", dir=path.parent, delete=False) as file:
-            try:
-                file.write(len(head).to_bytes(_LENGTH, "little") + head)
-                file.write(bytes(_aligned(_LENGTH + len(head)) - _LENGTH - len(head)))
-                for piece in _pieces(arrays):
-                    file.write(piece)
-                file.close()
-                Path(file.name).replace(path)
-            except OSError:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+    with suppress(OSError), replaced_file(path) as file:
+        file.write(len(head).to_bytes(_LENGTH, "little") + head)
+        file.write(bytes(_aligned(_LENGTH + len(head)) - _LENGTH - len(head)))
+        for piece in _pieces(arrays):
+            file.write(piece)
 
 
 def _pieces(arrays: Arrays) -> Sequence[Any]:

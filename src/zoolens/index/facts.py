@@ -36,6 +36,7 @@ Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
 Facts = Mapping[str, Sequence[Fact]]
 
 _AT_ONCE: Final = 250  # groups of runs
+_KEPT_AFTER: Final = 20  # times as many
 _OURS = ("export_time",)  # about our reading of a structure, not about the model
 
 
@@ -53,7 +54,8 @@ def rows_from(
     known = run_table(store, watcher)  # first: what comes after its mark is looked at again next time
     names = stored_names(store)
     structures = known_structures(store, names)
-    measured = _named(_measured(store, known, structures, probes, cache, watcher), names)
+    kept = None if cache is None else _kept(store, known, names, cache)
+    measured = _named(_measured(store, known, structures, probes, kept, cache, watcher), names)
     facts = stored_facts(store, [run.id for run in structures.runs])
     claimed = list(_claimed(store, facts, structures, _bare(measured)))
     used = {str(one) for one in measured.columns["structure"].values}
@@ -99,15 +101,15 @@ def _measured(
     known: KnownRuns,
     structures: Structures,
     probes: Collection[str],
+    kept: RowTable | None,
     cache: Path | None,
     watcher: Progress,
 ) -> RowTable:
+    """`kept`: rows of before that are still true; `cache`: where to keep what is worked out."""
     runs = known.table
     chosen: dict[Group, str] = {}
     for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
         chosen[str(runs.model[run]), str(runs.stack[run])] = str(runs.id[run])
-    shared_names = store.shared_dataset_names()
-    kept = _kept(store, known, cache, shared_names) if cache is not None else None
     places: dict[Group, int] = {}
     if kept is not None:
         groups = zip(*(kept.columns[name].to_list() for name in ("model", "stack", "probe")), strict=True)
@@ -122,25 +124,31 @@ def _measured(
             going.append(places[group])
         else:
             missing.append((group, [str(runs.id[run]) for run in members.tolist()]))
-    made = list(_worked_out(store, structures, missing, chosen, watcher))
-    if kept is None:
-        table = stacked_tables([made_table([]), *made])
-    else:
-        table = stacked_tables([kept.take(np.array(sorted(going), np.int64)), *made])
-    if cache is not None and (kept is None or len(going) < len(kept) or any(map(len, made))):
-        write_rows(cache, shared_names, KeptRows(known.mark, store.newest(), table))
+    table = made_table([]) if kept is None else kept.take(np.array(sorted(going), np.int64))
+    fresh: list[RowTable] = []
+    changed = kept is None or len(table) < len(kept)
+    for made in _worked_out(store, structures, missing, chosen, watcher):
+        fresh.append(made)
+        changed |= bool(len(made))
+        if cache is not None and len(fresh) == _KEPT_AFTER:  # who is interrupted goes on from here
+            table, fresh = stacked_tables([table, *fresh]), []
+            write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
+            changed = False
+    table = stacked_tables([table, *fresh])
+    if cache is not None and changed:
+        write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
     return table
 
 
-def _kept(store: Store, known: KnownRuns, cache: Path, shared_names: Sequence[str]) -> RowTable | None:
-    found = read_rows(cache, shared_names)
+def _kept(store: Store, known: KnownRuns, names: Names, cache: Path) -> RowTable | None:
+    """The rows of before that nothing new is known of."""
+    found = read_rows(cache, store.shared_dataset_names())
     if found is None or not store.continues(found.newest):
         return None
     runs = known.table
     changed = np.flatnonzero(runs.id.rows_among(store.changed_since(found.mark)[1])).tolist()
     models = {str(runs.model[run]) for run in changed if runs.measured[run]}
     structures = {str(runs.model[run]) for run in changed if not runs.measured[run]}
-    names = stored_names(store) if structures else {}
     refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
     return found.table.where(still_true(found.table, models, structures, refs))
 

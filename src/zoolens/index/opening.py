@@ -50,19 +50,21 @@ def build_index(
 
     `data`: the probe dataset, by a pattern on its name; None: the one that most models were measured on. `refresh`:
     read the structure of models that have none yet. `memory`: bytes, else $ZOOLENS_INDEX_MB megabytes, else 20 MB.
-    An unchanged store gives the same object again.
+    An unchanged SQLite store gives the same object again.
     """
     watcher, budget = progress or _Logged(), memory_budget(memory)
     state = None if refresh else _state(store)
     if state is not None and (found := _as_it_was(store, state, data, task, budget, watcher)) is not None:
         return found
 
-    from zoolens.index.building import build, read_missing_structures
+    from zoolens.equivalence.signatures import probe_runs
+    from zoolens.index.building import build
+    from zoolens.index.structures import read_structures
     from zoolens.store.store import borrowed_store
 
     with borrowed_store(store, must_exist=True) as opened:
         if refresh:
-            read_missing_structures(opened, data, task, progress)
+            read_structures(opened, probe_runs(opened, data=data, task=task), progress)
         state = _state(opened)
         removed = removed_models(opened)
         index = build(opened, state, data, task, removed, budget, watcher)

@@ -6,10 +6,9 @@ import json
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Protocol
 
-from zoolens.paths import cache_dir, data_dir
+from zoolens.paths import cache_dir, data_dir, replaced_file
 from zoolens.store.records import fingerprint
 
 
@@ -72,11 +71,8 @@ def removed_models(store: Placed) -> frozenset[str]:
 
 
 def set_removed(store: Placed, models: Collection[str]) -> None:
-    path = _removed_path(store)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        json.dump(sorted(models), file)
-    Path(file.name).replace(path)
+    with replaced_file(_removed_path(store)) as file:
+        file.write(json.dumps(sorted(models)).encode())
 
 
 def _removed_path(store: Placed) -> Path:

@@ -44,6 +44,32 @@ def test_only_what_changed_is_worked_out_again(store, tmp_path, monkeypatch):
     assert made[2:] == [(second.key.model, second.key.stack)]
 
 
+def test_who_is_interrupted_goes_on_where_it_was(store, tmp_path, monkeypatch):
+    path, made, make = tmp_path / "rows.zla", [], facts._row
+    probes = [add_run(store, f"net-{number}", seed=number).id for number in range(5)]
+
+    def interrupted(*given, **asked):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(given[3])
+        return make(*given, **asked)
+
+    monkeypatch.setattr(facts, "_AT_ONCE", 1)
+    monkeypatch.setattr(facts, "_KEPT_AFTER", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(facts, "_row", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rows_from(store, probes, cache=path)
+    again = []
+    with monkeypatch.context() as patched:
+        patched.setattr(facts, "_row", lambda *given, **asked: again.append(given[3]) or make(*given, **asked))
+        found = plain(rows_from(store, probes, cache=path))
+    assert not set(again) & set(made[:2])
+    assert len(again) == 3
+    assert found == plain(rows_from(store, probes))
+    assert [one.name for one in tmp_path.glob("*.zla")] == ["rows.zla"]
+
+
 def test_kept_rows_follow_every_change_of_the_store(store, tmp_path):
     path = tmp_path / "rows.zla"
     first = add_run(store, "net", latency=0.5)
