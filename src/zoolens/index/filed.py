@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import UnknownName
 from zoolens.index.journal import REMOVED, SIGNATURE, Damaged, Journal, Place
-from zoolens.index.packing import Packed, decode, decode_key, encode_key, itemsize
+from zoolens.index.packing import Packed, decode, decode_key, encode_key, itemsize, read_answers
 
 _SMALL: Final = 1 << 16  # bytes: a file is not worth compacting before
 
@@ -44,7 +44,7 @@ class Filed:
         return self._position[key]
 
     def answers(self, row: int) -> NDArray[Any]:
-        return self._packed(self._place(row)).read_answers(self.journal.content, self.probes)
+        return read_answers(self.journal.content, self._starts[row], self.probes)
 
     def widest(self) -> int:
         """Bytes of the largest number that answers are kept in."""
@@ -72,15 +72,15 @@ class Filed:
         places, replaced = self.journal.catch_up()
         if not places and not replaced:
             return False
-        live = {} if replaced else dict(zip(self.keys, self._starts, strict=True))
+        live = {} if replaced else {key: self._place(row) for row, key in enumerate(self.keys)}
         for place in places:
             if place.kind == REMOVED:
                 live.pop(decode_key(self.journal.content, place.start, place.stop), None)
             else:
-                live[self._packed(place).key] = place.start
-        self.keys, self._starts = list(live), array("q", live.values())
+                live[self._packed(place).key] = place
+        self.keys, self._starts = list(live), array("q", (place.start for place in live.values()))
         self._position = {key: row for row, key in enumerate(self.keys)}
-        self._live_bytes = sum(self._place(row).bytes for row in range(len(self)))
+        self._live_bytes = sum(place.bytes for place in live.values())
         return True
 
     # --- what we write, under `journal.alone()` and after `refresh`

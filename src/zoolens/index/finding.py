@@ -53,9 +53,10 @@ class Names:
     @cached_property
     def _popular(self) -> Counter[str | None]:
         runtime = self._rows.attribute("runtime")
-        values, counts = np.unique(runtime.codes[self._rows.signed], return_counts=True)
-        names = [*map(str, runtime.values), None]  # code −1 takes the last
-        return Counter({names[code]: number for code, number in zip(values.tolist(), counts.tolist(), strict=True)})
+        names = [None, *map(str, runtime.values)]
+        codes = runtime.codes[self._rows.signed].astype(np.int64)
+        counts = np.bincount(codes + 1, minlength=len(names))  # code −1: it has none
+        return Counter({name: number for name, number in zip(names, counts.tolist(), strict=True) if number})
 
     @cached_property
     def _by_last_part(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

@@ -5,8 +5,7 @@ is right. Of models that answer no classes, the numbers themselves as float32.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +19,15 @@ _LAYOUT: Final = struct.Struct("<HBBI")  # bytes of the key, type of the answers
 _LONGEST_KEY: Final = 1 << 10
 
 
-@dataclass(frozen=True)
-class Packed:
-    """Where the parts of one signature lie. `width` is 1 for labels, else the length of each vector."""
+class Packed(NamedTuple):
+    """What a signature says of itself. `correct`: the byte offset of its bits, where it has some."""
 
     key: str
-    dtype: np.dtype[Any]
-    width: int
-    answers: int  # byte offsets
+    is_labels: bool
     correct: int | None
-
-    def read_answers(self, content: memoryview, probes: int) -> NDArray[Any]:
-        found = np.frombuffer(content, self.dtype, probes * self.width, self.answers)
-        return found if self.is_labels else found.reshape(probes, self.width)
 
     def read_correct(self, content: memoryview, probes: int) -> NDArray[np.uint8] | None:
         return None if self.correct is None else np.frombuffer(content, np.uint8, bit_bytes(probes), self.correct)
-
-    @property
-    def is_labels(self) -> bool:
-        return self.dtype.kind == "u"
 
 
 def packed_labels(answers: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +67,14 @@ def decode(content: memoryview, start: int, stop: int, probes: int) -> Packed:
     if needed + -needed % ALIGNED != stop:
         raise Damaged("a signature has another number of probes")
     key = _text(content, start + _LAYOUT.size, length)
-    return Packed(key, _TYPES[code], width, answers, after if has_bits else None)
+    return Packed(key, code != _VECTORS, after if has_bits else None)
+
+
+def read_answers(content: memoryview, start: int, probes: int) -> NDArray[Any]:
+    """The answers in a signature that was decoded before."""
+    length, code, _, width = _LAYOUT.unpack_from(content, start)
+    found = np.frombuffer(content, _TYPES[code], probes * width, start + _LAYOUT.size + length + -length % ALIGNED)
+    return found.reshape(probes, width) if code == _VECTORS else found
 
 
 def itemsize(content: memoryview, start: int) -> int:

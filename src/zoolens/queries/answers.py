@@ -57,7 +57,7 @@ class Answer:
     @cached_property
     def fitting(self) -> int:
         """How many models fit, whatever the limit."""
-        return len(np.unique(self.plan.view.models[self.plan.fitting]))
+        return int(np.count_nonzero(np.bincount(self.plan.view.models[self.plan.fitting])))
 
     @cached_property
     def reference(self) -> Match | None:
