@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens.cli.bars import Bars
-from zoolens.cli.text import figure, with_interval
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
+from zoolens.present.figures import figure, with_interval
 from zoolens.runtimes.draft import find_model
 from zoolens.store.store import Store, open_store
 

@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "zoos", "runtimes",
-    "datasets", "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence", "index",
-    "queries", "cli", "testing",
+    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "present", "zoos",
+    "runtimes", "datasets", "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence",
+    "index", "queries", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.
@@ -130,7 +130,7 @@ def test_help_imports_no_command_and_no_heavy_library():
         "import sys; sys.argv=['zoolens','--help']\n"
         "from zoolens.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "heavy={'numpy','pydantic','sqlalchemy','pyarrow','rich','alembic','torch','tensorflow','PIL'}\n"
+        "heavy={'numpy','pydantic','sqlalchemy','pyarrow','rich','alembic','torch','tensorflow','PIL','jinja2'}\n"
         "print('LOADED', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -44,7 +44,7 @@ def command(**chosen: Any) -> None:
     from zoolens.audit.report.tables import write_csv
     from zoolens.audit.report.terminal import show
     from zoolens.cli.bars import Bars
-    from zoolens.cli.tables import make_console
+    from zoolens.present.terminal import make_console
 
     with Bars() as bars:
         audit = audit_models(

@@ -10,7 +10,7 @@ from typing import Any
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from zoolens.cli.streams import open_console
+from zoolens.present.streams import open_console
 
 _drawn: list[Bars] = []
 

@@ -8,8 +8,8 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import make_console, plain
 from zoolens.errors import GateFailed
+from zoolens.present.terminal import make_console, plain
 
 if TYPE_CHECKING:
     from zoolens.comparisons.paired import Answers, Report, VectorChange
@@ -112,7 +112,7 @@ def _print_vectors(console: Any, one: VectorChange) -> None:
 def _print_figures(console: Any, report: Report) -> None:
     from rich.table import Table
 
-    from zoolens.cli.text import with_interval
+    from zoolens.present.figures import with_interval
 
     table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
     for name, side in (("metric", "left"), ("scope", "left"), ("A", "right"), ("B", "right"), ("B vs A", "right")):

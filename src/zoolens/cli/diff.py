@@ -11,9 +11,9 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.tables import make_console, plain
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ModelError, ZoolensError
+from zoolens.present.terminal import make_console, plain
 
 if TYPE_CHECKING:
     from zoolens.graph.diff.findings import Difference

@@ -9,8 +9,8 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
+from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.equivalence.disagreements import Disagreements

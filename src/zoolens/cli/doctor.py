@@ -9,9 +9,9 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed
+from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.doctor.verdict import Diagnosis, Trial

@@ -10,10 +10,10 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.tables import Column, make_console, plain, print_table
-from zoolens.cli.text import stack_label
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed, ZoolensError
+from zoolens.present.figures import stack_label
+from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.equivalence.behaviour import Accuracy, Behaviour

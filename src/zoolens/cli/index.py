@@ -130,9 +130,9 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     and correct them by the models that were measured as a whole in the same runtime.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.cli.tables import Column, print_table
-    from zoolens.cli.text import figure
     from zoolens.index.estimates import COVERED, estimate_operators
+    from zoolens.present.figures import figure
+    from zoolens.present.terminal import Column, print_table
     from zoolens.store.store import open_store
 
     with Bars() as bars, open_store(store) as opened:
@@ -202,7 +202,7 @@ def _as_data(index: Index) -> dict[str, Any]:
 
 
 def _print_summary(index: Index) -> None:
-    from zoolens.cli.text import figure
+    from zoolens.present.figures import figure
 
     about = _as_data(index)
     click.echo(
@@ -220,7 +220,7 @@ def _print_summary(index: Index) -> None:
 def _print_unsigned(index: Index) -> None:
     from collections import Counter
 
-    from zoolens.cli.tables import Column, print_table
+    from zoolens.present.terminal import Column, print_table
 
     unsigned = [row for row in index.rows if not row.signature]
     if not unsigned:

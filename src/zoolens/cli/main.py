@@ -16,8 +16,8 @@ from typing import Any, Final
 import click
 
 from zoolens import __version__
-from zoolens.cli.streams import guard_streams
 from zoolens.errors import ZoolensError
+from zoolens.present.streams import guard_streams
 
 # name -> one line of help; the module is zoolens.cli.<name>
 COMMANDS: Final[dict[str, str]] = {

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.streams import open_console
-from zoolens.cli.tables import plain
-from zoolens.cli.text import count, figure
+from zoolens.present.figures import count, figure
+from zoolens.present.streams import open_console
+from zoolens.present.terminal import plain
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.catalog import Listing, listing, params_of
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.streams import open_console
 from zoolens.errors import AssetError
 from zoolens.manifests.download import Progress
 from zoolens.manifests.locations import presence, resolve_asset
 from zoolens.manifests.schema import Asset
+from zoolens.present.streams import open_console
 from zoolens.zoos.base import Entry
 from zoolens.zoos.catalog import find_models
 

@@ -9,9 +9,9 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -210,7 +210,7 @@ def _attribute(value: object) -> str:
 
 
 def _equivalence(answer: Answer, match: Match) -> str:
-    from zoolens.cli.text import figure
+    from zoolens.present.figures import figure
     from zoolens.queries.wording import at_least
 
     if match is answer.reference:
@@ -220,7 +220,7 @@ def _equivalence(answer: Answer, match: Match) -> str:
 
 
 def _figure(answer: Answer, match: Match, name: str) -> str:
-    from zoolens.cli.text import count, figure
+    from zoolens.present.figures import count, figure
     from zoolens.queries.metrics import ACCURACY_DROP_UPPER, BOUNDED
     from zoolens.queries.wording import at_least, at_most, mark
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import make_console, plain
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import make_console, plain
 
 if TYPE_CHECKING:
     from zoolens.comparisons.reproduce import Verdict
@@ -32,8 +32,8 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
 
     from zoolens.cli.asking import answered_yes
     from zoolens.cli.bars import Bars
-    from zoolens.cli.text import figure, with_interval
     from zoolens.comparisons.reproduce import reproduce
+    from zoolens.present.figures import figure, with_interval
 
     with answered_yes() if yes else nullcontext(), Bars() as bars:
         result = reproduce(run, store=store, allow_code=allow_code, progress=bars)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.tables import Column, print_table
-from zoolens.cli.text import count, disturbed_mark, figure, stack_label, with_interval
 from zoolens.measure.evaluate import Outcome
+from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
+from zoolens.present.terminal import Column, print_table
 from zoolens.store.records import Observation
 from zoolens.store.store import Store
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.streams import open_console
-from zoolens.cli.tables import Column, print_blocks, print_table
-from zoolens.cli.text import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.manifests.twins import origin_of_twin
+from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
+from zoolens.present.streams import open_console
+from zoolens.present.terminal import Column, print_blocks, print_table
 from zoolens.store.records import Observation, Provenance, Run, StageState
 
 if TYPE_CHECKING:

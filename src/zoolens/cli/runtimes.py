@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.streams import open_console
+from zoolens.present.streams import open_console
 
 
 @click.command()

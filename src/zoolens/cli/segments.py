@@ -11,9 +11,9 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.tables import Column, make_console, plain, print_table
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.equivalence.twins.making import Twin
@@ -131,7 +131,7 @@ def _figures(number: int, common: Common, costs: Cost) -> dict[str, Any]:
 
 
 def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
-    from zoolens.cli.text import count
+    from zoolens.present.figures import count
 
     columns = [
         Column("#", right=True, keep=5), Column("kind", keep=9), Column("distance", right=True, keep=6),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.text import count, figure
 from zoolens.cli.trust import trust_option
 from zoolens.errors import AssetError, ZoolensError
 from zoolens.manifests.locations import locate, presence
@@ -25,6 +24,7 @@ from zoolens.manifests.schema import (
     Step,
 )
 from zoolens.manifests.twins import origin_of_twin
+from zoolens.present.figures import count, figure
 from zoolens.runtimes.draft import find_model
 from zoolens.zoos.base import Entry
 

@@ -211,7 +211,7 @@ def test_the_reference_chooses_the_data_where_none_is_named(path):
 
 def test_equal_answers_are_never_dropped_for_want_of_width(monkeypatch):
     from zoolens.cli.query import _table
-    from zoolens.cli.tables import fitting_columns
+    from zoolens.present.terminal import fitting_columns
 
     answer = query("CORR big ON memory <= 60% ORDER BY latency_p50, accuracy")
     columns, rows = _table(answer, [answer.reference, *answer.matches])

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.cli.text import with_interval
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.present.figures import with_interval
 from zoolens.runtimes.interference import ThreadWatch, Waiting, clean_samples, waiting_between
 from zoolens.store.records import Observation, is_disturbed
 

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bar
 
 from zoolens.cli.crosstrain.trialtext import accuracies_line, points
-from zoolens.cli.tables import make_console
+from zoolens.present.terminal import make_console
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.job import Epoch

@@ -11,7 +11,7 @@ import click
 from zoolens.cli.crosstrain.options import folder, json_option, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line, value_text
 from zoolens.cli.jsonout import echo_json
-from zoolens.cli.tables import Column, print_table
+from zoolens.present.terminal import Column, print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.plan import Dimension, Search

@@ -10,7 +10,7 @@ from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.crosstrain.trialtext import NOTHING, percent, print_trial, settings_line, trial_data, value_text
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.cli.tables import Column, print_table
+from zoolens.present.terminal import Column, print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study import Study, Trial

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.tables import Column, print_table
-from zoolens.cli.text import figure
 from zoolens.measure.intervals import wilson
+from zoolens.present.figures import figure
+from zoolens.present.terminal import Column, print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study import Hyperparameter, Side, Trial

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.streams import open_console
+from zoolens.present.streams import open_console
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,4 +1,4 @@
-from zoolens.cli.tables import Column, fitting_columns, print_blocks, print_table
+from zoolens.present.terminal import Column, fitting_columns, print_blocks, print_table
 
 COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", right=True, keep=5), Column("size")]
 ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]

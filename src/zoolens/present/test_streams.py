@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from zoolens.cli.streams import HarmlessStream, harmless, open_console
+from zoolens.present.streams import HarmlessStream, harmless, open_console
 
 STEERING = "\x1b]0;PWNED\x07\x1b[2J\x9b31m"
 
@@ -37,7 +37,7 @@ def test_nothing_of_a_model_steers_a_terminal(model, command):
 def test_colours_of_ours_stay_and_sequences_of_others_go(model):
     ours, theirs = pty.openpty()
     code = f"""
-from zoolens.cli.streams import guard_streams, open_console
+from zoolens.present.streams import guard_streams, open_console
 import click
 guard_streams()
 open_console().print("[bold]ours[/] theirs" + {STEERING!r})

@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.cli.text import count, figure, with_interval
+from zoolens.present.figures import count, figure, with_interval
 from zoolens.store.records import Observation
 
 

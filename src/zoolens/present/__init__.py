@@ -1,0 +1,1 @@
+"""One way to show what the other rooms found: tables, figures in words, charts and pages."""
