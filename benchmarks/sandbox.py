@@ -22,6 +22,7 @@ import numpy as np
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
 from zoolens.datasets.opening import open_dataset
+from zoolens.engine.sandbox import describe, trusting
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings, measure_latency
 from zoolens.measure.stages import ACCURACY_BATCH, answered_batches
@@ -29,7 +30,6 @@ from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.draft import find_models
 from zoolens.runtimes.isolated import IsolatedSession
-from zoolens.runtimes.sandbox import describe, trusting
 
 MODELS = ("demo:mlp-small", "demo:lenet-wide", "demo:resnet-tiny")
 THROUGHPUT_GOAL, COLD_GOAL = 0.95, 0.150

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import zoolens
+from zoolens.engine import sandbox
 from zoolens.measure import stages
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.progress import Silent
-from zoolens.runtimes import sandbox
 
 QUICK = {"cold": False}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.runtimes import landlock
+from zoolens.engine import landlock
 
 MANIFEST = (
     "zoolens: 1\nname: m\n"

@@ -12,7 +12,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "manifests", "store", "present", "zoos",
+    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "engine", "manifests", "store", "present",
+    "zoos",
     "runtimes", "datasets", "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence",
     "index", "queries", "cli", "testing",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ _PUBLIC = {
     "build_index": "zoolens.index.opening",
     "query": "zoolens.queries.asking",
     "prepare": "zoolens.queries.asking",
-    "trusting": "zoolens.runtimes.sandbox",
+    "trusting": "zoolens.engine.sandbox",
     "Store": "zoolens.store.store",
     "open_store": "zoolens.store.store",
     "models": "zoolens.zoos.catalog",

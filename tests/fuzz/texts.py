@@ -112,8 +112,8 @@ def query(draw: random.Random, folder: Path) -> None:
 
 def environment(draw: random.Random, folder: Path) -> None:
     from zoolens.datasets.opening import open_dataset, parse_spec
+    from zoolens.engine.environments import parse_env
     from zoolens.runtimes.constraints import parse_requirements_text
-    from zoolens.runtimes.environments import parse_env
 
     kind = draw.randrange(3)
     if kind == 0:

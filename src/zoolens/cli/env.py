@@ -34,7 +34,7 @@ def export(run: str, output: Path | None, store: str | None) -> None:
 @command.command(name="list")
 def list_() -> None:
     """List the isolated environments that zoolens has built and cached."""
-    from zoolens.runtimes.environments import list_environments
+    from zoolens.engine.environments import list_environments
 
     found = list_environments()
     for one in found:
@@ -47,7 +47,7 @@ def list_() -> None:
 @click.argument("key")
 def remove(key: str) -> None:
     """Delete a cached environment; it is built again when next needed."""
-    from zoolens.runtimes.environments import remove_environment
+    from zoolens.engine.environments import remove_environment
 
     remove_environment(key)
     click.echo(f"Removed {key}.")

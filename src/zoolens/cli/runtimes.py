@@ -13,8 +13,8 @@ from zoolens.present.streams import open_console
 def command(as_json: bool) -> None:
     """List the runtimes: version, formats, what each declares it cannot do; and the sandbox that models run in."""
     from zoolens import plugins
+    from zoolens.engine.sandbox import PLAIN, describe, shortcomings
     from zoolens.runtimes.base import Runtime
-    from zoolens.runtimes.sandbox import PLAIN, describe, shortcomings
 
     found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
     if as_json:

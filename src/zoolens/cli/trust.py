@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def _begin(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        from zoolens.runtimes.sandbox import trusting
+        from zoolens.engine.sandbox import trusting
 
         context.with_resource(trusting())
 

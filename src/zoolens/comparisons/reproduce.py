@@ -10,6 +10,8 @@ from pathlib import Path
 from zoolens import plugins
 from zoolens.comparisons.modeldiff import stored_entry
 from zoolens.comparisons.paired import Report, compare_runs, identical_share
+from zoolens.engine.environments import confirm_environment, parse_env
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.evaluate import EvaluationPlan, open_data, run_job
@@ -18,8 +20,6 @@ from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
-from zoolens.runtimes.environments import confirm_environment, parse_env
-from zoolens.runtimes.sandbox import trusting
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 
@@ -143,7 +143,8 @@ def _same_job(original: Run, allow_code: bool) -> Job:
     environment: Sequence[str] = identity.get("environment") or ()
     if environment:
         runtime = plugins.load(plugins.RUNTIMES, original.stack.runtime)()
-        confirm_environment(parse_env(",".join(environment)), runtime, f"Run {original.id[:8]} of the store")
+        asked_by = f"Run {original.id[:8]} of the store"
+        confirm_environment(parse_env(",".join(environment)), runtime.requirements, asked_by)
     wanted = Wanted(
         runtimes=(original.stack.runtime,),
         environments=(",".join(environment),) if environment else (),

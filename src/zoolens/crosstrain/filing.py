@@ -26,8 +26,8 @@ from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Study, Trial
+from zoolens.engine.machine import describe_machine
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import (
     ASIDE,
     DatasetRecord,

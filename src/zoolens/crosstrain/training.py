@@ -33,9 +33,9 @@ from zoolens.crosstrain.study import Hyperparameter, Side, Trial
 from zoolens.crosstrain.weights import read_weights
 from zoolens.crosstrain.worker import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.workers import Workers
+from zoolens.engine.machine import gpu_names
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import installed_version
-from zoolens.runtimes.machine import gpu_names
 from zoolens.store.store import Store
 
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds

@@ -25,9 +25,9 @@ from zoolens.crosstrain.data import load
 from zoolens.crosstrain.job import Epoch, Job, Outcome
 from zoolens.crosstrain.trainers.base import TrainData, Trained, Trainer
 from zoolens.crosstrain.weights import read_weights, write_weights
+from zoolens.engine.wire import Channel, end_with_parent
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.base import first_line
-from zoolens.runtimes.wire import Channel, end_with_parent
 
 NO_ROOM: Final = "The training process ran out of memory."
 PREDICTIONS: Final = "predictions.npy"

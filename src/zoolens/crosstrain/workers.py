@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from zoolens import errors, plugins
 from zoolens.crosstrain.job import Epoch, Job, Outcome
 from zoolens.crosstrain.worker import NO_ROOM, PREDICTIONS
+from zoolens.engine.launcher import launch
+from zoolens.engine.wire import Channel
 from zoolens.errors import WorkerError, ZoolensError
-from zoolens.runtimes.launching import launch
-from zoolens.runtimes.wire import Channel
 
 _RECYCLED: Final = 200  # jobs, after which a process makes room for a fresh one
 _GRACE: Final = 5.0  # seconds for a dead process to be collected

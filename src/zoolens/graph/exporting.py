@@ -19,13 +19,13 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from zoolens import plugins
+from zoolens.engine.environments import EnvSpec, ensure_environment
+from zoolens.engine.sandbox import trusted
 from zoolens.errors import EnvironmentBuildError, ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.workerprocess import Circumstance, WorkerProcess
-from zoolens.runtimes.environments import EnvSpec, ensure_environment
-from zoolens.runtimes.sandbox import trusted
 
 TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
 WORTH_A_WORKER: Final = 5.0  # seconds of work left; what it takes to start Python and import a framework
@@ -226,7 +226,7 @@ class _Crew(Generic[K]):
     def _serve(self, group: Group) -> None:
         module, spec = group
         try:
-            environment = ensure_environment(spec, None, self._tell) if spec else None
+            environment = ensure_environment(spec, (), self._tell) if spec else None
         except EnvironmentBuildError as error:
             self._give_up(group, error)
             return

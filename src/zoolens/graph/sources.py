@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
+from zoolens.engine.environments import EnvSpec, environment_of
 from zoolens.errors import AssetError, MissingDependency, ModelError, ZoolensError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import resolve_asset, resolve_file
 from zoolens.manifests.schema import Asset, AssetFile, Manifest
-from zoolens.runtimes.environments import EnvSpec, environment_of
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry, Weights

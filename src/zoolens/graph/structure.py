@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from zoolens.consent import NotGranted
+from zoolens.engine.environments import confirm_environment
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.exporting import Exported, Job, export_many
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.sources import RUNTIME, Model, Size, Source, find_entries, source_of
-from zoolens.runtimes.environments import confirm_environment
 from zoolens.store import schema
 from zoolens.store.records import Observation, Run, RunKey
 from zoolens.store.store import Store, borrowed_store
@@ -217,7 +217,7 @@ def _denied(wanted: Structure) -> Structure | None:
     if source is None or source.environment is None or source.asked_by is None:
         return None
     try:
-        confirm_environment(source.environment, None, source.asked_by)
+        confirm_environment(source.environment, (), source.asked_by)
     except NotGranted as error:
         return replace(wanted, error=str(error))
     return None

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.engine import landlock
+from zoolens.engine.environments import environment_of
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import EnvironmentBuildError, ModelError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.exporting import Job, _Plan, export, export_many
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
 from zoolens.graph.worker import answer
-from zoolens.runtimes import landlock
-from zoolens.runtimes.environments import environment_of
-from zoolens.runtimes.sandbox import trusting
 
 
 def load(request):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from zoolens import plugins
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import MissingDependency, ModelError, UnknownName
 from zoolens.graph.sources import find_entries, making_files, manifest_size, source_of
 from zoolens.graph.structure import graph_of, structure_of
 from zoolens.manifests.schema import Input, Manifest, Output
-from zoolens.runtimes.sandbox import trusting
 from zoolens.store.store import open_store
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.demo import DemoZoo

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import ModelError
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.passes.conftest import Sketch
 from zoolens.graph.proof import random_inputs
 from zoolens.graph.reference import run
 from zoolens.graph.weighted import folded, weighted_graph
-from zoolens.runtimes.sandbox import trusting
 from zoolens.testing import models
 from zoolens.zoos.demo import MODELS_FOLDER
 

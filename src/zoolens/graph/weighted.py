@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from zoolens import plugins
+from zoolens.engine.sandbox import trusted
 from zoolens.errors import AssetError, ModelError, ZoolensError
 from zoolens.graph.exporting import TIMEOUT
 from zoolens.graph.importers.base import Importer, Request
@@ -30,7 +31,6 @@ from zoolens.graph.sources import Model, find_entries, manifest_size
 from zoolens.graph.workerprocess import WorkerProcess
 from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import Asset
-from zoolens.runtimes.sandbox import trusted
 from zoolens.zoos.base import Entry
 
 _STATE_DICT: Final = "torch-state-dict"

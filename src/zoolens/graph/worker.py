@@ -6,7 +6,7 @@ left to the frameworks, which print there. A request names the importer ("module
 canonical unless "raw" is asked for: that work, too, is done here, in parallel. With "weights", the values lie in a file
 of the worker's temporary folder, and the answer says where in it.
 
-It runs in environments that hold numpy and one framework: of zoolens, only `errors`, `graph` and `runtimes.wire` are
+It runs in environments that hold numpy and one framework: of zoolens, only `errors`, `graph` and `engine.wire` are
 imported. It ends when its standard input does, even in the middle of a model.
 """
 
@@ -23,12 +23,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoolens.engine.wire import Arena, Channel, Layout, end_with_parent
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph, checked
 from zoolens.graph.serialise import pack
 from zoolens.runtimes.base import first_line
-from zoolens.runtimes.wire import Arena, Channel, Layout, end_with_parent
 
 WEIGHTS = "weights"  # the file that values travel in
 Message = dict[str, Any]

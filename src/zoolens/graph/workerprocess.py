@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from zoolens.engine.environments import Environment
+from zoolens.engine.launcher import launch
+from zoolens.engine.policy import worker_policy
+from zoolens.engine.scratch import make_scratch, remove_scratch
+from zoolens.engine.wire import Channel, read_tensors
 from zoolens.errors import WorkerError
 from zoolens.graph.model import Array
 from zoolens.graph.worker import WEIGHTS
-from zoolens.runtimes.environments import Environment
-from zoolens.runtimes.launching import launch
-from zoolens.runtimes.policy import worker_policy
-from zoolens.runtimes.scratch import make_scratch, remove_scratch
-from zoolens.runtimes.wire import Channel, read_tensors
 
 _GRACE: Final = 5.0  # seconds for a dead worker to be collected
 _LAST_WORDS: Final = 4096  # bytes of what it printed

@@ -20,6 +20,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import METRIC, metric_settings, with_current_metrics
@@ -44,7 +45,6 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
-from zoolens.runtimes.sandbox import trusting
 from zoolens.store.records import DatasetRecord, Provenance, Purpose, Run
 from zoolens.store.store import Store, borrowed_store
 

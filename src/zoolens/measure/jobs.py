@@ -11,6 +11,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from zoolens import plugins
+from zoolens.engine.environments import Environment, ensure_environment, parse_env
+from zoolens.engine.machine import describe_machine
 from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Asset, Manifest
@@ -18,9 +20,7 @@ from zoolens.measure.lock import installed_packages, resolve_stack
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import check, parse_requirements_text, said_once
-from zoolens.runtimes.environments import Environment, ensure_environment, parse_env
 from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
-from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import ModelRecord, StackRecord
 from zoolens.zoos.base import Entry, Weights
 
@@ -163,7 +163,7 @@ def _jobs_of(entry: Entry, wanted: Wanted, progress: Progress) -> tuple[list[Job
             if not text and runtime.version() is None:
                 reasons.append(f"{name} is not installed{_how_to_get(runtime)}")
                 continue
-            environment = ensure_environment(parse_env(text), runtime, progress.say) if text else None
+            environment = ensure_environment(parse_env(text), runtime.requirements, progress.say) if text else None
             installed = environment.freeze if environment else installed_packages()
             unmet = [
                 *check(clauses, runtime, machine, installed),

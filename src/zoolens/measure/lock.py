@@ -17,10 +17,10 @@ from packaging.utils import canonicalize_name
 
 from zoolens import plugins
 from zoolens.datasets.decoders.base import packages_of
+from zoolens.engine.environments import Environment
+from zoolens.engine.machine import describe_machine
 from zoolens.manifests.schema import DEFAULT_DECODER
 from zoolens.runtimes.base import Options, Runtime
-from zoolens.runtimes.environments import Environment
-from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import StackRecord, fingerprint
 
 PROTOCOL = 1  # raised when our own way of measuring changes what the numbers mean

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.engine.environments import Environment, parse_env
+from zoolens.engine.machine import describe_machine
 from zoolens.measure import lock
 from zoolens.measure.lock import PROTOCOL, WORKER_PROTOCOL, installed_packages, resolve_stack
 from zoolens.runtimes.base import Options
-from zoolens.runtimes.environments import Environment, parse_env
 from zoolens.runtimes.fake import Fake
-from zoolens.runtimes.machine import describe_machine
 from zoolens.store.records import fingerprint
 
 PACKAGES = {"numpy": "2.0", "pillow": "11.0", "some-runtime": "1.5", "opencv-python-headless": "4.0", "other": "9"}

@@ -18,10 +18,10 @@ from functools import cache
 from typing import Final
 
 from zoolens import plugins
+from zoolens.engine.environments import split_requirements
+from zoolens.engine.machine import Machine
 from zoolens.errors import ConstraintError, ZoolensError
 from zoolens.runtimes.base import Runtime
-from zoolens.runtimes.environments import split_requirements
-from zoolens.runtimes.machine import Machine
 
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

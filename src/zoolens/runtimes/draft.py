@@ -15,6 +15,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from zoolens import plugins
+from zoolens.engine.environments import ensure_environment, parse_env
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.manifests.digests import digest
 from zoolens.manifests.formats import detect_format, model_stem
@@ -35,7 +36,6 @@ from zoolens.manifests.schema import (
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
 from zoolens.runtimes.endings import Ending, endings
-from zoolens.runtimes.environments import ensure_environment, parse_env
 from zoolens.runtimes.isolated import open_model
 from zoolens.runtimes.noise import outputs_that_sum_to_one
 from zoolens.zoos import catalog
@@ -139,7 +139,7 @@ def _specs(
     hint: str | None = None
     for runtime in _runtimes_for(model.format, installed=not env):
         try:
-            environment = ensure_environment(parse_env(env), runtime, say) if env else None
+            environment = ensure_environment(parse_env(env), runtime.requirements, say) if env else None
             with open_model(runtime, model, environment=environment) as session:
                 return session.inputs, session.outputs, runtime.name, outputs_that_sum_to_one(session)
         except ZoolensError as error:

@@ -27,19 +27,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens import errors, plugins
+from zoolens.engine.launcher import launch
+from zoolens.engine.policy import worker_policy
+from zoolens.engine.sandbox import PLAIN, TRUSTED, Policy, trusted
+from zoolens.engine.scratch import kept_scratch, make_scratch, remove_scratch
+from zoolens.engine.wire import Arena, Channel
 from zoolens.errors import ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
 from zoolens.runtimes.interference import Waiting
-from zoolens.runtimes.launching import launch
-from zoolens.runtimes.policy import worker_policy
 from zoolens.runtimes.repeating import Repeating
-from zoolens.runtimes.sandbox import PLAIN, TRUSTED, Policy, trusted
-from zoolens.runtimes.scratch import kept_scratch, make_scratch, remove_scratch
-from zoolens.runtimes.wire import Arena, Channel
 from zoolens.runtimes.worker import tensor_specs
 
 if TYPE_CHECKING:
-    from zoolens.runtimes.environments import Environment
+    from zoolens.engine.environments import Environment
 
 DEFAULT_TIMEOUT: Final = 600.0
 _TAIL_LINES = 40

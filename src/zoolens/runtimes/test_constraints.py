@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.engine.machine import Machine
 from zoolens.errors import ConstraintError
 from zoolens.runtimes.constraints import check, parse_requirements_text, said_once
-from zoolens.runtimes.machine import Machine
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 
 MACHINE = Machine(

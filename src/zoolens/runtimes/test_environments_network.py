@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.engine.environments import ensure_environment, parse_env
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
-from zoolens.runtimes.environments import ensure_environment, parse_env
 from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.mxnet import MxNet
 from zoolens.runtimes.onnxruntime import OnnxRuntime
@@ -51,7 +51,7 @@ def loadable_mxnet(environment):
 
 @pytest.fixture(scope="module")
 def mxnet_environment(home):
-    return loadable_mxnet(ensure_environment(parse_env("mxnet==1.9.1"), MxNet()))
+    return loadable_mxnet(ensure_environment(parse_env("mxnet==1.9.1"), MxNet().requirements))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_mxnet_explains_wrong_files(mxnet_environment, files, inputs, message):
 
 def test_one_model_in_two_versions_of_one_runtime_side_by_side(home, images):
     runtime, model = OnnxRuntime(), ModelFiles("onnx", {"model": NETS / "samplenet.onnx"})
-    old_environment = ensure_environment(parse_env("onnxruntime==1.20.1"), runtime)
+    old_environment = ensure_environment(parse_env("onnxruntime==1.20.1"), runtime.requirements)
     with open_isolated(runtime, model, environment=old_environment) as old, open_isolated(runtime, model) as new:
         assert old.packages["onnxruntime"] == "1.20.1" != new.packages["onnxruntime"]
         assert "onnx" not in old.packages

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.engine.environments import Environment, EnvSpec
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError, UnknownName, UnsupportedAbility, WorkerError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, TensorSpec
-from zoolens.runtimes.environments import Environment, EnvSpec
 from zoolens.runtimes.isolated import open_isolated
-from zoolens.runtimes.sandbox import trusting
 
 
 class Odd(Runtime):
@@ -364,7 +364,7 @@ from pathlib import Path
 import numpy as np
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.isolated import open_isolated
-from zoolens.runtimes.sandbox import trusting
+from zoolens.engine.sandbox import trusting
 from zoolens.runtimes.test_isolated import Odd
 files = ModelFiles("fake", {"model": Path(sys.argv[1])}, {"at_predict": "sleep"})
 with trusting():

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.engine import landlock, sandbox, scratch, seccomp
+from zoolens.engine.policy import python_paths, worker_variables
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import ModelError, WorkerError
-from zoolens.runtimes import landlock, sandbox, scratch, seccomp
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.isolated import open_isolated, open_model, opener
-from zoolens.runtimes.policy import python_paths, worker_variables
-from zoolens.runtimes.sandbox import trusting
 
 needs_landlock = pytest.mark.skipif(
     not landlock.version(), reason="THIS KERNEL HAS NO LANDLOCK: that a model cannot reach files is NOT TESTED here"
@@ -289,7 +289,7 @@ def test_landlock_alone_refuses_tcp(server):
     """The second lock of the same door: where seccomp is not to be had, TCP is refused all the same."""
     code = f"""
 import socket
-from zoolens.runtimes import landlock, seccomp
+from zoolens.engine import landlock, seccomp
 seccomp.forbid_new_privileges()
 landlock.restrict([("/", landlock.READ)])
 try:
@@ -476,7 +476,7 @@ def test_words_for_other_kernels(monkeypatch, held, filtered, words, missing):
 def test_a_sandbox_that_cannot_be_set_up_opens_nothing(tmp_path):
     code = """
 import sys
-from zoolens.runtimes import landlock, sandbox
+from zoolens.engine import landlock, sandbox
 def refuse(grants):
     raise PermissionError(1, "Operation not permitted")
 landlock.version, landlock.restrict = lambda: 7, refuse
@@ -529,7 +529,7 @@ def test_one_worker_for_many_files_of_ours(tmp_path):
 def test_answers_that_make_no_sense_are_refused(attack, answer):
     source = """
         import gc, os
-        from zoolens.runtimes.wire import Channel
+        from zoolens.engine.wire import Channel
         channel = next(one for one in gc.get_objects() if isinstance(one, Channel))
         os.write(channel.writing, answer.encode() + b"\\n")
     """
@@ -541,7 +541,7 @@ def test_answers_that_make_no_sense_are_refused(attack, answer):
 def test_shared_memory_is_not_cut_short(attack):
     source = """
         import gc, os
-        from zoolens.runtimes.wire import Arena
+        from zoolens.engine.wire import Arena
         arenas = [one for one in gc.get_objects() if isinstance(one, Arena)]
         told = []
         for one in arenas:

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.engine.wire import Arena, Channel, end_with_parent
 from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
 from zoolens.runtimes.repeating import Repeater
-from zoolens.runtimes.wire import Arena, Channel, end_with_parent
 
 _MAX_RANK: Final = 64
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
+from zoolens.engine.launcher import launch
+from zoolens.engine.policy import worker_policy
+from zoolens.engine.sandbox import trusted
+from zoolens.engine.scratch import make_scratch, remove_scratch
 from zoolens.graph.counters.base import KINDS, Counter
 from zoolens.graph.counters.subjects import Subject
 from zoolens.graph.counters.terms import MACS
 from zoolens.graph.sources import Source
-from zoolens.runtimes.launching import launch
-from zoolens.runtimes.policy import worker_policy
-from zoolens.runtimes.sandbox import trusted
-from zoolens.runtimes.scratch import make_scratch, remove_scratch
 
 TIMEOUT: Final = 600.0  # seconds for all counters of one model
 RESULTS: Final = "results"

@@ -6,12 +6,12 @@ from math import prod
 
 import pytest
 
+from zoolens.engine.environments import ensure_environment, environment_of
 from zoolens.errors import ModelError
 from zoolens.graph.exporting import Job, export_many
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.gluon import library as gluon
 from zoolens.graph.workerprocess import WorkerProcess
-from zoolens.runtimes.environments import ensure_environment, environment_of
 from zoolens.runtimes.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
@@ -57,10 +57,10 @@ def macs(graph):
 
 
 def test_the_environment_is_the_one_of_the_runtime():
-    from zoolens.runtimes.environments import _completed, _key, parse_env
+    from zoolens.engine.environments import _completed, _key, parse_env
     from zoolens.runtimes.mxnet import MxNet
 
-    theirs, ours = _completed(parse_env("mxnet==1.9.1"), MxNet()), _completed(SPEC, None)
+    theirs, ours = _completed(parse_env("mxnet==1.9.1"), MxNet().requirements), _completed(SPEC, ())
     assert _key(ours, SPEC.alone) == _key(theirs)
 
 

@@ -8,9 +8,9 @@ import socket
 
 import pytest
 
-from zoolens.runtimes import landlock, seccomp
-from zoolens.runtimes.landlock import CHANGE, READ, READ_AND_EXECUTE, USE_DEVICE, _handled, restrict, version
-from zoolens.runtimes.test_seccomp import number_of, told_by_child
+from zoolens.engine import landlock, seccomp
+from zoolens.engine.landlock import CHANGE, READ, READ_AND_EXECUTE, USE_DEVICE, _handled, restrict, version
+from zoolens.engine.test_seccomp import number_of, told_by_child
 
 needed = pytest.mark.skipif(not version(), reason="THIS KERNEL HAS NO LANDLOCK: not tested")
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoolens.errors import EnvironmentBuildError, UnknownName
-from zoolens.runtimes import environments
-from zoolens.runtimes.environments import (
+from zoolens.engine import environments
+from zoolens.engine.environments import (
     EnvSpec,
     ensure_environment,
     environment_of,
@@ -20,6 +19,7 @@ from zoolens.runtimes.environments import (
     parse_env,
     remove_environment,
 )
+from zoolens.errors import EnvironmentBuildError, UnknownName
 from zoolens.runtimes.mxnet import MxNet
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 
@@ -100,10 +100,10 @@ def test_garbage_is_refused_or_harmless(text):
 
 def test_the_runtime_fills_in_what_the_specification_leaves_open():
     complete = environments._completed
-    assert complete(parse_env("mxnet==1.8.0"), MxNet()) == ("mxnet==1.8.0", "numpy<1.24")
-    assert complete(parse_env("numpy==1.23.5"), MxNet()) == ("mxnet==1.9.1", "numpy==1.23.5")
-    assert complete(parse_env("onnxruntime==1.20.1"), OnnxRuntime()) == ("numpy", "onnxruntime==1.20.1")
-    assert complete(parse_env("numpy"), Tiny()) == ("numpy", "tiny-framework")
+    assert complete(parse_env("mxnet==1.8.0"), MxNet.requirements) == ("mxnet==1.8.0", "numpy<1.24")
+    assert complete(parse_env("numpy==1.23.5"), MxNet.requirements) == ("mxnet==1.9.1", "numpy==1.23.5")
+    assert complete(parse_env("onnxruntime==1.20.1"), OnnxRuntime.requirements) == ("numpy", "onnxruntime==1.20.1")
+    assert complete(parse_env("numpy"), Tiny.requirements) == ("numpy", "tiny-framework")
 
 
 def test_keys_follow_content():
@@ -156,7 +156,7 @@ def made(shelf):
     told = []
     spec = parse_env("tiny-framework==1.0")
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: ensure_environment(spec, Tiny(), told.append), range(2))
+        first, second = pool.map(lambda _: ensure_environment(spec, Tiny.requirements, told.append), range(2))
     assert first == second
     return first, told
 
@@ -175,7 +175,7 @@ def test_an_environment_is_made_once_and_holds_what_was_asked(made):
 
 def test_a_complete_environment_is_used_again(made):
     told = []
-    assert ensure_environment(parse_env("tiny_framework == 1.0"), Tiny(), told.append) == made[0]
+    assert ensure_environment(parse_env("tiny_framework == 1.0"), Tiny.requirements, told.append) == made[0]
     assert told == []
     assert list_environments() == [made[0]]
 
@@ -186,7 +186,7 @@ def test_a_half_made_environment_is_made_again_and_can_be_removed(made):
     (folder / "debris").touch()
     assert list_environments() == []
     told = []
-    assert ensure_environment(made[0].spec, Tiny(), told.append) == made[0]
+    assert ensure_environment(made[0].spec, Tiny.requirements, told.append) == made[0]
     assert "Making a virtual environment" in told
     assert not (folder / "debris").exists()
     remove_environment(made[0].key)
@@ -196,7 +196,7 @@ def test_a_half_made_environment_is_made_again_and_can_be_removed(made):
 
 def test_pips_reason_is_given(shelf):
     with pytest.raises(EnvironmentBuildError) as caught:
-        ensure_environment(parse_env("tiny-framework==9.9"), Tiny())
+        ensure_environment(parse_env("tiny-framework==9.9"), Tiny.requirements)
     assert "No matching distribution found for tiny-framework==9.9." in caught.value.message
     assert f"{sys.version_info.major}.{sys.version_info.minor}" in caught.value.hint
     assert list_environments() == []

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from zoolens.runtimes import capabilities
-from zoolens.runtimes.capabilities import _held, give_up
-from zoolens.runtimes.test_seccomp import number_of, told_by_child
+from zoolens.engine import capabilities
+from zoolens.engine.capabilities import _held, give_up
+from zoolens.engine.test_seccomp import number_of, told_by_child
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up: NOT TESTED here")
 

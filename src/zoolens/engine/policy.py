@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import zoolens
-from zoolens.runtimes.machine import memory_bytes
-from zoolens.runtimes.sandbox import Policy
+from zoolens.engine.machine import memory_bytes
+from zoolens.engine.sandbox import Policy
 from zoolens.untrusted import SECRET_NAME
 
 if TYPE_CHECKING:
-    from zoolens.runtimes.environments import Environment
+    from zoolens.engine.environments import Environment
 
 # Programs and libraries; the few settings that libraries read; what tells a framework about processor and memory.
 _SYSTEM: Final = (

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from zoolens.engine.wire import Arena, Channel, read_tensors
 from zoolens.errors import ModelError
-from zoolens.runtimes.wire import Arena, Channel, read_tensors
 
 NUMBERS = st.sampled_from(["float32", "float16", "uint8", "int64", "bool", ">f4"])
 ARRAYS = NUMBERS.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, max_side=5)))

@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-from zoolens.runtimes import landlock, sandbox, seccomp
-from zoolens.runtimes.sandbox import Policy, _grants, _limit, confine, describe, shortcomings, trusted, trusting
-from zoolens.runtimes.test_seccomp import number_of, told_by_child
+from zoolens.engine import landlock, sandbox, seccomp
+from zoolens.engine.sandbox import Policy, _grants, _limit, confine, describe, shortcomings, trusted, trusting
+from zoolens.engine.test_seccomp import number_of, told_by_child
 
 FILES = "Files are not confined: a model that finds a hole in a framework has your user's rights on them."
 SIGNALS = "Signals to other processes are not confined."

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from zoolens.runtimes import machine
+from zoolens.engine import machine
 
 
 def test_this_machine_is_described():

@@ -1,4 +1,4 @@
-"""What passes between zoolens and an isolated worker: JSON lines over a pipe, tensors through shared memory.
+"""What passes between zoolens and a worker process: JSON lines over a pipe, tensors through shared memory.
 
 Imported on both sides, so numpy and the standard library only. The shared memory is an anonymous file that
 both processes hold open: it has no name that could be left behind, whichever of the two dies.
@@ -21,9 +21,9 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import Tensor, Tensors
 from zoolens.untrusted import parse_json
 
 _ALIGNMENT = 64  # a cache line, and what the vector units of today want
@@ -33,6 +33,8 @@ _PARENT_CHECK_MS = 2000
 _PIECE = 1 << 28  # bytes of a file that are read at a time
 _LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
+Tensor = NDArray[Any]
+Tensors = dict[str, Tensor]
 Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
 
 

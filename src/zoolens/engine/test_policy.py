@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import zoolens
-from zoolens.runtimes import policy
-from zoolens.runtimes.environments import Environment, parse_env
-from zoolens.runtimes.machine import memory_bytes
-from zoolens.runtimes.policy import _harmless, _narrow, lent_modules, python_paths, worker_policy, worker_variables
+from zoolens.engine import policy
+from zoolens.engine.environments import Environment, parse_env
+from zoolens.engine.machine import memory_bytes
+from zoolens.engine.policy import _harmless, _narrow, lent_modules, python_paths, worker_policy, worker_variables
 
 PACKAGE = str(Path(zoolens.__file__).absolute().parent)
 

@@ -16,11 +16,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.runtimes.policy import lent_modules, worker_variables
-from zoolens.runtimes.sandbox import Policy
+from zoolens.engine.policy import lent_modules, worker_variables
+from zoolens.engine.sandbox import Policy
 
 if TYPE_CHECKING:
-    from zoolens.runtimes.environments import Environment
+    from zoolens.engine.environments import Environment
 
 # `began` is when Python was there: what is imported after it is part of a cold start.
 _BOOTSTRAP: Final = """\
@@ -36,7 +36,7 @@ if settings["path"] is not None:
     sys.path[:] = settings["path"]
 sys.meta_path.insert(0, Lent())
 if settings["sandbox"] is not None:
-    settings["confined"] = importlib.import_module("zoolens.runtimes.sandbox").confine(settings["sandbox"])
+    settings["confined"] = importlib.import_module("zoolens.engine.sandbox").confine(settings["sandbox"])
 importlib.import_module(settings["worker"]).main(settings, began)
 """
 

@@ -1,4 +1,4 @@
-"""Virtual environments for isolated runtimes and importers: made on demand from "mxnet==1.9.1,numpy<1.24".
+"""Virtual environments for worker processes: made on demand from "mxnet==1.9.1,numpy<1.24".
 
 An environment lies in the cache under the hash of what it holds, is built once whoever asks, and counts only when
 its marker is there, which is written last. A specification names packages and versions, nothing else: it may come
@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 from zoolens import consent
 from zoolens.errors import EnvironmentBuildError, UnknownName
 from zoolens.paths import cache_dir
-from zoolens.runtimes.base import Runtime
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -91,13 +90,15 @@ def split_requirements(text: str) -> list[str]:
     return pieces
 
 
-def ensure_environment(spec: EnvSpec, runtime: Runtime | None = None, progress: Progress | None = None) -> Environment:
-    """The environment of `spec` plus what `runtime`, if any, and the worker need; made now if it is not there.
+def ensure_environment(spec: EnvSpec, needs: Sequence[str] = (), progress: Progress | None = None) -> Environment:
+    """The environment of `spec`, made now if it is not there.
+
+    `needs` are the requirements of the plug-in that will run in it; they count for packages that `spec` does not name.
 
     `progress` is given one line at a time. Safe when several processes ask for the same one.
     """
     report = progress or (lambda _: None)
-    requirements = _completed(spec, runtime)
+    requirements = _completed(spec, needs)
     key = _key(requirements, spec.alone)
     folder = _root() / key
     try:
@@ -112,12 +113,12 @@ def ensure_environment(spec: EnvSpec, runtime: Runtime | None = None, progress: 
     return Environment(found.python, spec, key, found.freeze)
 
 
-def confirm_environment(spec: EnvSpec, runtime: Runtime | None, asked_by: str) -> None:
+def confirm_environment(spec: EnvSpec, needs: Sequence[str], asked_by: str) -> None:
     """Ask the user before something other than the user's command, `asked_by`, has packages installed.
 
     Returns where the environment is there already, or the user agrees; raises NotGranted otherwise.
     """
-    requirements = _completed(spec, runtime)
+    requirements = _completed(spec, needs)
     if _read(_root() / _key(requirements, spec.alone)) is None:
         packages = ", ".join((*requirements, *spec.alone))
         consent.require(f"{asked_by} asks to install {packages} with pip, which runs the installers of these packages.")
@@ -232,10 +233,10 @@ def _read(folder: Path) -> Environment | None:
     return environment if python.exists() else None
 
 
-def _completed(spec: EnvSpec, runtime: Runtime | None) -> tuple[str, ...]:
-    """What the specification leaves open comes from the runtime, and numpy from the worker's needs."""
+def _completed(spec: EnvSpec, needs: Sequence[str]) -> tuple[str, ...]:
+    """What the specification leaves open comes from the plug-in, and numpy from the worker's needs."""
     wanted = list(spec.requirements)
-    for source in (runtime.requirements if runtime else (), _WORKER_NEEDS):
+    for source in (needs, _WORKER_NEEDS):
         named = {_name(requirement) for requirement in wanted}
         missing = [_parsed(requirement) for requirement in source if _name(requirement) not in named]
         wanted += [_formatted(piece) for piece in missing if piece.marker is None or piece.marker.evaluate()]

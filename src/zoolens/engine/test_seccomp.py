@@ -9,8 +9,8 @@ import socket
 
 import pytest
 
-from zoolens.runtimes import seccomp
-from zoolens.runtimes.seccomp import program
+from zoolens.engine import seccomp
+from zoolens.engine.seccomp import program
 
 ALLOW, KILL, REFUSE, UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050000 | errno.ENOSYS
 WORDS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

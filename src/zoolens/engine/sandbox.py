@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zoolens.runtimes import capabilities, landlock, seccomp
+from zoolens.engine import capabilities, landlock, seccomp
 
 FILES: Final = 4096  # that may be open at once
 FILE_BYTES: Final = 8 << 30  # of one file, and of the memory that answers travel in
