@@ -1,4 +1,4 @@
-"""Do the bounds hold, and how wide are they? Every bound of zoolens.equivalence is simulated where the truth is known.
+"""Do the bounds hold, and how wide are they? Every bound of zoolens.statistics is simulated where the truth is known.
 
     python benchmarks/bounds.py [--reps 4000] [--seed 0]
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from zoolens.equivalence.bounds import binomial_lower, binomial_lowers, binomial_upper, corrected
-from zoolens.equivalence.groups import worst_group
-from zoolens.equivalence.sequences import Method, lowers_in_order, paired_interval, paired_lowers
+from zoolens.statistics.anytime import Method, lowers_in_order, paired_interval, paired_lowers
+from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper, corrected
+from zoolens.statistics.groups import worst_group
 
 ALPHA = 0.05
 SIZES = (100, 1_000, 10_000)

@@ -23,8 +23,8 @@ from math import prod
 
 import numpy as np
 
-from zoolens.equivalence.linear import LINEAR, Linear, linear, norms_of
-from zoolens.equivalence.spectra import Proof
+from zoolens.contrib.layerwise.linear import LINEAR, Linear, linear, norms_of
+from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.graph.equality import structure_hash
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.torch import TORCHVISION

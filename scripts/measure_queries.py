@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 
 import zoolens
 from zoolens.cli.bars import Bars
-from zoolens.equivalence.bounds import holm
-from zoolens.equivalence.picture import svg
+from zoolens.comparisons.picture import svg
 from zoolens.index.index import Index
 from zoolens.index.opening import build_index
 from zoolens.measure.evaluate import EvaluationPlan, carry_out
-from zoolens.measure.intervals import exact_mcnemar
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import KIND
+from zoolens.statistics.binomial import holm
+from zoolens.statistics.intervals import exact_mcnemar
 from zoolens.store.store import Store, open_store
 
 REPO = Path(__file__).parent.parent

@@ -30,6 +30,8 @@ GROUPS = [
     plugins.TRAINERS,
     plugins.RESOURCES,
     plugins.FUNCTIONS,
+    plugins.BOUNDS,
+    plugins.TWIN_BOUNDS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 

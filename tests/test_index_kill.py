@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from zoolens.equivalence.conftest import one_hot, write_run
+from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.index.opening import build_index
 from zoolens.index.semantic import open_semantic
 from zoolens.paths import cache_dir

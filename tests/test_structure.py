@@ -12,10 +12,10 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "consent", "paths", "untrusted", "plugins", "torchvision_shim", "engine", "manifests", "store", "present",
-    "zoos",
-    "runtimes", "datasets", "preprocess", "graph", "measure", "comparisons", "audit", "crosstrain", "equivalence",
-    "index", "queries", "cli", "testing",
+    "errors", "consent", "paths", "untrusted", "plugins", "statistics", "torchvision_shim", "engine",
+    "manifests", "store", "present", "zoos", "runtimes", "datasets", "preprocess",
+    "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
+    "index", "queries", "contrib", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.

@@ -25,6 +25,8 @@ COUNTERS: Final = "zoolens.counters"
 TRAINERS: Final = "zoolens.trainers"
 RESOURCES: Final = "zoolens.resources"
 FUNCTIONS: Final = "zoolens.functions"
+BOUNDS: Final = "zoolens.bounds"
+TWIN_BOUNDS: Final = "zoolens.twin_bounds"
 
 _KIND = {
     ZOOS: "zoo",
@@ -37,6 +39,8 @@ _KIND = {
     TRAINERS: "trainer",
     RESOURCES: "resource metric",
     FUNCTIONS: "function for ORDER BY",
+    BOUNDS: "bound on the error of a model",
+    TWIN_BOUNDS: "bound on the outputs of a twin",
 }
 
 

@@ -12,7 +12,7 @@ from zoolens.errors import GateFailed
 from zoolens.present.terminal import make_console, plain
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.paired import Answers, Report, VectorChange
+    from zoolens.comparisons.compare import Answers, Report, VectorChange
 
 
 @click.command()
@@ -39,8 +39,8 @@ def command(
     A and B are models (a path or zoo:name, as they are now): their newest runs on the same data are compared, in the
     same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
+    from zoolens.comparisons.compare import as_data, compare
     from zoolens.comparisons.gate import parse_gate
-    from zoolens.comparisons.paired import as_data, compare
 
     gates = [parse_gate(text) for text in conditions]
     report = compare(run_a, run_b, runtimes=runtimes, store=store)

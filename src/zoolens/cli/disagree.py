@@ -13,7 +13,7 @@ from zoolens.cli.trust import trust_option
 from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.equivalence.disagreements import Disagreements
+    from zoolens.comparisons.disagreements import Disagreements
 
 LONGEST = 24  # characters of a class name
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -45,13 +45,13 @@ def command(
 
     The nearest are those that answer most like A on the same data, among all that were measured on it.
     """
-    from zoolens.equivalence.disagreements import as_csv, as_data, disagree
+    from zoolens.comparisons.disagreements import as_csv, as_data, disagree
 
     if picture is not None and picture.suffix != ".html":
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
     found = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
     if picture is not None:
-        from zoolens.equivalence.contactsheet import html
+        from zoolens.comparisons.contactsheet import html
 
         picture.write_text(html(found), encoding="utf-8")
     if csv_file is not None:
@@ -63,7 +63,7 @@ def command(
 
 
 def print_disagreements(found: Disagreements) -> None:
-    from zoolens.equivalence.disagreements import readable
+    from zoolens.comparisons.disagreements import readable
 
     console = make_console()
     run = found.run

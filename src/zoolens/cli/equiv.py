@@ -16,9 +16,9 @@ from zoolens.present.figures import stack_label
 from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.equivalence.behaviour import Accuracy, Behaviour
-    from zoolens.equivalence.matrix import Matrix
-    from zoolens.equivalence.pair import AroraBounds, Bounds, Equivalence, OnData
+    from zoolens.comparisons.behaviour import Accuracy, Behaviour
+    from zoolens.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
+    from zoolens.comparisons.matrix import Matrix
 
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -83,8 +83,8 @@ def _pair(
     as_json: bool,
 ) -> None:
     from zoolens.cli.bars import Bars
-    from zoolens.equivalence.gate import parse_gate
-    from zoolens.equivalence.pair import as_data, equiv
+    from zoolens.comparisons.equivalence import as_data, equiv
+    from zoolens.comparisons.equivalence_gate import parse_gate
 
     gates = [parse_gate(text) for text in conditions]
     with Bars() as bars:
@@ -163,7 +163,7 @@ def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> 
     )
 
 
-def _print_arora(console: Any, found: AroraBounds) -> None:
+def _print_arora(console: Any, found: ModelBounds) -> None:
     console.print("\n[bold]Margin bound[/] (generalisation of each model by itself, not their agreement)")
     for side, one in (("A", found.a), ("B", found.b)):
         console.print(f"  {side}: {plain(one if isinstance(one, str) else one.sentence)}")
@@ -201,13 +201,13 @@ def _matrix(
     *,
     as_json: bool,
 ) -> None:
-    from zoolens.equivalence.matrix import agreement_matrix, as_csv, as_data
+    from zoolens.comparisons.matrix import agreement_matrix, as_csv, as_data
 
     if picture is not None and picture.suffix not in (".svg", ".html"):
         raise click.UsageError(f"A picture is written as .svg or .html, not as {picture.name!r}.")
     matrix = agreement_matrix(models, data, store, runtime=runtime)
     if picture is not None:
-        from zoolens.equivalence import picture as drawing
+        from zoolens.comparisons import picture as drawing
 
         picture.write_text(drawing.svg(matrix) if picture.suffix == ".svg" else drawing.html(matrix), encoding="utf-8")
     if csv_file is not None:

@@ -16,11 +16,11 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.equivalence.twins.making import Twin
-    from zoolens.equivalence.twins.theory import Theory
     from zoolens.graph.cost import Cost
     from zoolens.graph.model import Graph
     from zoolens.graph.segments import Common
+    from zoolens.twins.making import Twin
+    from zoolens.twins.theory import Theory
 
 SHOWN = 20  # segments, unless --all
 
@@ -74,7 +74,7 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
         raise ZoolensError("Twins are measured on data, and none is named.", hint="Add --data, such as --data demo.")
     twins = _twins(a, b, chosen)
     if chosen["as_json"]:
-        from zoolens.equivalence.twins.making import as_data
+        from zoolens.twins.making import as_data
 
         echo_json([as_data(twin) for twin in twins])
     else:
@@ -169,7 +169,7 @@ def _both(ours: int, theirs: int) -> str:
 
 def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
     from zoolens.cli.bars import Bars
-    from zoolens.equivalence.twins.making import make_twins
+    from zoolens.twins.making import make_twins
 
     with Bars() as bars:
         return make_twins(

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.disagree import command
-from zoolens.equivalence.conftest import one_hot, write_run
+from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.errors import DatasetError
 from zoolens.measure.evaluate import evaluate
 from zoolens.store.store import open_store

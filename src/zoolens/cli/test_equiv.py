@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.equiv import _percent, command
-from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
+from zoolens.comparisons.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import GateFailed, ZoolensError
 from zoolens.store.store import open_store
 

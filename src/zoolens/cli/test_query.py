@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.query import NothingFits, command
-from zoolens.equivalence.sequences import paired_upper
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import KIND, best_classes, bit_digest
 from zoolens.queries.asking import query
+from zoolens.statistics.anytime import paired_upper
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Provenance, StackRecord, fingerprint
 from zoolens.store.store import open_store
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zoolens.comparisons.paired import Report
+from zoolens.comparisons.compare import Report
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import is_disturbed
 

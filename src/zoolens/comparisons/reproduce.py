@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens import plugins
+from zoolens.comparisons.compare import Report, compare_runs, identical_share
 from zoolens.comparisons.modeldiff import stored_entry
-from zoolens.comparisons.paired import Report, compare_runs, identical_share
 from zoolens.engine.environments import confirm_environment, parse_env
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.evaluate import EvaluationPlan, open_data, run_job
-from zoolens.measure.intervals import Interval
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import Options
+from zoolens.statistics.intervals import Interval
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from zoolens.comparisons.compare import Figure
 from zoolens.comparisons.gate import parse_gate
-from zoolens.comparisons.paired import Figure
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import Observation
 

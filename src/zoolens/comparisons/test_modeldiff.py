@@ -6,9 +6,9 @@ from click.testing import CliRunner
 
 import zoolens
 from zoolens.cli.diff import command as diff_command
+from zoolens.comparisons.compare import compare
 from zoolens.comparisons.gate import parse_gate
 from zoolens.comparisons.modeldiff import model_cause
-from zoolens.comparisons.paired import compare
 from zoolens.measure.evaluate import evaluate
 
 onnx = pytest.importorskip("onnx")

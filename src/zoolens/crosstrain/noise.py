@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.study import Trial
 from zoolens.errors import ZoolensError
-from zoolens.measure.intervals import CONFIDENCE, Interval
+from zoolens.statistics.intervals import CONFIDENCE, Interval
 
 Values = NDArray[np.float64]
 

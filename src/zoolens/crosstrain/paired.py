@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zoolens.crosstrain.exchange.labels import kept_labels
 from zoolens.crosstrain.loading import filed_answers
 from zoolens.crosstrain.study import Side, Trial
-from zoolens.measure.intervals import exact_mcnemar, paired_difference
+from zoolens.statistics.intervals import exact_mcnemar, paired_difference
 from zoolens.store.store import Store
 
 

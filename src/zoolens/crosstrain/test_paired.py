@@ -8,7 +8,7 @@ from zoolens.crosstrain.paired import paired_sides
 from zoolens.crosstrain.pairing import churn, side_of
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
-from zoolens.measure.intervals import exact_mcnemar
+from zoolens.statistics.intervals import exact_mcnemar
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 

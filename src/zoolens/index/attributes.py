@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from zoolens.equivalence.contents import file_of, folder_of
+from zoolens.comparisons.contents import file_of, folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
 from zoolens.store.records import ASIDE, Run

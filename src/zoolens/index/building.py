@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.behaviour import translated
-from zoolens.equivalence.signatures import Signature, default_dataset, probe_runs, signature_of
+from zoolens.comparisons.behaviour import translated
+from zoolens.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.errors import UnknownName
 from zoolens.index.contents import current_rows
 from zoolens.index.estimates import latency_estimates

@@ -17,7 +17,7 @@ from zoolens.manifests.digests import digest
 from zoolens.paths import replaced_file
 
 if TYPE_CHECKING:
-    from zoolens.equivalence.contents import FileState
+    from zoolens.comparisons.contents import FileState
     from zoolens.store.state import Newest
 
 _REMEMBERED: Final = 1_000

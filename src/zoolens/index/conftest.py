@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zoolens.equivalence.conftest import one_hot, write_run
+from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.store.records import Observation, Provenance, StackRecord, fingerprint
 from zoolens.store.store import open_store
 

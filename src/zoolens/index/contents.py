@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.contents import Content, declared_by, replaced_contents
+from zoolens.comparisons.contents import Content, declared_by, replaced_contents
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable
 from zoolens.store.store import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.equivalence.signatures import Signature
+from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.index.journal import Damaged
 from zoolens.index.semantic import SemanticIndex

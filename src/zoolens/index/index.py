@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.wording import changed_file_note
+from zoolens.comparisons.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.index.changedfiles import ChangedFiles
 from zoolens.index.columns import Columns
@@ -28,8 +28,8 @@ from zoolens.store.records import DatasetRecord
 from zoolens.store.state import Newest, StoreState
 
 if TYPE_CHECKING:
-    from zoolens.equivalence.contents import FileState
-    from zoolens.equivalence.signatures import Signature
+    from zoolens.comparisons.contents import FileState
+    from zoolens.comparisons.signatures import Signature
     from zoolens.store.store import Store
 
 NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
@@ -133,8 +133,8 @@ class Index:
 
     def signature(self, row: int) -> Signature:
         """All that was answered, from the store; classes in the data's order."""
-        from zoolens.equivalence.behaviour import translated
-        from zoolens.equivalence.signatures import signature_of
+        from zoolens.comparisons.behaviour import translated
+        from zoolens.comparisons.signatures import signature_of
         from zoolens.index.spaces import class_space
 
         self._signed(row)
@@ -152,7 +152,7 @@ class Index:
         return [changed_file_note(measured[key], key) for key in remembered.among(list(measured))]
 
     def _file_state(self, key: str) -> FileState:
-        from zoolens.equivalence.contents import file_state
+        from zoolens.comparisons.contents import file_state
 
         return file_state(self._store.run(key))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.equivalence.signatures import task_of
+from zoolens.comparisons.signatures import task_of
 from zoolens.errors import ZoolensError
 from zoolens.index.building import probed_runs
 from zoolens.index.index import Index

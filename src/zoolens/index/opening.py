@@ -57,7 +57,7 @@ def build_index(
     if state is not None and (found := _as_it_was(store, state, data, task, budget, watcher)) is not None:
         return found
 
-    from zoolens.equivalence.signatures import probe_runs
+    from zoolens.comparisons.signatures import probe_runs
     from zoolens.index.building import build
     from zoolens.index.structures import read_structures
     from zoolens.store.store import borrowed_store

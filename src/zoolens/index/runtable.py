@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.signatures import STAGE, task_of
+from zoolens.comparisons.signatures import STAGE, task_of
 from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import forget_answers, runs_path

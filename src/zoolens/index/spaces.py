@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zoolens.equivalence.compatibility import Head, Interface, compare_interfaces, interface_of
+from zoolens.comparisons.compatibility import Head, Interface, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
 from zoolens.measure.classorder import CLASSES
 from zoolens.measure.tasks import CLASSIFICATION

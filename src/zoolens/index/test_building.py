@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from zoolens.equivalence.conftest import one_hot, vector_columns, write_run
+from zoolens.comparisons.conftest import one_hot, vector_columns, write_run
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index import building, filling, maintaining, opening
 from zoolens.index.conftest import LABELS, PROBES, add_run, answers, observed

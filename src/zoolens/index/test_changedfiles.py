@@ -1,6 +1,6 @@
 """A file that was judged once is judged again only where the store, a path or its content is another."""
 
-from zoolens.equivalence.contents import FileState
+from zoolens.comparisons.contents import FileState
 from zoolens.index.changedfiles import ChangedFiles
 from zoolens.manifests.digests import digest
 from zoolens.store.state import Newest

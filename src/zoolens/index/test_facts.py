@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zoolens.equivalence.conftest import INPUT
+from zoolens.comparisons.conftest import INPUT
 from zoolens.errors import ZoolensError
 from zoolens.index.conftest import add_run, aside, observed
 from zoolens.index.facts import rows_from

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zoolens.equivalence.signatures import probe_runs
+from zoolens.comparisons.signatures import probe_runs
 from zoolens.index import facts
 from zoolens.index.conftest import add_run, observed
 from zoolens.index.derived import code_digest, read_derived, write_derived

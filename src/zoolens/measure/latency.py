@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.measure.intervals import CONFIDENCE, quantile
 from zoolens.runtimes.interference import Waiting, clean_samples
 from zoolens.runtimes.repeating import Repeater, Repeating
+from zoolens.statistics.intervals import CONFIDENCE, quantile
 from zoolens.store.records import DISTURBED, Observation, unavailable
 
 FEWEST_CLEAN = 20  # undisturbed samples: with fewer, what is called clean is the raw figure, and marked

@@ -24,7 +24,6 @@ from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
 from zoolens.measure.classorder import AS_NAMED, stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
-from zoolens.measure.intervals import no_better_than_guessing
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
@@ -32,6 +31,7 @@ from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
+from zoolens.statistics.intervals import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.store import Store
 

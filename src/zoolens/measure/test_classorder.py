@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.comparisons.paired import compare_runs
+from zoolens.comparisons.compare import compare_runs
+from zoolens.comparisons.compatibility import compatible
 from zoolens.comparisons.reproduce import reproduce
 from zoolens.datasets.imagenet import imagenet_classes
 from zoolens.datasets.opening import open_dataset
-from zoolens.equivalence.compatibility import compatible
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import ClassOrder, class_order, data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate

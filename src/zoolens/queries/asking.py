@@ -155,7 +155,7 @@ def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
     if reference.signature:
         return index
 
-    from zoolens.equivalence.signatures import default_dataset, probe_runs
+    from zoolens.comparisons.signatures import default_dataset, probe_runs
     from zoolens.store.store import borrowed_store
 
     with borrowed_store(store) as opened:

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.equivalence.bounds import binomial_lower, binomial_lowers, corrected
 from zoolens.errors import ZoolensError
 from zoolens.queries.view import Values, View
+from zoolens.statistics.binomial import binomial_lower, binomial_lowers, corrected
 
 # What has to be alike for a row of one index to be the same thing as a row of another.
 _STACK: Final = ("runtime", "runtime_version", "device", "precision", "mode", "threads", "cpu")

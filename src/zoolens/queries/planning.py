@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from zoolens.equivalence.bounds import needed_successes
 from zoolens.queries.candidates import Candidates
 from zoolens.queries.guarantees import Guarantee, agreement_elsewhere, agreement_with
 from zoolens.queries.measures import UNITS, counted_in, kind_of, units_of
@@ -40,6 +39,7 @@ from zoolens.queries.syntax import (
     metrics_of,
 )
 from zoolens.queries.view import View
+from zoolens.statistics.binomial import needed_successes
 from zoolens.store.records import Provenance
 
 CONFIDENCE: Final = 0.95  # of bounds that are shown without having been asked for

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.equivalence.sequences import paired_lowers
 from zoolens.errors import ZoolensError
 from zoolens.queries import metrics
 from zoolens.queries.candidates import Candidates
@@ -18,6 +17,7 @@ from zoolens.queries.guarantees import Agreement, Guarantee, lower_bounds
 from zoolens.queries.reference import Reference
 from zoolens.queries.syntax import EQUIVALENCE
 from zoolens.queries.view import Values, View
+from zoolens.statistics.anytime import paired_lowers
 
 _BLOCK: Final = 64  # candidates bounded at once
 _DIGITS: Final = 12
@@ -101,8 +101,8 @@ class Relation:
     def _l2(self) -> Values:
         """Mean distance of the main output's vectors; of classifiers, whose best scores only are kept, the most that it
         can be."""
-        from zoolens.equivalence.behaviour import behaviour
-        from zoolens.equivalence.compatibility import Compatibility
+        from zoolens.comparisons.behaviour import behaviour
+        from zoolens.comparisons.compatibility import Compatibility
 
         reference = self.view.index.signature(self._row)
         comparable = np.isfinite(self.view.agreement(self._row))

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zoolens.equivalence.bounds import binomial_lower
-from zoolens.equivalence.conftest import one_hot, write_run
+from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.index import Index
 from zoolens.index.rows import Figure
@@ -17,6 +16,7 @@ from zoolens.queries.planning import make_plan
 from zoolens.queries.running import Prepared
 from zoolens.queries.syntax import Query
 from zoolens.queries.view import View
+from zoolens.statistics.binomial import binomial_lower
 from zoolens.store.records import Provenance
 from zoolens.store.store import open_store
 

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from zoolens.cli.query import command as query_command
 from zoolens.cli.runs import command as runs_command
-from zoolens.equivalence.conftest import one_hot, write_run
-from zoolens.equivalence.disagreements import disagree
-from zoolens.equivalence.matrix import agreement_matrix
-from zoolens.equivalence.pair import equiv
+from zoolens.comparisons.conftest import one_hot, write_run
+from zoolens.comparisons.disagreements import disagree
+from zoolens.comparisons.equivalence import equiv
+from zoolens.comparisons.matrix import agreement_matrix
 from zoolens.queries.asking import query
 from zoolens.store.store import open_store
 

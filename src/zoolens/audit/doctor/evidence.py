@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.measure.intervals import Interval, exact_mcnemar, paired_difference, wilson
 from zoolens.measure.predictions import Predictions
+from zoolens.statistics.intervals import Interval, exact_mcnemar, paired_difference, wilson
 
 ALPHA: Final = 0.05
 WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more

@@ -12,7 +12,7 @@ from zoolens.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidenc
 from zoolens.audit.doctor.search import equals_of
 from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, NotSwept, Variant, neighbours
 from zoolens.manifests.schema import Manifest
-from zoolens.measure.intervals import Interval
+from zoolens.statistics.intervals import Interval
 
 
 class Status(StrEnum):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.measure.intervals import wilson
 from zoolens.present.figures import figure
 from zoolens.present.terminal import Column, print_table
+from zoolens.statistics.intervals import wilson
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study import Hyperparameter, Side, Trial

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.explaining.design import Design
 from zoolens.crosstrain.noise import Estimate, Values, mean_estimate, t_quantile
-from zoolens.measure.intervals import Interval
+from zoolens.statistics.intervals import Interval
 
 Matrix = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.measure.intervals import CONFIDENCE, Interval, bootstrap, bootstrap_mean, random_blocks
 from zoolens.measure.predictions import Predictions
+from zoolens.statistics.intervals import CONFIDENCE, Interval, bootstrap, bootstrap_mean, random_blocks
 from zoolens.store.records import Observation
 
 BINS = 15  # the usual number since Guo et al. 2017; equal width

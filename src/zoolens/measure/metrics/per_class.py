@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from zoolens.measure.intervals import CONFIDENCE, wilson
 from zoolens.measure.predictions import Predictions
+from zoolens.statistics.intervals import CONFIDENCE, wilson
 from zoolens.store.records import Observation
 
 FEW = 5  # a class with fewer examples says nothing: ImageNet subsets with one image a class would fill the store

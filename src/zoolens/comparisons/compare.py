@@ -1,0 +1,304 @@
+"""Two runs on the same inputs, compared input by input.
+
+report = zoolens.compare("model.yaml", "candidate.yaml")
+report.answers.difference, report.answers.p_value, report.answers.disagreements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.comparisons.choosing import choose_pair
+from zoolens.comparisons.modeldiff import manifest_lines, model_cause
+from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
+from zoolens.errors import ZoolensError
+from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
+from zoolens.measure.predictions import KIND, Predictions, prefix, read_predictions, vector_column
+from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
+from zoolens.statistics.intervals import Interval, exact_mcnemar, paired_difference
+from zoolens.store.records import Observation, Run
+from zoolens.store.store import Store, borrowed_store
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else."""
+
+    metric: str
+    scope: str
+    unit: str
+    a: Observation
+    b: Observation
+
+    @property
+    def change(self) -> float | None:
+        if self.a.value is None or self.b.value is None:
+            return None
+        if self.unit == "fraction":
+            return self.b.value - self.a.value
+        return self.b.value / self.a.value - 1 if self.a.value else None
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    label: int
+    name: str
+    n: int
+    recall_a: float
+    recall_b: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    input: str
+    label: int
+    answer_a: int
+    answer_b: int
+    score_a: float
+    score_b: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the two answered to the same inputs."""
+
+    n: int
+    both_right: int
+    only_a: int
+    only_b: int
+    both_wrong: int
+    difference: Interval  # of top-1, B − A
+    p_value: float  # exact McNemar
+    agreement: float  # share of inputs with the same answer, right or wrong
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    max_score_change: float  # of the best class, where both give the same answer
+    median_score_change: float
+    classes: tuple[ClassChange, ...]
+    labelled: bool
+    disagreements: tuple[Disagreement, ...]
+    ties_a: int = 0  # inputs whose two best classes have exactly the same score
+    ties_b: int = 0
+
+    @property
+    def top1_change(self) -> float:
+        return (self.only_b - self.only_a) / self.n
+
+
+@dataclass(frozen=True)
+class VectorChange:
+    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
+
+    output: str
+    task: str
+    n: int
+    agreeing: int  # within a relative distance of `TOLERANCE`
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    median_distance: float  # |a − b| / |a|
+    max_distance: float
+    cosine: float  # mean
+
+    @property
+    def agreement(self) -> float:
+        return self.agreeing / self.n
+
+
+@dataclass(frozen=True)
+class Report:
+    """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
+    outputs that are no classes."""
+
+    a: Run
+    b: Run
+    answers: Answers | None
+    figures: tuple[Figure, ...]
+    environment: tuple[Difference, ...]
+    cause: str | None
+    vectors: tuple[VectorChange, ...] = ()
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    runtimes: Sequence[str] | str = (),
+    store: Store | str | Path | None = None,
+) -> Report:
+    """Compare two stored runs: of two models (the newest runs on the same data, in the same runtime where there are
+    such), or named by id, id prefix, "last" or "last~1". `runtimes`: one for both, or one for each."""
+    named = (runtimes,) if isinstance(runtimes, str) else tuple(runtimes)
+    with borrowed_store(store, must_exist=True) as opened:
+        return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
+
+
+def compare_runs(store: Store, a: Run, b: Run) -> Report:
+    if a.dataset.fingerprint != b.dataset.fingerprint:
+        raise ZoolensError(
+            f"Run {a.id[:8]} is on {a.dataset.name} ({a.dataset.size} inputs) and run {b.id[:8]} on "
+            f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
+            hint="Evaluate both on the same data, --limit and --seed.",
+        )
+    without = [run for run in (a, b) if "predictions" not in store.stages(run.id) or not _classifies(run)]
+    answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
+    vectors = tuple(_compare_vectors(store, a, b))
+    differ = answers is not None and (answers.identical_outputs < 1 or answers.agreement < 1)
+    differ = differ or any(one.identical_outputs < 1 for one in vectors)
+    manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
+    return Report(
+        a=a,
+        b=b,
+        answers=answers,
+        figures=tuple(_figures(*(judged_right(run, store.observations(run.id)) for run in (a, b)))),
+        environment=(*manifests, *stack_differences(a, b)),
+        cause=likely_cause(a, b, model_cause(store, a, b)) if differ else None,
+        vectors=vectors,
+    )
+
+
+def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
+    right_a, right_b = ours.correct, theirs.correct
+    only_a = int(np.count_nonzero(right_a & ~right_b))
+    only_b = int(np.count_nonzero(right_b & ~right_a))
+    same = ours.top[:, 0] == theirs.top[:, 0]
+    score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[same]
+    return Answers(
+        n=len(ours),
+        both_right=int(np.count_nonzero(right_a & right_b)),
+        only_a=only_a,
+        only_b=only_b,
+        both_wrong=int(np.count_nonzero(~right_a & ~right_b)),
+        difference=paired_difference(only_a, only_b, len(ours)),
+        p_value=exact_mcnemar(only_a, only_b),
+        agreement=float(np.mean(same)),
+        identical_outputs=float(np.mean(ours.digest == theirs.digest)),
+        max_score_change=float(score_change.max(initial=0)),
+        median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
+        classes=_class_changes(ours, right_a, right_b) if (ours.labels >= 0).any() else (),
+        labelled=bool((ours.labels >= 0).any()),
+        disagreements=_disagreements(ours, theirs),
+        ties_a=ours.ties,
+        ties_b=theirs.ties,
+    )
+
+
+def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
+    if not all(run.stages.get("predictions") == "done" for run in (a, b)):
+        return
+    outputs = zip(a.resolved.get("outputs") or (), b.resolved.get("outputs") or (), strict=False)
+    alike = [
+        (place, one)
+        for place, (one, two) in enumerate(outputs)
+        if CLASSIFICATION not in (one["task"], two["task"]) and one["width"] == two["width"]
+    ]
+    if not alike:
+        return
+    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    for place, about in alike:
+        mine, other = (vector_column(table, prefix(place)) for table in (ours, theirs))
+        relative = relative_distance(mine, other)
+        digests = [table[f"{prefix(place)}digest"].to_numpy() for table in (ours, theirs)]
+        yield VectorChange(
+            output=about["name"],
+            task=about["task"],
+            n=len(relative),
+            agreeing=int(np.count_nonzero(relative <= TOLERANCE)),
+            identical_outputs=float(np.mean(digests[0] == digests[1])),
+            median_distance=float(np.median(relative)),
+            max_distance=float(relative.max(initial=0)),
+            cosine=float(cosine(mine, other).mean()),
+        )
+
+
+def identical_share(store: Store, a: Run, b: Run) -> float | None:
+    """The share of inputs to which both gave the very same bits, in all outputs; None: one of them has no answers."""
+    if not all("predictions" in run.stages and run.stages["predictions"] == "done" for run in (a, b)):
+        return None
+    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    digests = [name for name in ours.column_names if name.endswith("digest")]
+    if ours.num_rows != theirs.num_rows or digests != [n for n in theirs.column_names if n.endswith("digest")]:
+        return 0.0
+    equal = np.ones(ours.num_rows, bool)
+    for name in digests:
+        equal &= ours[name].to_numpy() == theirs[name].to_numpy()
+    return float(equal.mean())
+
+
+def _classifies(run: Run) -> bool:
+    outputs = run.resolved.get("outputs")
+    return not outputs or outputs[0]["task"] == CLASSIFICATION
+
+
+def _predictions(store: Store, run: Run) -> Predictions:
+    if not _classifies(run):
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
+            hint="`zoolens equiv` compares vectors with vectors.",
+        )
+    state = store.stages(run.id).get("predictions")
+    if state is None or not state.done:
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
+            hint="Run the same `zoolens eval` again to finish it.",
+        )
+    predictions = read_predictions(store.table(run.id, KIND), data_classes(run))
+    return translated_predictions(predictions, stored_translation(run))
+
+
+def _class_changes(
+    predictions: Predictions, right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]
+) -> tuple[ClassChange, ...]:
+    """Classes on which the two differ, the clearest first."""
+    changes = []
+    for label in np.unique(predictions.labels):
+        here = predictions.labels == label
+        a, b = right_a[here], right_b[here]
+        lost, won = int(np.count_nonzero(a & ~b)), int(np.count_nonzero(b & ~a))
+        if lost or won:
+            name = predictions.class_name(int(label))
+            p_value = exact_mcnemar(lost, won)
+            changes.append(ClassChange(int(label), name, len(a), float(a.mean()), float(b.mean()), p_value))
+    return tuple(sorted(changes, key=lambda change: (change.p_value, change.label)))
+
+
+def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
+    """Inputs with different answers; those both were surest about first."""
+    where = np.flatnonzero(a.top[:, 0] != b.top[:, 0])
+    sure = np.minimum(a.score[where, 0], b.score[where, 0])
+    return tuple(
+        Disagreement(
+            input=str(a.inputs[i]),
+            label=int(a.labels[i]),
+            answer_a=int(a.top[i, 0]),
+            answer_b=int(b.top[i, 0]),
+            score_a=float(a.score[i, 0]),
+            score_b=float(b.score[i, 0]),
+        )
+        for i in where[np.argsort(-sure, kind="stable")]
+    )
+
+
+def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]:
+    others = {(one.metric, one.scope): one for one in b}
+    return [
+        Figure(one.metric, one.scope, one.unit, one, others[(one.metric, one.scope)])
+        for one in a
+        if (one.metric, one.scope) in others
+    ]
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """The report as plain JSON-able values."""
+    from dataclasses import asdict
+
+    data = asdict(report)
+    for side in ("a", "b"):
+        run: Run = getattr(report, side)
+        data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}
+    return data

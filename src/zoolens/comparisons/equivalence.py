@@ -1,0 +1,297 @@
+"""How interchangeable two models are.
+
+report = zoolens.equiv("demo:lenet-torch", "demo:lenet-wide")
+report.agreement, report.guaranteed
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens import plugins
+from zoolens.comparisons.behaviour import Behaviour, behaviour, translated, worst
+from zoolens.comparisons.compatibility import Compatibility, compatible
+from zoolens.comparisons.contents import changed_notes
+from zoolens.comparisons.runs import measured_pairs
+from zoolens.comparisons.signatures import Signature, signature_of
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.measure.progress import Progress
+from zoolens.measure.vectors import TOLERANCE
+from zoolens.statistics.anytime import paired_interval
+from zoolens.statistics.binomial import binomial_lower, binomial_upper
+from zoolens.statistics.groups import WorstGroup, worst_group
+from zoolens.statistics.intervals import CONFIDENCE, Interval
+from zoolens.store.records import Run
+from zoolens.store.store import Store, borrowed_store
+
+Bound = Literal["paired", "off", "arora"]
+BOUNDS: Final = get_args(Bound)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Each holds by itself with `confidence`, for the distribution that the inputs of this dataset were drawn from."""
+
+    confidence: float
+    agreement: float  # at least; Clopper–Pearson, of the output on which the two agree least
+    accuracy_a: Interval | None = None  # Clopper–Pearson
+    accuracy_b: Interval | None = None
+    difference: Interval | None = None  # of accuracy, B − A; paired and anytime-valid
+
+
+@dataclass(frozen=True)
+class OnData:
+    """The two on one dataset. No outputs: they cannot be compared there, for the reasons in `fit`."""
+
+    a: Run
+    b: Run
+    fit: Compatibility
+    outputs: tuple[Behaviour, ...] = ()
+    bounds: Bounds | None = None
+
+    @property
+    def dataset(self) -> str:
+        return self.a.dataset.name
+
+    @property
+    def n(self) -> int:
+        return self.a.dataset.size
+
+    @property
+    def worst(self) -> Behaviour:
+        return worst(self.outputs)
+
+
+class ModelBound(Protocol):
+    """What a plug-in of `zoolens.bounds` says of the model of one run: a frozen dataclass with these properties."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def bound(self) -> float: ...
+
+    @property
+    def vacuous(self) -> bool: ...
+
+    @property
+    def covered(self) -> bool: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class ModelBounds:
+    """A published bound on the error of each model by itself, or the sentence that says why there is none."""
+
+    a: ModelBound | str
+    b: ModelBound | str
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """`guarantee` is about every dataset at once: with `confidence`, the two agree at least so often on each."""
+
+    a: str
+    b: str
+    confidence: float
+    tolerance: float
+    on: tuple[OnData, ...]
+    guarantee: WorstGroup | None = None
+    arora: ModelBounds | None = None
+
+    @property
+    def comparable(self) -> tuple[OnData, ...]:
+        return tuple(one for one in self.on if one.outputs)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the two cannot be compared on any data; empty: they can."""
+        return () if self.comparable else tuple(dict.fromkeys(why for one in self.on for why in one.fit.reasons))
+
+    @property
+    def worst(self) -> OnData:
+        """The dataset on which the two agree least."""
+        if not self.comparable:
+            raise ZoolensError(f"{self.a} and {self.b} cannot be compared: {'; '.join(self.reasons)}.")
+        return min(self.comparable, key=lambda one: one.worst.agreement)
+
+    @property
+    def agreement(self) -> float:
+        return self.worst.worst.agreement
+
+    @property
+    def guaranteed(self) -> float | None:
+        return None if self.guarantee is None else self.guarantee.lower
+
+
+def equiv(
+    a: str | Path,
+    b: str | Path,
+    *,
+    data: str | Path | None = None,
+    runtime: str | None = None,
+    store: Store | str | Path | None = None,
+    confidence: float = CONFIDENCE,
+    bound: str = "paired",
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> Equivalence:
+    """Compare two models (references, names, paths) or two runs (ids) by what they answered to the same inputs.
+
+    Without `data` every dataset that both were run on counts. What was not measured on `data` is measured now, in one
+    forward pass. `bound`: "off" for none, "arora" for the margin bound beside the others.
+    """
+    if bound not in BOUNDS:
+        raise UnknownName("bound", bound, BOUNDS)
+    if not 0 < confidence < 1:
+        raise ZoolensError(f"A confidence of {confidence:g} makes no sense.", hint="Give a number such as 0.95.")
+    where = None if data is None else str(data)
+    with borrowed_store(store, must_exist=data is None) as opened:
+        pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
+        alpha = None if bound == "off" else 1 - confidence
+        on = tuple(_on_data(opened, one, two, alpha, tolerance) for one, two in pairs)
+        return Equivalence(
+            a=_name(pairs[0][0], pairs[0][1]),
+            b=_name(pairs[0][1], pairs[0][0]),
+            confidence=confidence,
+            tolerance=tolerance,
+            on=on,
+            guarantee=None if alpha is None else _guarantee(on, alpha),
+            arora=_arora(on) if bound == "arora" else None,
+        )
+
+
+def _name(run: Run, other: Run) -> str:
+    """The model's name; with its runtime where that is what sets the two apart."""
+    return f"{run.ref} in {run.stack.runtime}" if run.ref == other.ref else run.ref
+
+
+# --- the comparison
+
+
+def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float) -> OnData:
+    fit = compatible(a, b)
+    if not fit:
+        return OnData(a, b, fit)
+    fit = replace(fit, notes=(*fit.notes, *changed_notes((a, b))))
+    signatures = signature_of(store, a), signature_of(store, b)
+    outputs = behaviour(*signatures, fit, tolerance=tolerance)
+    if alpha is None:
+        return OnData(a, b, fit, outputs)
+    fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
+    return OnData(a, b, fit, outputs, _bounds(outputs, signatures, fit, alpha))
+
+
+def _repetition(a: Signature, b: Signature) -> Iterator[str]:
+    """Bounds are for inputs drawn one by one: a copy of an input tells nothing new. Copies have the same bits of both
+    models for an answer, which different inputs hardly ever have."""
+    seen = np.stack([a.main.digest, b.main.digest, a.labels.astype(np.uint64)], axis=1)
+    repeated = len(seen) - len(np.unique(seen, axis=0))
+    if repeated:
+        yield (
+            f"{repeated:,} of {len(seen):,} inputs are answered bit for bit like another by both: if they are copies, "
+            "the bounds promise too much, for they count every one"
+        )
+
+
+def _bounds(
+    outputs: Sequence[Behaviour], signatures: tuple[Signature, Signature], fit: Compatibility, alpha: float
+) -> Bounds:
+    least = worst(outputs)
+    lower = binomial_lower(least.agreeing, least.n, alpha)
+    accuracy = outputs[0].accuracy
+    if accuracy is None:
+        return Bounds(1 - alpha, lower)
+    return Bounds(
+        confidence=1 - alpha,
+        agreement=lower,
+        accuracy_a=clopper_pearson(accuracy.right_a, accuracy.n, alpha),
+        accuracy_b=clopper_pearson(accuracy.right_b, accuracy.n, alpha),
+        difference=paired_interval(_differences(*signatures, fit), alpha),
+    )
+
+
+def clopper_pearson(successes: int, n: int, alpha: float) -> Interval:
+    """The exact two-sided interval of a share."""
+    return Interval(binomial_lower(successes, n, alpha / 2), binomial_upper(successes, n, alpha / 2))
+
+
+def _differences(a: Signature, b: Signature, fit: Compatibility) -> NDArray[np.int8]:
+    """−1 where only A is right, 1 where only B is, in the order of the inputs: the bound is one of sequences, and
+    queries take the same one."""
+    ours, theirs = translated(a, fit.translation_a), translated(b, fit.translation_b)
+    return theirs.correct.astype(np.int8) - ours.correct.astype(np.int8)
+
+
+def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
+    groups = {}
+    for one in on:
+        if one.outputs:
+            name = one.dataset if one.dataset not in groups else f"{one.dataset} ({one.a.key.dataset[:8]})"
+            groups[name] = (one.worst.agreeing, one.worst.n)
+    return worst_group(groups, alpha) if groups else None
+
+
+def _arora(on: Sequence[OnData]) -> ModelBounds:
+    bound_of: Callable[[Run], ModelBound | str] = plugins.load(plugins.BOUNDS, "arora")
+    return ModelBounds(bound_of(on[0].a), bound_of(on[0].b))
+
+
+# --- as plain values
+
+
+def as_data(report: Equivalence) -> dict[str, Any]:
+    """The report as plain JSON-able values."""
+    return {
+        "a": report.a,
+        "b": report.b,
+        "confidence": report.confidence,
+        "comparable": bool(report.comparable),
+        "reasons": list(report.reasons),
+        "agreement": report.agreement if report.comparable else None,
+        "guaranteed_agreement": report.guaranteed,
+        "tolerance": report.tolerance,
+        "datasets": [_data_of(one) for one in report.on],
+        "arora": None if report.arora is None else {side: _arora_data(getattr(report.arora, side)) for side in "ab"},
+    }
+
+
+def _data_of(one: OnData) -> dict[str, Any]:
+    runs = {
+        side: {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "precision": run.precision}
+        for side, run in (("a", one.a), ("b", one.b))
+    }
+    return {
+        **runs,
+        "dataset": one.dataset,
+        "fingerprint": one.a.key.dataset,
+        "n": one.n,
+        "reasons": list(one.fit.reasons),
+        "notes": list(one.fit.notes),
+        "outputs": [_finite({**asdict(output), "agreement": output.agreement}) for output in one.outputs],
+        "bounds": None if one.bounds is None else asdict(one.bounds),
+    }
+
+
+def _arora_data(found: ModelBound | str) -> dict[str, Any]:
+    if isinstance(found, str):
+        return {"refused": found}
+    told = {"bound": found.bound, "vacuous": found.vacuous, "covered": found.covered, "sentence": found.sentence}
+    return _finite({**told, **asdict(found)})  # type: ignore[no-any-return]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: null."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

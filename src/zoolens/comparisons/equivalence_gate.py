@@ -1,0 +1,70 @@
+"""`--fail-on "agreement < 95%"`: a condition on an equivalence that makes a CI job fail.
+
+METRIC OP NUMBER%, where METRIC is `agreement` (measured), `guaranteed` (its lower bound), `identical` (share of
+bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). Over several datasets the worst decides.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.comparisons.equivalence import Equivalence
+from zoolens.errors import UnknownName, ZoolensError
+
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_PATTERN: Final = re.compile(r"\s*(?P<metric>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Gate:
+    text: str
+    metric: str
+    op: str
+    limit: float  # as a fraction
+
+    def verdict(self, report: Equivalence) -> tuple[bool, str]:
+        """Whether the condition holds (the gate fails), and the fact behind it."""
+        value = _METRICS[self.metric](report)
+        if value is None:
+            raise ZoolensError(
+                f"{self.metric} is not known for {report.a} and {report.b}.",
+                hint="Bounds are off, or the models have no accuracy.",
+            )
+        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.metric} is {100 * value:.2f} %"
+
+
+def parse_gate(text: str) -> Gate:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise ZoolensError(
+            f"{text!r} is not a condition.", hint="Write it like 'agreement < 95%' or 'accuracy_drop > 1%'."
+        )
+    if match["metric"] not in _METRICS:
+        raise UnknownName("metric of an equivalence", match["metric"], _METRICS)
+    return Gate(text.strip(), match["metric"], match["op"], float(match["number"]) / 100)
+
+
+def _identical(report: Equivalence) -> float:
+    return min(output.identical for one in report.comparable for output in one.outputs)
+
+
+def _accuracy_drop(report: Equivalence) -> float | None:
+    known = [one.outputs[0].accuracy for one in report.comparable]
+    return max((-one.difference for one in known if one is not None), default=None)
+
+
+_METRICS: Final[Mapping[str, Callable[[Equivalence], float | None]]] = {
+    "agreement": lambda report: report.agreement,
+    "guaranteed": lambda report: report.guaranteed,
+    "identical": _identical,
+    "accuracy_drop": _accuracy_drop,
+}

@@ -1,0 +1,218 @@
+"""From a model's name to its measured runs, and from two models to pairs of runs on the same inputs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens import plugins
+from zoolens.comparisons.contents import file_of, folder_of, without_replaced
+from zoolens.comparisons.signatures import probe_runs
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.manifests.locations import model_fingerprint, resolve_asset
+from zoolens.manifests.schema import FORMATS
+from zoolens.measure.evaluate import evaluate
+from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.progress import Progress
+from zoolens.runtimes.draft import find_model
+from zoolens.store.records import Run
+from zoolens.store.store import Store
+
+WILDCARDS: Final = frozenset("*?")
+_RUN: Final = re.compile(r"[0-9a-f]{4,16}|last(~\d{1,9})?")
+SHOWN: Final = 5
+
+
+def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | None = None) -> list[Run]:
+    """Runs of the one model that a reference, a bare name, a path or a run's id names, newest first. Where a model was
+    replaced under its name, those of the content that counts now.
+
+    Empty: it was not measured (on this data, in this runtime). A name that fits several models is an error.
+    """
+    if WILDCARDS & set(name):
+        raise ZoolensError(f"{name} is a pattern, where one model is needed.", hint="Name the model.")
+    probes = [run for run in probe_runs(store, data=data) if in_runtime(run, runtime)]
+    if Path(name).is_file():
+        contents = set(_contents(name))
+        return [run for run in probes if run.key.model in contents]
+    for pattern in (name, f"*:{name}", f"*/{name}"):
+        named = store.runs(model=pattern)
+        if named:
+            ids = {run.id for run in named}
+            return without_replaced(_of_one_model(name, [run for run in probes if run.id in ids]), named)
+    if _RUN.fullmatch(name):
+        return [store.measured_run(name)]
+    return []
+
+
+def runs_like(store: Store, patterns: Iterable[str], *, data: str | None, runtime: str | None) -> list[Run]:
+    """Runs of all models that patterns or names mean, each once, newest first; none for a name is an error."""
+    probes = [run for run in probe_runs(store, data=data) if in_runtime(run, runtime)]
+    found: dict[str, Run] = {}
+    for pattern in patterns:
+        if WILDCARDS & set(pattern):
+            named = [run for one in (pattern, f"*:{pattern}") for run in store.runs(model=one)]
+            ids = {run.id for run in named}
+            chosen = without_replaced([run for run in probes if run.id in ids], named)
+        else:
+            chosen = runs_of(store, pattern, data=data, runtime=runtime)
+        if not chosen:
+            raise UnknownName("measured model", pattern, {bare(run.ref) for run in probes})
+        found |= {run.id: run for run in chosen}
+    return list(found.values())
+
+
+def in_runtime(run: Run, runtime: str | None) -> bool:
+    return runtime is None or fnmatchcase(run.stack.runtime, runtime)
+
+
+@cache
+def formats_read(runtime: str) -> int:
+    """How many formats a runtime reads: one that reads a single format is most at home in it."""
+    try:
+        return len(plugins.load(plugins.RUNTIMES, runtime)().formats)
+    except ZoolensError:  # the plug-in that measured it is no longer here
+        return len(FORMATS)
+
+
+def bare(ref: str) -> str:
+    """A reference without its version."""
+    return ref.rpartition("@")[0] or ref
+
+
+def short_names(runs: Sequence[Run]) -> list[str]:
+    """Without version and without the zoo and folder that all share; with the runtime where a model has several, and
+    with the run where that has several too: another version, another number of threads."""
+    refs = [bare(run.ref) for run in runs]
+    models = Counter(refs)
+    places = {ref[: max(ref.rfind(":"), ref.rfind("/")) + 1] for ref in refs}
+    shared = places.pop() if len(places) == 1 else ""
+    names = [
+        f"{ref.removeprefix(shared)} [{run.stack.runtime}]" if models[ref] > 1 else ref.removeprefix(shared)
+        for ref, run in zip(refs, runs, strict=True)
+    ]
+    same = Counter(names)
+    return [f"{name} {run.id[:8]}" if same[name] > 1 else name for name, run in zip(names, runs, strict=True)]
+
+
+def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
+    """The runs of the newest version; models that differ in more than the version are too many. A name that a content
+    had before finds it where no model has the name now."""
+    runs = [run for run in runs if _is_called(run, name)] or runs
+    models = {bare(run.ref): run for run in runs}
+    if len(models) > 1 and name not in models:
+        shown = ", ".join(sorted(models)[:SHOWN]) + (", …" if len(models) > SHOWN else "")
+        raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it with its zoo, as zoo:name.")
+    return [run for run in runs if run.ref == runs[0].ref and _place(run) == _place(runs[0])]
+
+
+def _place(run: Run) -> tuple[str, str]:
+    return folder_of(run), file_of(run)
+
+
+def _is_called(run: Run, name: str) -> bool:
+    ref = bare(run.ref).casefold()
+    wanted = name.casefold()
+    return wanted in (run.ref.casefold(), ref, ref.partition(":")[2]) or ref.endswith(f"/{wanted}")
+
+
+def _contents(path: str) -> Iterator[str]:
+    """Fingerprints of the model at a path, in each of its formats."""
+    entry = find_model(path)
+    for asset in entry.manifest.assets:
+        yield model_fingerprint(entry.manifest, asset, resolve_asset(asset, entry.folder, fetch=False))
+
+
+# --- two models
+
+
+def measured_pairs(
+    store: Store, a: str, b: str, data: str | None, runtime: str | None, progress: Progress | None
+) -> list[tuple[Run, Run]]:
+    """For each dataset in common a pair of runs; with `data`, models that were not run on it are run now."""
+    ours, theirs = (runs_of(store, name, data=data, runtime=runtime) for name in (a, b))
+    found = best_pairs(ours, theirs)
+    if not found and data is not None:
+        _measure(store, a, b, data, runtime, ours or theirs, progress)
+        found = best_pairs(*(runs_of(store, name, data=data, runtime=runtime) for name in (a, b)))
+    if not found:
+        raise _unmeasured(store, a, b, ours, theirs, runtime)
+    return found
+
+
+def _measure(
+    store: Store, a: str, b: str, data: str, runtime: str | None, known: Sequence[Run], progress: Progress | None
+) -> None:
+    """One forward pass of each model over the data; what was measured before is kept.
+
+    A dataset that was named by a pattern is the one that the model measured before was run on.
+    """
+    origin: Mapping[str, Any] = known[0].origin if known else {"data": data, "limit": None, "seed": None}
+    preferred = runtime or (known[0].stack.runtime if known else None)
+    for name, chosen in _runtimes(a, b, preferred):
+        (outcome, *_) = evaluate(
+            [name], origin["data"], runtimes=[chosen], limit=origin["limit"], seed=origin["seed"], batches=(),
+            cold=False, store=store, progress=progress,
+        )  # fmt: skip
+        if outcome.errors:
+            raise ZoolensError(f"{name} could not be measured: {outcome.errors[0]}")
+
+
+def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
+    """A runtime for each model: the same one where there is any, and the preferred one where it can."""
+    able = []
+    for name in (a, b):
+        jobs, skipped = plan_jobs([find_model(name)], Wanted(runtimes=(preferred,) if preferred else ()))
+        if not jobs and preferred:
+            jobs, skipped = plan_jobs([find_model(name)], Wanted())
+        if not jobs:
+            raise ZoolensError(skipped[0].reason)
+        able.append([job.runtime.name for job in jobs])
+    common = [one for one in able[0] if one in able[1]]
+    return [(name, (common or mine)[0]) for name, mine in zip((a, b), able, strict=True)]
+
+
+def _unmeasured(
+    store: Store, a: str, b: str, ours: Sequence[Run], theirs: Sequence[Run], runtime: str | None
+) -> ZoolensError:
+    missing = [name for name, runs in ((a, ours), (b, theirs)) if not runs] or [a, b]
+    spec = next((run.origin["data"] for run in (*ours, *theirs) if run.origin.get("data")), "DATA")
+    what = f"{'was' if len(missing) == 1 else 'were'} not measured"
+    what += " on the same data" if ours and theirs else f" in {runtime}" if runtime else ""
+    close = " ".join(f"Did you mean {one}?" for name in missing for one in close_names(store, name))
+    return ZoolensError(
+        f"{' and '.join(missing)} {what}.",
+        hint=close or f"Run: zoolens eval {' '.join(missing)} --data {spec} (or give --data to measure now).",
+    )
+
+
+def close_names(store: Store, name: str) -> list[str]:
+    """The measured model whose name is most like this one, where none has this one."""
+    if runs_of(store, name):
+        return []
+    known = {bare(run.ref) for run in probe_runs(store)}
+    short = {ref.partition(":")[2]: ref for ref in known}
+    found = difflib.get_close_matches(name, [*known, *short], n=1, cutoff=0.8)
+    return [short.get(one, one) for one in found]
+
+
+def best_pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """For each dataset that both were run on the pair most alike in everything but the model; among several such, in
+    runtimes at home in the formats, then the newest."""
+    best: dict[str, tuple[tuple[bool, bool, bool, int, int], tuple[Run, Run]]] = {}
+    for i, a in enumerate(ours):
+        for j, b in enumerate(theirs):
+            if a.key.dataset != b.key.dataset:
+                continue
+            same_stack, same_runtime = a.key.stack == b.key.stack, a.stack.runtime == b.stack.runtime
+            strange = formats_read(a.stack.runtime) + formats_read(b.stack.runtime)
+            merit = (a.id != b.id, same_stack, same_runtime, -strange, -i - j)
+            if a.key.dataset not in best or best[a.key.dataset][0] < merit:
+                best[a.key.dataset] = (merit, (a, b))
+    return [pair for _, pair in best.values()]

@@ -1,0 +1,277 @@
+"""Two runs compared input by input, with every number worked out by hand."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zoolens.comparisons.compare import (
+    Figure,
+    VectorChange,
+    _class_changes,
+    _compare_answers,
+    _disagreements,
+    _figures,
+    as_data,
+    compare_runs,
+    identical_share,
+)
+from zoolens.errors import ZoolensError
+from zoolens.measure.lock import resolve_stack
+from zoolens.measure.predictions import Batch, PredictionBuffer, Predictions
+from zoolens.runtimes.base import Options
+from zoolens.runtimes.fake import Fake
+from zoolens.statistics.intervals import exact_mcnemar, paired_difference
+from zoolens.store.records import Observation
+from zoolens.store.store import open_store
+from zoolens.testing.store_contract import dataset_record, model_record
+
+LABELS = [0, 0, 1, 1, 2, 2, 2, 0]
+A = [0, 1, 1, 0, 2, 0, 1, 1]  # right: yes, no, yes, no, yes, no, no, no
+B = [0, 0, 0, 1, 2, 1, 1, 2]  # right: yes, yes, no, yes, yes, no, no, no
+SURE_A = [0.9, 0.6, 0.8, 0.5, 0.7, 0.6, 0.5, 0.6]
+SURE_B = [0.8, 0.9, 0.5, 0.7, 0.7, 0.9, 0.75, 0.4]
+DIGESTS_A = [1, 2, 3, 4, 5, 6, 7, 8]
+DIGESTS_B = [1, 2, 3, 4, 5, 6, 0, 0]
+
+
+def predictions(answers, sure, digests, labels=LABELS, second=0.1, classes=None):
+    return Predictions(
+        inputs=np.array([f"image-{i}" for i in range(len(answers))], dtype=object),
+        labels=np.array(labels, np.int32),
+        top=np.array([[best, 9] for best in answers], np.int32),
+        score=np.array([[score, second] for score in sure], np.float64),
+        label_score=np.zeros(len(answers), np.float32),
+        sum_squares=np.zeros(len(answers), np.float32),
+        digest=np.array(digests, np.uint64),
+        classes=classes,
+    )
+
+
+@pytest.fixture
+def sides():
+    return predictions(A, SURE_A, DIGESTS_A), predictions(B, SURE_B, DIGESTS_B, second=0.4)
+
+
+def test_answers_by_hand(sides):
+    found = _compare_answers(*sides)
+    assert (found.n, found.both_right, found.only_a, found.only_b, found.both_wrong) == (8, 2, 1, 2, 3)
+    assert found.top1_change == 1 / 8
+    assert found.difference == paired_difference(1, 2, 8)
+    assert found.p_value == exact_mcnemar(1, 2)
+    assert found.agreement == 3 / 8  # inputs 0, 4 and 6
+    assert found.identical_outputs == 6 / 8
+    assert found.max_score_change == pytest.approx(0.25)
+    assert found.median_score_change == pytest.approx(0.1)  # of 0.1, 0 and 0.25
+    assert found.labelled is True
+    assert (found.ties_a, found.ties_b) == (0, 1)
+    assert [one.label for one in found.classes] == [0, 1]
+    assert len(found.disagreements) == 5
+
+
+def test_the_other_way_round_is_the_opposite(sides):
+    found = _compare_answers(sides[1], sides[0])
+    assert (found.only_a, found.only_b, found.top1_change) == (2, 1, -1 / 8)
+    assert found.difference == paired_difference(2, 1, 8)
+    assert (found.ties_a, found.ties_b) == (1, 0)
+
+
+def test_without_a_single_common_answer_no_score_changed():
+    found = _compare_answers(
+        predictions([0, 1], [0.5, 0.5], [1, 2], [0, 0]), predictions([1, 0], [0.9] * 2, [3, 4], [0, 0])
+    )
+    assert (found.agreement, found.max_score_change, found.median_score_change) == (0.0, 0.0, 0.0)
+
+
+def test_without_labels_there_are_no_classes():
+    found = _compare_answers(
+        predictions([0, 1], [0.5, 0.5], [1, 2], [-1, -1]), predictions([1, 1], [0.9, 0.9], [1, 2], [-1, -1])
+    )
+    assert (found.labelled, found.classes) == (False, ())
+    some = _compare_answers(
+        predictions([0, 1], [0.5, 0.5], [1, 2], [-1, 0]), predictions([1, 0], [0.9, 0.9], [1, 2], [-1, 0])
+    )
+    assert some.labelled is True
+    assert [one.label for one in some.classes] == [0]
+
+
+def test_class_changes_come_clearest_first(sides):
+    labels = [0] * 6 + [1] * 4 + [2] * 2 + [3]
+    right_a = np.array([1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 1], bool)
+    right_b = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 1, 1], bool)
+    named = predictions([0] * 13, [0.5] * 13, [0] * 13, labels, classes=("ant", "bee"))
+    first, second, third = _class_changes(named, right_a, right_b)
+    assert (first.label, first.name, first.n, first.recall_a, first.recall_b) == (0, "ant", 6, 5 / 6, 0.0)
+    assert first.p_value == exact_mcnemar(5, 0)
+    assert (second.label, second.name, second.n, second.recall_a, second.recall_b) == (1, "bee", 4, 0.25, 1.0)
+    assert second.p_value == exact_mcnemar(0, 3)
+    assert (third.label, third.name, third.recall_a, third.recall_b, third.p_value) == (2, "2", 0.5, 0.5, 1.0)
+
+
+def test_classes_that_are_as_clear_come_in_their_order():
+    labels = [2, 1, 0]
+    right_a, right_b = np.array([1, 1, 1], bool), np.array([0, 0, 0], bool)
+    found = _class_changes(predictions([0] * 3, [0.5] * 3, [0] * 3, labels), right_a, right_b)
+    assert [one.label for one in found] == [0, 1, 2]
+
+
+def test_disagreements_come_surest_first(sides):
+    found = _disagreements(*sides)
+    # The less sure of the two: 0.6, 0.5, 0.5, 0.6 and 0.4 for the inputs 1, 2, 3, 5 and 7.
+    assert [one.input for one in found] == ["image-1", "image-5", "image-2", "image-3", "image-7"]
+    first = found[0]
+    assert (first.label, first.answer_a, first.answer_b, first.score_a, first.score_b) == (0, 1, 0, 0.6, 0.9)
+
+
+def test_figures_are_those_that_both_have():
+    a = [Observation("top1", 0.5, unit="fraction"), Observation("top1", 0.6, scope="x"), Observation("only_a", 1)]
+    b = [Observation("top1", 0.7, unit="other"), Observation("top1", 0.8, scope="y"), Observation("only_b", 1)]
+    assert _figures(a, b) == [Figure("top1", "", "fraction", a[0], b[0])]
+
+
+@pytest.mark.parametrize(
+    ("unit", "a", "b", "change"),
+    [
+        ("fraction", 0.5, 0.75, 0.25),
+        ("fraction", 0.0, 0.25, 0.25),
+        ("s", 2.0, 5.0, 1.5),
+        ("s", 0.0, 5.0, None),
+        ("s", None, 5.0, None),
+        ("s", 5.0, None, None),
+        ("s", 4.0, 0.0, -1.0),
+        ("fraction", None, None, None),
+    ],
+)
+def test_the_change_of_a_figure(unit, a, b, change):
+    assert Figure("m", "", unit, Observation("m", a), Observation("m", b)).change == change
+
+
+def test_vectors_that_agree_are_a_share():
+    assert VectorChange("out", "embedding", 8, 6, 0.5, 0.0, 0.0, 1.0).agreement == 0.75
+
+
+# --- through the store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    with open_store(tmp_path_factory.mktemp("paired") / "store.sqlite") as opened:
+        yield opened
+
+
+def _run(store, name, tasks, answers, *, finish=True, dataset=None, figures=(), widths=None, labels=(0, 1, 1)):
+    """A run whose outputs answered `answers`, one array of inputs × numbers for each."""
+    described = replace(dataset_record(), details={"classes": ["zero", "one"]})
+    run = store.begin_run(model_record(name), dataset or described, resolve_stack(Fake(), Options(), None))
+    widths = widths or [array.shape[1] for array in answers]
+    store.set_resolved(
+        run.id,
+        {
+            "outputs": [
+                {"name": f"out{i}", "task": task, "width": width}
+                for i, (task, width) in enumerate(zip(tasks, widths, strict=True))
+            ]
+        },
+    )
+    buffer = PredictionBuffer(tasks=tasks)
+    count = len(answers[0])
+    buffer.add([f"i{n}" for n in range(count)], np.array(labels[:count]), [Batch(a, a) for a in answers])
+    store.add_part(run.id, "predictions", 0, buffer.take())
+    if finish:
+        store.finish_stage(run.id, "predictions", list(figures))
+    return store.run(run.id)
+
+
+def _array(*rows):
+    return np.array(rows, np.float32)
+
+
+CLASSES = _array([0.9, 0.1], [0.2, 0.8], [0.6, 0.4])
+OTHERS = _array([0.9, 0.1], [0.7, 0.3], [0.4, 0.6])
+
+
+def test_runs_of_classes_are_compared(store):
+    figures = [Observation("top1", 2 / 3, unit="fraction")]
+    a = _run(store, "zoo:a@1", ["classification"], [CLASSES], figures=figures)
+    b = _run(store, "zoo:b@1", ["classification"], [OTHERS], figures=figures)
+    report = compare_runs(store, a, b)
+    assert (report.a, report.b) == (a, b)
+    assert (report.answers.n, report.answers.only_a, report.answers.only_b) == (3, 1, 1)
+    assert report.answers.identical_outputs == 1 / 3
+    assert [one.name for one in report.answers.classes] == ["one"]
+    assert [(one.metric, one.change) for one in report.figures] == [("top1", 0.0)]
+    assert report.vectors == ()
+    assert report.cause is not None
+    assert identical_share(store, a, b) == 1 / 3
+    assert identical_share(store, a, a) == 1.0
+    assert compare_runs(store, a, a).cause is None
+    data = json.loads(json.dumps(as_data(report)))
+    assert data["a"] == {"run": a.id, "model": "zoo:a@1", "runtime": "fake", "resolved": dict(a.resolved)}
+    assert (data["b"]["run"], data["answers"]["only_a"], data["figures"][0]["metric"]) == (b.id, 1, "top1")
+
+
+def test_runs_of_vectors_are_compared(store):
+    mine = _array([3, 4], [1, 0], [2, 0], [0, 0])
+    other = _array([3, 4], [1, 0.0005], [0, 2], [0, 0])
+    labels = [0, 1, 1, 0]
+    a = _run(store, "zoo:v@1", ["embedding"], [mine], labels=labels)
+    b = _run(store, "zoo:w@1", ["embedding"], [other], labels=labels)
+    report = compare_runs(store, a, b)
+    assert report.answers is None
+    [found] = report.vectors
+    assert (found.output, found.task, found.n, found.agreeing) == ("out0", "embedding", 4, 3)
+    assert found.identical_outputs == 0.5
+    assert found.median_distance == pytest.approx(0.00025)
+    assert found.max_distance == pytest.approx(2**0.5)
+    assert found.cosine == pytest.approx(0.75, abs=1e-6)
+    assert report.cause is not None
+    assert compare_runs(store, a, a).cause is None
+
+
+def test_only_outputs_of_one_kind_and_width_are_compared(store):
+    vectors, wide = _array([1, 2], [3, 4], [5, 6]), _array([1, 2, 3], [3, 4, 5], [5, 6, 7])
+    tasks = ["classification", "embedding", "embedding", "regression"]
+    a = _run(store, "zoo:m@1", tasks, [CLASSES, vectors, vectors, vectors])
+    b = _run(store, "zoo:n@1", tasks, [CLASSES, vectors, wide, vectors * 2])
+    report = compare_runs(store, a, b)
+    assert report.answers.identical_outputs == 1.0
+    assert [(one.output, one.task, one.identical_outputs, one.agreeing) for one in report.vectors] == [
+        ("out1", "embedding", 1.0, 3),
+        ("out3", "regression", 0.0, 0),
+    ]
+    assert report.vectors[1].max_distance == 1.0
+    assert report.cause is not None
+    assert identical_share(store, a, b) == 0.0
+    fewer = _run(store, "zoo:o@1", tasks[:2], [CLASSES, vectors])
+    assert [one.output for one in compare_runs(store, a, fewer).vectors] == ["out1"]
+    assert identical_share(store, a, fewer) == 0.0
+
+
+def test_a_run_of_classes_and_one_of_vectors_cannot_be_paired(store):
+    a = _run(store, "zoo:c@1", ["classification"], [CLASSES])
+    b = _run(store, "zoo:d@1", ["embedding"], [CLASSES])
+    with pytest.raises(ZoolensError, match=rf"Run {b.id[:8]} \(zoo:d@1\) answers with vectors and the other with"):
+        compare_runs(store, a, b)
+    with pytest.raises(ZoolensError, match=rf"Run {b.id[:8]} \(zoo:d@1\) answers with vectors"):
+        compare_runs(store, b, a)
+
+
+def test_unfinished_predictions_are_said(store):
+    a = _run(store, "zoo:e@1", ["classification"], [CLASSES])
+    b = _run(store, "zoo:f@1", ["classification"], [CLASSES], finish=False)
+    with pytest.raises(ZoolensError, match=rf"Run {b.id[:8]} \(zoo:f@1\) has no finished predictions"):
+        compare_runs(store, a, b)
+    assert identical_share(store, a, b) is None
+    assert identical_share(store, b, a) is None
+    unfinished = _run(store, "zoo:g@1", ["embedding"], [CLASSES], finish=False)
+    vectors = _run(store, "zoo:h@1", ["embedding"], [CLASSES])
+    assert compare_runs(store, vectors, unfinished).vectors == ()
+
+
+def test_other_data_cannot_be_paired(store):
+    a = _run(store, "zoo:i@1", ["classification"], [CLASSES])
+    b = _run(store, "zoo:j@1", ["classification"], [CLASSES], dataset=dataset_record("other"))
+    with pytest.raises(ZoolensError, match=r"is on digits \(100 inputs\) and run \w{8} on other \(100 inputs\)"):
+        compare_runs(store, a, b)
+    assert identical_share(store, a, _run(store, "zoo:k@1", ["classification"], [CLASSES[:2]])) == 0.0

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from zoolens.comparisons.conftest import one_hot, write_run
+from zoolens.comparisons.equivalence import equiv
+from zoolens.comparisons.equivalence_gate import parse_gate
+from zoolens.errors import UnknownName, ZoolensError
+
+LABELS = np.arange(50) % 10
+
+
+@pytest.fixture
+def report(store):
+    write_run(store, "a", one_hot(LABELS), LABELS)
+    write_run(store, "b", one_hot(np.where(np.arange(50) < 5, 9 - LABELS, LABELS)), LABELS)
+    return equiv("a", "b", store=store)
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("agreement < 95%", True),
+        ("agreement<90%", False),
+        ("agreement <= 90 %", True),
+        ("guaranteed < 90%", True),
+        ("guaranteed < 50%", False),
+        ("accuracy_drop > 5%", True),
+        ("accuracy_drop > 10%", False),
+        ("identical < 91%", True),
+    ],
+)
+def test_a_condition_is_judged(report, text, holds):
+    found, fact = parse_gate(text).verdict(report)
+    assert found is holds
+    assert fact.startswith(text)
+
+
+def test_what_is_no_condition_is_refused():
+    with pytest.raises(ZoolensError, match="is not a condition"):
+        parse_gate("agreement under 95")
+    with pytest.raises(UnknownName, match="Did you mean agreement"):
+        parse_gate("agreemnt < 95%")
+
+
+def test_a_bound_that_is_off_cannot_be_judged(store, report):
+    off = equiv("a", "b", store=store, bound="off")
+    with pytest.raises(ZoolensError, match="not known"):
+        parse_gate("guaranteed < 95%").verdict(off)

@@ -1,0 +1,1 @@
+"""The compression bound of Arora et al. 2018 with everything it is computed from."""

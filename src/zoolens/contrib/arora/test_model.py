@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.contrib.arora.bound import AroraBound
+from zoolens.contrib.arora.model import INPUTS, arora_of
+from zoolens.graph.weighted import weighted_graph
+from zoolens.graph.writing import write_onnx
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A copy of a demo model on its data, cut off after 250 inputs."""
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    path = write_onnx(weighted_graph("demo:mlp-small"), tmp_path / "copy.onnx")
+    with zoolens.open_store(tmp_path / "store.sqlite") as store:
+        (outcome,) = zoolens.evaluate(
+            [str(path)], "demo", runtimes=["onnxruntime"], limit=250, batches=(), cold=False, store=store
+        )
+        return path, outcome.run
+
+
+def test_the_bound_is_that_of_the_runs_model_and_inputs(measured):
+    found = arora_of(measured[1])
+    assert isinstance(found, AroraBound)
+    assert found.inputs == INPUTS
+    assert found.classes == 10
+
+
+def test_a_file_that_has_changed_since_says_nothing_about_the_run(measured):
+    path, run = measured
+    graph = weighted_graph(path)
+    weights = {key: np.zeros_like(values) for key, values in graph.weights.items()}
+    write_onnx(type(graph)(graph.name, graph.nodes, graph.outputs, weights), path)
+    assert "was made with other files" in str(arora_of(run))

@@ -1,0 +1,1 @@
+"""The layer-wise bound on a twin: operator norms, Lipschitz constants and how differences spread."""

@@ -1,1 +1,0 @@
-"""How interchangeable two models are, on which inputs, and how surely."""

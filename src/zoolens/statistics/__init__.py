@@ -1,0 +1,1 @@
+"""Intervals, exact tests and bounds: each answers one question about numbers and knows nothing of models."""
