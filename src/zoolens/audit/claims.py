@@ -19,13 +19,13 @@ from zoolens import plugins
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import CenterCrop, Input, Manifest, Normalize, Resize
 from zoolens.store.records import (
-    CLAIM_RUNTIME,
     DatasetRecord,
     ModelRecord,
     Observation,
     Provenance,
     Run,
     RunKey,
+    RunKind,
     StackRecord,
     fingerprint,
 )
@@ -33,6 +33,7 @@ from zoolens.store.store import Store
 from zoolens.zoos.base import Entry
 
 STAGE: Final = "claims"
+RUNTIME: Final = "claim:published"
 DATASET: Final = DatasetRecord(fingerprint(["published claims"]), "published claims", 0)
 _CARRIED: Final = {"name", "version", "references", "framework", "inputs", "attributes", "claims"}
 
@@ -84,7 +85,7 @@ def record_claims(store: Store, entries: Iterable[Entry], progress: Callable[[in
         if rows and _key(entry).id in known:
             kept += 1
         elif rows:
-            run = store.begin_run(_model(entry), DATASET, _stack(entry.zoo))
+            run = store.begin_run(_model(entry), DATASET, _stack(entry.zoo), kind=RunKind.CLAIM)
             store.finish_stage(run.id, STAGE, _observations(rows))
             written += 1
         if progress:
@@ -170,7 +171,7 @@ def _model(entry: Entry) -> ModelRecord:
 
 def _stack(zoo: str) -> StackRecord:
     identity = {"zoo": zoo}
-    return StackRecord(fingerprint(["claims", identity]), CLAIM_RUNTIME, identity, {"packages": _versions(zoo)})
+    return StackRecord(fingerprint(["claims", identity]), RUNTIME, identity, {"packages": _versions(zoo)})
 
 
 def _key(entry: Entry) -> RunKey:
@@ -212,4 +213,4 @@ def _newest(store: Store) -> dict[str, str]:
 
 
 def _claim_runs(store: Store) -> list[Run]:
-    return store.runs(runtime=CLAIM_RUNTIME)
+    return store.runs(kind=RunKind.CLAIM)

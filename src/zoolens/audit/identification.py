@@ -18,8 +18,8 @@ from zoolens.graph.known import PAPER, Known, shipped
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.signatures import Signature, as_json, signature
-from zoolens.graph.sources import RUNTIME
 from zoolens.graph.structure import KIND, STAGE
+from zoolens.store.records import RunKind
 from zoolens.store.store import Store
 from zoolens.zoos.catalog import OWN_ZOOS
 
@@ -169,7 +169,7 @@ def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[Known]:
     The user's own files are left out: an impostor that was looked at once would vouch for its copies.
     """
     seen = {one.ref for one in shipped()} | set(besides)
-    for run in store.runs(runtime=f"{RUNTIME}*"):
+    for run in store.runs(kind=RunKind.STRUCTURE):
         ref = run.ref.partition("@")[0]
         zoo, _, name = ref.partition(":")
         if ref in seen or zoo in OWN_ZOOS or STAGE not in run.stages:

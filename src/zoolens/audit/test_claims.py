@@ -5,7 +5,7 @@ import pytest
 from zoolens.audit.claims import Recorded, claims_from, claims_of, record_claims
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Claim
-from zoolens.store.records import CLAIM_RUNTIME, Provenance
+from zoolens.store.records import Provenance, RunKind
 from zoolens.store.store import open_store
 from zoolens.zoos.base import Entry
 from zoolens.zoos.gluon import GluonZoo
@@ -98,10 +98,10 @@ def test_a_model_that_is_no_image_model_claims_what_it_carries():
 def test_claims_are_no_measurements(store, entries):
     record_claims(store, entries)
     assert store.runs() == []
-    assert len(store.runs(runtime=CLAIM_RUNTIME)) == len(entries)
+    assert len(store.runs(kind=RunKind.CLAIM)) == len(entries)
     with pytest.raises(ZoolensError, match="no runs yet"):
         store.run("last")
-    claim = store.runs(runtime=CLAIM_RUNTIME)[0].id
+    claim = store.runs(kind=RunKind.CLAIM)[0].id
     assert store.run(claim).id == claim
     with pytest.raises(ZoolensError, match="nothing was run"):
         store.measured_run(claim)

@@ -16,7 +16,7 @@ from zoolens.graph.serialise import pack
 from zoolens.graph.signatures import signature
 from zoolens.graph.sources import RUNTIME
 from zoolens.graph.structure import KIND, STAGE
-from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.store.records import DatasetRecord, ModelRecord, RunKind, StackRecord, fingerprint
 from zoolens.store.store import open_store
 
 
@@ -164,7 +164,9 @@ def test_files_that_the_user_looked_at_before_are_no_evidence(tmp_path):
         for ref in ("file:resnet50.onnx@1", "folder:resnet50@1", "timm:odd_net@1"):
             model = ModelRecord(fingerprint([ref]), ref, "onnx", {})
             stack = StackRecord(fingerprint(["onnx"]), f"{RUNTIME}onnx", {}, {})
-            run = store.begin_run(model, DatasetRecord(fingerprint(["structure"]), "structure", 0), stack)
+            run = store.begin_run(
+                model, DatasetRecord(fingerprint(["structure"]), "structure", 0), stack, kind=RunKind.STRUCTURE
+            )
             store.add_part(run.id, KIND, 0, pa.table({KIND: pa.array([pack(tiny())], pa.binary())}))
             store.finish_stage(run.id, STAGE)
         assert [one.ref for one in stored(store)] == ["timm:odd_net"]

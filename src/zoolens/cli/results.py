@@ -11,6 +11,7 @@ from zoolens.measure.evaluate import Outcome
 from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
 from zoolens.present.terminal import Column, print_table
 from zoolens.store.records import Observation
+from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
 Found = dict[tuple[str, str], Observation]
@@ -38,7 +39,7 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     run = outcome.run
     assert run is not None
     found = observations_by_name(store, run.id)
-    first = f"batch={batches[0]}" if batches else "batch=1"
+    size = batches[0] if batches else 1
     return [
         run.id[:8],
         run.ref.partition("@")[0],
@@ -46,7 +47,8 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
         with_interval(found.get(("top1", ""))),
         _value(found.get(("ece", ""))),
         *(_value(found.get(("latency_p50", f"batch={batch}"))) for batch in batches),
-        f"{_value(found.get(('latency_p99', first)))} / {_value(found.get(('latency_p99', first + ',raw')))}",
+        f"{_value(found.get(('latency_p99', batch_scope(size))))} / "
+        f"{_value(found.get(('latency_p99', batch_scope(size, raw=True))))}",
         _value(found.get(("cold_start", "total"))),
         _value(found.get(("file_size", ""))),
         count(found[("parameters", "")].value) if ("parameters", "") in found else "–",

@@ -13,7 +13,8 @@ from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.present.streams import open_console
 from zoolens.present.terminal import Column, print_blocks, print_table
-from zoolens.store.records import Observation, Provenance, Run, StageState
+from zoolens.store.records import Observation, Provenance, Run, RunKind, StageState
+from zoolens.store.scopes import parse_scope
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,7 +106,7 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
 
 def main_latency(observations: Iterable[Observation]) -> Observation | None:
     """The median latency that stands for the run: of the smallest batch, with interference removed."""
-    clean = [one for one in observations if one.metric == "latency_p50" and not one.scope.endswith(",raw")]
+    clean = [one for one in observations if one.metric == "latency_p50" and not parse_scope(one.scope).raw]
     return min(clean, key=lambda one: (len(one.scope), one.scope), default=None)
 
 
@@ -125,8 +126,13 @@ def _about(run: Run) -> dict[str, Any]:
         "runtime": run.stack.runtime,
         "runtime_version": run.stack.version,
         "precision": run.precision,
-        "purpose": str(run.purpose),
+        "purpose": _purpose(run),
     }
+
+
+def _purpose(run: Run) -> str:
+    """Whether somebody asked for it, or the doctor tried it."""
+    return str(RunKind.TRIAL if run.kind is RunKind.TRIAL else RunKind.EVALUATION)
 
 
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -190,7 +196,7 @@ def _list_rows(
 ) -> list[list[str]]:
     rows = [_list_row(run, observations.get(run.id, [])) for run in runs]
     if purpose:
-        return [[*row[:2], str(run.purpose), *row[2:]] for run, row in zip(runs, rows, strict=True)]
+        return [[*row[:2], _purpose(run), *row[2:]] for run, row in zip(runs, rows, strict=True)]
     return rows
 
 

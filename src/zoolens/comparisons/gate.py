@@ -11,11 +11,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoolens.comparisons.compare import Report
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import is_disturbed
+from zoolens.store.scopes import parse_scope
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -79,11 +80,11 @@ class Gate:
                     f"{where} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, so that a "
                     "gate on it would judge what else the machine did.",
                     hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
-                    f"on {one.metric}[{one.scope},raw] if you mean the raw time.",
+                    f"on {one.metric}[{replace(parse_scope(one.scope), raw=True)}] if you mean the raw time.",
                 )
 
     def _is_meant(self, scope: str) -> bool:
-        return not scope.endswith(",raw") if self.scope is None else scope == self.scope
+        return not parse_scope(scope).raw if self.scope is None else scope == self.scope
 
 
 def parse_gate(text: str) -> Gate:

@@ -1,19 +1,17 @@
 """Trials as observations in the one store.
 
 Each side of a trial is a run: its model is the recipe with its semantics, its dataset the training data, its stack
-"crosstrain:FRAMEWORK". The same training is the same run, whatever studies it belongs to. That it belongs to a trial is
-an observation "trial" on each side's run, written once all its sides are: whoever finds one can read the whole trial.
+"crosstrain:FRAMEWORK". The same training is the same run, whatever studies it belongs to. The trial itself is a row of
+the store's table of trials, which is written once all its sides are: whoever finds one can read the whole trial.
 
 Every write is idempotent and whole or absent, so a study that was killed is simply run again.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import count, permutations
 from typing import Any, Final
 
@@ -29,23 +27,23 @@ from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.engine.machine import describe_machine
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import (
-    ASIDE,
     DatasetRecord,
     ModelRecord,
     Observation,
     Provenance,
     Run,
     RunKey,
+    RunKind,
     StackRecord,
     fingerprint,
 )
+from zoolens.store.scopes import Dimension, Scope, epoch_scope, pair_scope
 from zoolens.store.store import Store
-from zoolens.store.values import to_json
+from zoolens.store.studies import StudyRecord, TrialRecord, TrialSide
 
-RUNTIME: Final = f"crosstrain{ASIDE}"  # and the framework's name
+RUNTIME: Final = "crosstrain:"  # and the framework's name
 STAGE: Final = "training"
 ANSWERS: Final = "answers"  # bulk: the class answered for each test sample, in order
-_STUDIES: Final = DatasetRecord(fingerprint(["crosstrain studies"]), "crosstrain studies", 0)
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 Told = tuple[Recipe | None, Semantics]
@@ -64,17 +62,7 @@ def this_machine() -> dict[str, Any]:
 
 def file_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
     """What is said of a study as a whole. What was said before stays; the last word counts."""
-    _say(store, name, {"frameworks": list(frameworks), "details": dict(details)})
-
-
-def _say(store: Store, name: str, said: Mapping[str, Any]) -> None:
-    content = {"name": name}
-    model = ModelRecord(fingerprint(["crosstrain study", content]), f"crosstrain-study:{name}", "study", content)
-    run = store.begin_run(model, _STUDIES, _stack("study", {}, {}))
-    known = store.observations(run.id, metric="study")
-    if not known or known[-1].details != _stored(said):
-        scope = str(len(known) + 1)
-        store.finish_stage(run.id, f"study {scope}", [Observation("study", None, scope=scope, details=said)])
+    store.add_study(StudyRecord(name, tuple(frameworks), details))
 
 
 def file_trial(
@@ -100,12 +88,13 @@ def file_trial(
         recipe, semantics = recipe_of[side.framework]
         model = _model(side.framework, recipe, semantics, study, trial)
         stack = _stack(side.framework, versions[side.framework], surroundings)
-        run = store.begin_run(model, dataset, stack)
+        run = store.begin_run(model, dataset, stack, kind=RunKind.TRAINING)
         answers, outcome = (predictions or {}).get(side.framework), (outcomes or {}).get(side.framework)
         _file_side(store, run, side, answers, outcome, provenance)
         filed.append(replace(side, run=run.id))
     complete = replace(trial, sides=tuple(filed))
-    _file_membership(store, study, complete)
+    _file_churn(store, study, complete)
+    store.add_trial(_record(study, complete))  # last: whoever finds it finds all of it
     return complete
 
 
@@ -121,7 +110,7 @@ def file_side(
 ) -> str:
     """File one side before the others of its trial are trained, and return its run; `file_trial` then finds it."""
     stack = _stack(side.framework, outcome.versions, conditions)
-    run = store.begin_run(_recipe_model(side.framework, *told), dataset, stack)
+    run = store.begin_run(_recipe_model(side.framework, *told), dataset, stack, kind=RunKind.TRAINING)
     _file_side(store, run, side, answers, outcome, Provenance.MEASURED)
     return run.id
 
@@ -183,18 +172,18 @@ def _figures(side: Side) -> Iterator[Observation]:
         yield Observation("accuracy", side.accuracy, unit="fraction", n=side.total, details=counted)
     if side.seconds is not None:
         yield Observation("training_time", side.seconds, unit="s")
-    yield from _series("loss", "epoch", side.losses, first=1)
-    yield from _series("accuracy", "epoch", side.accuracies, first=1, unit="fraction")
-    yield from _series("recall", "class", side.class_accuracy, unit="fraction")
-    yield from _series("answered", "class", side.answered)
+    yield from _series("loss", Dimension.EPOCH, side.losses, first=1)
+    yield from _series("accuracy", Dimension.EPOCH, side.accuracies, first=1, unit="fraction")
+    yield from _series("recall", Dimension.CLASS, side.class_accuracy, unit="fraction")
+    yield from _series("answered", Dimension.CLASS, side.answered)
 
 
 def _series(
-    metric: str, over: str, values: Iterable[float | None], first: int = 0, unit: str = ""
+    metric: str, over: Dimension, values: Iterable[float | None], first: int = 0, unit: str = ""
 ) -> Iterator[Observation]:
     for place, value in enumerate(values, start=first):
         number = float("nan") if value is None else float(value)
-        yield Observation(metric, number, scope=f"{over}={place}", unit=unit)
+        yield Observation(metric, number, scope=str(Scope(over, str(place))), unit=unit)
 
 
 def _measured(outcome: Outcome) -> Iterator[Observation]:
@@ -203,7 +192,7 @@ def _measured(outcome: Outcome) -> Iterator[Observation]:
         yield Observation("parameters", float(outcome.parameters))
     yield Observation("steps", float(outcome.steps))
     for epoch in outcome.epochs:
-        yield Observation("epoch_time", epoch.seconds, scope=f"epoch={epoch.number}", unit="s")
+        yield Observation("epoch_time", epoch.seconds, scope=epoch_scope(epoch.number), unit="s")
 
 
 def _keep_answers(store: Store, run_id: str, answers: NDArray[np.int32]) -> int:
@@ -215,52 +204,28 @@ def _keep_answers(store: Store, run_id: str, answers: NDArray[np.int32]) -> int:
     return part
 
 
-def _file_membership(store: Store, study: str, trial: Trial) -> None:
-    run_of = {side.framework: str(side.run) for side in trial.sides}
-    said = _stored(
-        {
-            "study": study,
-            "trial": trial.id,
-            "hyperparameters": dict(trial.hyperparameters),
-            "notes": list(trial.notes),
-            "details": dict(trial.details),
-            "sides": list(run_of.items()),
-            "failed": {side.framework: side.message for side in trial.sides if side.status == "failed"},
-        }
+def _record(study: str, trial: Trial) -> TrialRecord:
+    sides = tuple(
+        TrialSide(side.framework, str(side.run), side.message if side.status == "failed" else None)
+        for side in trial.sides
     )
-    known = store.observations_by_run(list(run_of.values()), metrics=["trial", "churn"])
+    return TrialRecord(study, trial.id, trial.hyperparameters, sides, trial.notes, trial.details)
+
+
+def _file_churn(store: Store, study: str, trial: Trial) -> None:
+    run_of = {side.framework: str(side.run) for side in trial.sides}
+    known = store.observations_by_run(list(run_of.values()), metrics=["churn"])
     for framework, run_id in run_of.items():
         there = _by_scope(known.get(run_id, ()))
-        found = [_membership(said, framework, there), *_churn(trial, framework, run_of)]
-        new = [one for one in found if (one.metric, one.scope) not in there]
-        if new:
-            store.finish_stage(run_id, f"trial {study}/{trial.id}", new)
-
-
-def _membership(said: dict[str, Any], framework: str, there: Facts) -> Observation:
-    """Under its plain scope, or a numbered one where another word about the same trial is there already."""
-    plain = scope = f"{said['study']}/{said['trial']}/{framework}"
-    number = 1
-    while ("trial", scope) in there and _without_time(there["trial", scope].details) != said:
-        number += 1
-        scope = f"{plain} ({number})"
-    return Observation("trial", None, scope=scope, details={**said, "filed": datetime.now(UTC).isoformat()})
+        shares = [share for share in _churn(trial, framework, run_of) if (share.metric, share.scope) not in there]
+        if shares:
+            store.finish_stage(run_id, f"trial {study}/{trial.id}", shares)
 
 
 def _churn(trial: Trial, framework: str, run_of: Mapping[str, str]) -> Iterator[Observation]:
     for (a, b), share in trial.churn.items():
         if a == framework:
-            yield Observation("churn", share, scope=f"with={run_of[b]}", unit="fraction", details={"other": b})
-
-
-def _without_time(details: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in details.items() if key != "filed"}
-
-
-def _stored(details: Mapping[str, Any]) -> dict[str, Any]:
-    """As the store gives it back: tuples are lists, numpy's numbers plain ones."""
-    plain: dict[str, Any] = json.loads(to_json(details))
-    return plain
+            yield Observation("churn", share, scope=pair_scope(run_of[b]), unit="fraction", details={"other": b})
 
 
 # --- reading
@@ -269,34 +234,29 @@ def _stored(details: Mapping[str, Any]) -> dict[str, Any]:
 def study_names(store: Store, *, hidden: bool = False) -> list[str]:
     """`hidden`: also those that were removed from the list, and those without a trial, whose first could not be
     trained."""
-    said = {name: found[-1].details for name, found in _words_about_studies(store).items()}
-    filled = {str(one["study"]) for one in _memberships(store)}
+    known, filled = store.studies(), set(store.studies_with_trials())
     if hidden:
-        return sorted(filled | set(said))
-    return sorted(name for name in filled if not said.get(name, {}).get("removed"))
+        return sorted(filled | set(known))
+    return sorted(name for name in filled if name not in known or not known[name].removed)
 
 
 def remove_study(store: Store, name: str) -> None:
     """Take a study off the list. Its trainings stay, and whoever trains into it again brings it back."""
     study = read_study(store, name)
-    _say(store, name, {"frameworks": list(study.frameworks), "details": dict(study.details), "removed": True})
+    store.add_study(StudyRecord(name, study.frameworks, study.details, removed=True))
 
 
 def read_study(store: Store, name: str) -> Study:
     """A study with all its trials, by their ids in natural order."""
-    newest: dict[str, Mapping[str, Any]] = {}
-    for one in sorted(_memberships(store), key=lambda one: str(one["filed"])):
-        if one["study"] == name:
-            newest[str(one["trial"])] = one
-    said = _said_of(store, name)
-    if said is None and not newest:
+    records, known = store.trials(name), store.studies(name).get(name)
+    if known is None and not records:
         raise UnknownName("study", name, study_names(store))
-    runs = {run for one in newest.values() for _, run in one["sides"]}
-    facts = {run: _by_scope(found) for run, found in store.observations_by_run(runs).items()}
-    trials = tuple(_trial(newest[key], facts) for key in sorted(newest, key=natural_order))
+    runs = {side.run for record in records for side in record.sides}
+    facts = {run: _by_scope(observed) for run, observed in store.observations_by_run(runs).items()}
+    trials = tuple(_trial(record, facts) for record in sorted(records, key=lambda record: natural_order(record.name)))
     frameworks = dict.fromkeys(side.framework for trial in trials for side in trial.sides)
-    said = said or {"frameworks": list(frameworks), "details": {}}
-    return Study(name, tuple(said["frameworks"]), trials, said["details"])
+    known = known or StudyRecord(name, tuple(frameworks))
+    return Study(name, known.frameworks, trials, known.details)
 
 
 def side_done(
@@ -332,33 +292,17 @@ def _part(store: Store, run_id: str, number: int) -> NDArray[np.int32]:
     return np.asarray(table["answer"].to_numpy(), np.int32)
 
 
-def _memberships(store: Store) -> list[Mapping[str, Any]]:
-    return [one.details for found in store.observations_by_run(metrics=["trial"]).values() for one in found]
-
-
-def _said_of(store: Store, name: str) -> Mapping[str, Any] | None:
-    found = _words_about_studies(store).get(name)
-    return found[-1].details if found else None
-
-
-def _words_about_studies(store: Store) -> dict[str, list[Observation]]:
-    """By the study's name, in the order in which they were said."""
-    names = {run.id: str(run.model.manifest["name"]) for run in store.runs(runtime=f"{RUNTIME}study")}
-    found = store.observations_by_run(names, metrics=["study"]) if names else {}
-    return {names[run]: sorted(words, key=lambda one: int(one.scope)) for run, words in found.items() if words}
-
-
-def _trial(said: Mapping[str, Any], facts: Mapping[str, Facts]) -> Trial:
+def _trial(record: TrialRecord, facts: Mapping[str, Facts]) -> Trial:
     sides = []
-    for framework, run in said["sides"]:
-        failed = Side(framework, status="failed", message=said["failed"].get(framework, ""), run=run)
-        sides.append(_side(framework, run, facts.get(run, {})) or failed)
+    for side in record.sides:
+        failed = Side(side.framework, status="failed", message=side.error or "", run=side.run)
+        sides.append(_side(side.framework, side.run, facts.get(side.run, {})) or failed)
     churn = {
-        (a, b): float(share.value)
-        for (a, run), (b, other) in permutations(said["sides"], 2)
-        if (share := facts.get(run, {}).get(("churn", f"with={other}"))) and share.value is not None
+        (a.framework, b.framework): float(share.value)
+        for a, b in permutations(record.sides, 2)
+        if (share := facts.get(a.run, {}).get(("churn", pair_scope(b.run)))) and share.value is not None
     }
-    return Trial(said["trial"], said["hyperparameters"], tuple(sides), churn, tuple(said["notes"]), said["details"])
+    return Trial(record.name, record.hyperparameters, tuple(sides), churn, record.notes, record.details)
 
 
 def _side(framework: str, run: str, facts: Facts) -> Side | None:
@@ -373,10 +317,10 @@ def _side(framework: str, run: str, facts: Facts) -> Side | None:
         exact=accuracy.details["exact"] if accuracy else True,
         correct=accuracy.details["correct"] if accuracy else None,
         total=accuracy.n if accuracy else None,
-        losses=tuple(_read_series(facts, "loss", "epoch", 1)),
-        accuracies=tuple(_read_series(facts, "accuracy", "epoch", 1)),
-        class_accuracy=tuple(_read_series(facts, "recall", "class", 0)),
-        answered=tuple(int(count or 0) for count in _read_series(facts, "answered", "class", 0)),
+        losses=tuple(_read_series(facts, "loss", Dimension.EPOCH, 1)),
+        accuracies=tuple(_read_series(facts, "accuracy", Dimension.EPOCH, 1)),
+        class_accuracy=tuple(_read_series(facts, "recall", Dimension.CLASS, 0)),
+        answered=tuple(int(count or 0) for count in _read_series(facts, "answered", Dimension.CLASS, 0)),
         seconds=seconds.value if seconds else None,
         semantics=learnt.details["semantics"],
         message=learnt.details["message"],
@@ -384,11 +328,11 @@ def _side(framework: str, run: str, facts: Facts) -> Side | None:
     )
 
 
-def _read_series(facts: Facts, metric: str, over: str, first: int) -> Iterator[float | None]:
+def _read_series(facts: Facts, metric: str, over: Dimension, first: int) -> Iterator[float | None]:
     for place in count(first):
-        if (one := facts.get((metric, f"{over}={place}"))) is None:
+        if (observed := facts.get((metric, str(Scope(over, str(place)))))) is None:
             return
-        yield one.value
+        yield observed.value
 
 
 def _by_scope(observations: Iterable[Observation]) -> Facts:

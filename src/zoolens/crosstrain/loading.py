@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.filing import RUNTIME, answers_of
+from zoolens.crosstrain.filing import answers_of
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.trainers.base import Weights
@@ -88,7 +88,7 @@ def weights_of(store: Store, run: str) -> dict[str, NDArray[Any]]:
 
 def told_of(store: Store, run: str) -> Told:
     found = store.run(run)
-    manifest, framework = found.model.manifest, found.stack.runtime.removeprefix(RUNTIME)
+    manifest, framework = found.model.manifest, str(found.stack.identity["framework"])
     if "recipe" not in manifest:
         raise ZoolensError(
             f"Run {run} is a published result without a recipe.",

@@ -31,7 +31,7 @@ from zoolens.zoos.undescribed import undescribed
 Model = str | Path | Entry
 Size = tuple[int, int]  # height, width
 
-RUNTIME: Final = "graph:"  # before the importer's name: the colon keeps such runs apart from evaluations
+RUNTIME: Final = "graph:"  # before the importer's name
 _PINNED: Final = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?==([^,]+)")
 _PARAMETERS_A_SECOND: Final = 25e6  # very roughly: large networks are deep ones
 _MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/

@@ -23,9 +23,8 @@ from zoolens.graph.cost import cost
 from zoolens.graph.exporting import Exported, Job, export_many
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
-from zoolens.graph.sources import RUNTIME, Model, Size, Source, find_entries, source_of
-from zoolens.store import schema
-from zoolens.store.records import Observation, Run, RunKey
+from zoolens.graph.sources import Model, Size, Source, find_entries, source_of
+from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
 from zoolens.store.store import Store, borrowed_store
 from zoolens.store.target import resolve
 from zoolens.zoos.base import Entry
@@ -166,7 +165,7 @@ def _kept(store: Store, wanted: Mapping[RunKey, Structure]) -> dict[RunKey, Stru
 def _latest(store: Store) -> dict[RunKey, Run]:
     """All structure runs that came to an end, of several attempts the last."""
     latest: dict[RunKey, Run] = {}
-    for run in store.runs(runtime=f"{RUNTIME}*"):
+    for run in store.runs(kind=RunKind.STRUCTURE):
         first = replace(run.key, attempt=0)
         if STAGE in run.stages and (first not in latest or latest[first].key.attempt < run.key.attempt):
             latest[first] = run
@@ -176,7 +175,7 @@ def _latest(store: Store) -> dict[RunKey, Run]:
 def _from_store(store: Store, wanted: Structure, run: Run, known: Iterable[Observation]) -> Structure | None:
     """None: the file of a graph is damaged or was not brought along; it can be read again."""
     state = run.stages[STAGE]
-    if state != schema.DONE:
+    if state != DONE:
         return replace(wanted, run=run.id, error=state.removeprefix("failed: "), kept=True)
     try:
         packed = store.table(run.id, KIND).column(KIND)[0].as_py()
@@ -245,11 +244,11 @@ def _keep(store: Store, wanted: Structure, done: Exported[RunKey]) -> Structure:
 def _begin(store: Store, source: Source | None) -> Run:
     """The run of this source; a new attempt where there is a finished one that is not wanted or lost its graph."""
     assert source is not None  # what has none is never read
-    run = store.begin_run(source.model, source.dataset, source.stack)
-    if run.stages.get(STAGE) != schema.DONE:
+    run = store.begin_run(source.model, source.dataset, source.stack, kind=RunKind.STRUCTURE)
+    if run.stages.get(STAGE) != DONE:
         return run
     attempt = store.next_attempt(source.key.model, source.key.dataset, source.key.stack)
-    return store.begin_run(source.model, source.dataset, source.stack, attempt=attempt)
+    return store.begin_run(source.model, source.dataset, source.stack, kind=RunKind.STRUCTURE, attempt=attempt)
 
 
 def _table(packed: bytes) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from zoolens.comparisons.contents import file_of, folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
-from zoolens.store.records import ASIDE, Run
+from zoolens.store.records import MEASURED_KINDS, Run
 
 
 def split_ref(ref: str) -> tuple[str, str, str]:
@@ -28,7 +28,7 @@ def run_attributes(run: Run) -> dict[str, Attribute]:
     """Of a run: what its manifest says of the model, and what the model ran in."""
     manifest = manifest_of(run)
     known = {**dict(_described(manifest)), **dict(_identified(run.ref)), "format": run.model.format}
-    if ASIDE not in run.stack.runtime:
+    if run.kind in MEASURED_KINDS:
         known |= dict(_ran_in(run))
     return {name: value for name, value in known.items() if value not in (None, "")}
 

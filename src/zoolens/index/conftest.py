@@ -41,10 +41,10 @@ def add_run(store, name, *, seed=0, dataset="digits", runtime="fake", latency=No
     return store.run(run.id)
 
 
-def aside(store, run, runtime, dataset, stage, observations):
+def aside(store, run, kind, runtime, dataset, stage, observations):
     """Facts that nobody ran: of a structure, of claims."""
     stack = StackRecord(fingerprint(runtime), runtime, {}, {})
-    begun = store.begin_run(run, dataset, stack)
+    begun = store.begin_run(run, dataset, stack, kind=kind)
     store.finish_stage(begun.id, stage, observations)
     return store.run(begun.id)
 

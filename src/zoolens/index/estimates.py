@@ -28,10 +28,11 @@ from zoolens.index.structures import known_structures
 from zoolens.measure.operators import LatencyTable, latency_table
 from zoolens.measure.progress import Progress
 from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
 METRIC: Final = "operator_time"  # the raw sum, with the table's runtime and version as scope
-LATENCY: Final = "latency_p50@batch=1"
+LATENCY: Final = f"latency_p50@{batch_scope(1)}"
 FLOAT32: Final = "float32"  # operators are timed so
 LEAST: Final = 3  # networks measured as a whole that an error can be told from
 COVERED: Final = 0.95  # share of a network's operators that must be in the table

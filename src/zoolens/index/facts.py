@@ -28,7 +28,8 @@ from zoolens.index.structures import Structures, architecture_keys, known_struct
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.measure.progress import Progress, Silent
-from zoolens.store.records import CLAIM_RUNTIME, Run, is_disturbed
+from zoolens.store.records import Run, RunKind, is_disturbed
+from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
 
 # All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
@@ -226,14 +227,16 @@ def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> It
 def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
     """Runs of before `latency_p95` have the samples it is made from."""
     for name in names:
-        metric, _, scope = name.partition("@batch=")
-        if metric == "latency_p50" and scope.isdecimal() and f"latency_p95@batch={scope}" not in names:
+        metric, _, text = name.partition("@")
+        scope = parse_scope(text)
+        batch = scope.number if scope.dimension is Dimension.BATCH and not scope.raw else None
+        if metric == "latency_p50" and batch is not None and figure_name("latency_p95", text) not in names:
             try:
-                samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{scope}"))
+                samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{batch}"))
             except ZoolensError:
                 continue  # the file is damaged or was not brought along
-            for one in latency_observations(samples, int(scope)):
-                if one.metric == "latency_p95" and one.value is not None and not one.scope.endswith(",raw"):
+            for one in latency_observations(samples, batch):
+                if one.metric == "latency_p95" and one.value is not None and not parse_scope(one.scope).raw:
                     figure = Figure(
                         one.value, one.unit, one.provenance, one.low, one.high, source=run.id,
                         disturbed=is_disturbed(one),
@@ -247,7 +250,7 @@ def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
 def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[str]) -> Iterator[Row]:
     """Models of which only their zoo's claims are known, and perhaps the structure; the newest claims count."""
     seen = set(measured)
-    for run in store.runs(runtime=CLAIM_RUNTIME):
+    for run in store.runs(kind=RunKind.CLAIM):
         ref, _, _ = run.model.ref.partition("@")
         if ref in seen:
             continue

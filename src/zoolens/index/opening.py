@@ -81,7 +81,7 @@ def _state(store: Store | str | Path | None) -> StoreState | None:
     if store is None or isinstance(store, str | Path):
         path = resolve(store).path
         return None if path is None else state_of_file(path)
-    if store.engine.dialect.name != "sqlite":
+    if not store.orders_changes:
         return None
     return StoreState(store.id, store.name, store.newest())
 

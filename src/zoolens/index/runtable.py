@@ -19,7 +19,7 @@ from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import forget_answers, runs_path
 from zoolens.measure.progress import Progress, Silent
-from zoolens.store.records import ASIDE, Purpose, Run
+from zoolens.store.records import MEASURED_KINDS, Run, RunKind
 from zoolens.store.state import Newest
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
@@ -96,23 +96,21 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
 
 def _table_of(runs: Sequence[Run]) -> RunTable:
     n = len(runs)
-    aside = [ASIDE in run.stack.runtime for run in runs]
     texts = {
         "id": [run.id for run in runs],
         "model": [run.key.model for run in runs],
         "dataset": [run.key.dataset for run in runs],
         "stack": [run.key.stack for run in runs],
-        "task": ["" if beside else task_of(run) for run, beside in zip(runs, aside, strict=True)],
+        "task": [task_of(run) if run.kind in MEASURED_KINDS else "" for run in runs],
         "ref": [run.ref for run in runs],
     }
-    trials = [run.purpose is Purpose.TRIAL for run in runs]
     return RunTable(
         **{name: coded(values, n) for name, values in texts.items()},
         attempt=np.array([run.key.attempt for run in runs], np.int32),
         created=np.array([run.created.timestamp() for run in runs], np.float64),
         inputs=np.array([run.dataset.size for run in runs], np.int64),
         answered=np.array([run.stages.get(STAGE) == "done" for run in runs], np.bool_),
-        measured=~np.array(aside, np.bool_) & ~np.array(trials, np.bool_),
+        measured=np.array([run.kind is RunKind.EVALUATION for run in runs], np.bool_),
     )
 
 

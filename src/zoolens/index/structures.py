@@ -9,14 +9,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from zoolens.errors import ZoolensError
-from zoolens.graph.sources import RUNTIME, Size, manifest_size, source_of
+from zoolens.graph.sources import Size, manifest_size, source_of
 from zoolens.graph.structure import STAGE, Progress, structure_of
 from zoolens.index.attributes import manifest_of, split_ref
 from zoolens.index.names import Names, stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
-from zoolens.store.records import ModelRecord, Run, fingerprint
-from zoolens.store.schema import DONE
+from zoolens.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry, Weights
 
@@ -48,7 +47,7 @@ def known_structures(store: Store, names: Names | None = None) -> Structures:
     by_content: dict[Key, Run] = {}
     by_ref: dict[Key, list[Run]] = {}
     names = stored_names(store) if names is None else names
-    for run in store.runs(runtime=f"{RUNTIME}*"):  # newest first
+    for run in store.runs(kind=RunKind.STRUCTURE):  # newest first
         if run.stages.get(STAGE) == DONE:
             size = run.dataset.details.get("size")
             sides = (int(size[0]), int(size[1])) if size else None
@@ -70,7 +69,7 @@ def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None
     """Read the structures that a query needs; whether there were any. Who failed before is not tried again, and nobody
     is read who would need an environment of its own: making one takes minutes, and nobody has asked for it."""
     known = known_structures(store)
-    failed = {run.model.ref for run in store.runs(runtime=f"{RUNTIME}*") if run.stages.get(STAGE, DONE) != DONE}
+    failed = {run.model.ref for run in store.runs(kind=RunKind.STRUCTURE) if run.stages.get(STAGE, DONE) != DONE}
     missing = {
         (run.ref, run.key.model): run
         for run in runs
@@ -94,7 +93,8 @@ def _read(store: Store, entries: Sequence[Entry], progress: Progress | None) -> 
         if one.error is not None and progress is not None:
             progress.say(f"{one.ref} has no structure: {one.error}")
         elif one.error is None and one.kept and one.source is not None:  # read under another name: now it has this one
-            store.begin_run(one.source.model, one.source.dataset, one.source.stack)
+            source = one.source
+            store.begin_run(source.model, source.dataset, source.stack, kind=RunKind.STRUCTURE)
     return any(one.error is None for one in found)
 
 

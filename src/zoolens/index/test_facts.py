@@ -17,11 +17,11 @@ from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.measure.latency import LatencySamples, latency_observations
 from zoolens.runtimes.interference import Waiting
 from zoolens.store.records import (
-    CLAIM_RUNTIME,
     DatasetRecord,
     ModelRecord,
     Observation,
     Provenance,
+    RunKind,
     StackRecord,
     fingerprint,
 )
@@ -116,7 +116,9 @@ def test_attributes_come_from_manifest_and_stack(store):
 def structure(store, content, ref, size, **figures):
     dataset = DatasetRecord(fingerprint(["structure", size]), f"structure at {size}", 0, {"size": size})
     model = ModelRecord(fingerprint(content), ref, "onnx", content)
-    return aside(store, model, "graph:onnx", dataset, "structure", observed(**figures, export_time=9))
+    return aside(
+        store, model, RunKind.STRUCTURE, "graph:onnx", dataset, "structure", observed(**figures, export_time=9)
+    )
 
 
 def test_a_structure_is_found_by_architecture_or_by_file_and_only_at_the_models_size(store):
@@ -150,7 +152,8 @@ def claims(store, ref, **claimed):
         "claims": [{"metric": name, "source": "a paper", **claim} for name, claim in claimed.items()],
     }
     model = ModelRecord(fingerprint(manifest), ref, "manifest", manifest)
-    return aside(store, model, CLAIM_RUNTIME, DatasetRecord("c", "published claims", 0), "claims", [])
+    dataset = DatasetRecord("c", "published claims", 0)
+    return aside(store, model, RunKind.CLAIM, "claim:published", dataset, "claims", [])
 
 
 def test_models_known_by_claims_or_structure_alone_are_rows(store):

@@ -32,7 +32,7 @@ def with_current_metrics(store: Store, first: Run) -> Run:
         return run
     key = run.key
     attempt = store.next_attempt(key.model, key.dataset, key.stack)
-    new = store.begin_run(run.model, run.dataset, run.stack, attempt=attempt)
+    new = store.begin_run(run.model, run.dataset, run.stack, kind=run.kind, attempt=attempt)
     _carry_over(store, run, new, outdated)
     # Last: an attempt that was not carried over completely is no one's successor.
     store.set_resolved(new.id, {**run.resolved, CARRIED: run.key.attempt})

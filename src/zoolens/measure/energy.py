@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.store.records import Observation, unavailable
+from zoolens.store.scopes import batch_scope
 
 POWERCAP: Final = Path("/sys/class/powercap")
 ROUNDS: Final = 5  # the spread of these is the interval
@@ -56,7 +57,7 @@ def energy_observations(
     call: Callable[[], object], batch: int, *, seconds: float = SECONDS, root: Path = POWERCAP
 ) -> list[Observation]:
     """Joules of one call with `batch` inputs, from calls repeated for `seconds`; or why there are none."""
-    scope = f"batch={batch}"
+    scope = batch_scope(batch)
     try:
         meters = packages(root)
         rounds = [_round(call, meters, seconds / ROUNDS) for _ in range(ROUNDS)]

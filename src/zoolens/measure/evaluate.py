@@ -45,7 +45,7 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
-from zoolens.store.records import DatasetRecord, Provenance, Purpose, Run
+from zoolens.store.records import DatasetRecord, Provenance, Run, RunKind
 from zoolens.store.store import Store, borrowed_store
 
 _log = logging.getLogger("zoolens")
@@ -67,7 +67,7 @@ class EvaluationPlan:
     latency: LatencySettings = field(default_factory=LatencySettings)
     cold_repeats: int = 3
     decode_threads: int = 2
-    purpose: Purpose = Purpose.EVALUATION
+    kind: RunKind = RunKind.EVALUATION
 
 
 @dataclass(frozen=True)
@@ -233,10 +233,10 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     if attempt is None:
         key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0
-        run = store.begin_run(job.model, record, stack, attempt=attempt)
+        run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
         run = run if plan.fresh else with_current_metrics(store, run)
     else:
-        run = store.begin_run(job.model, record, stack, attempt=attempt)
+        run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
     origin = {
         "ref": job.entry.full_ref,
         "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
@@ -246,13 +246,11 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         "limit": plan.limit,
         "seed": plan.seed,
         **({CLASSES: list(dataset.classes)} if dataset.classes and _renamed(run, dataset) else {}),
-        **({"purpose": plan.purpose.value} if plan.purpose is not Purpose.EVALUATION else {}),
     }
     if asked:
         store.mark_evaluated(run.id, {"origin": origin})
         return run
-    asked_before = bool(run.origin) and run.purpose is Purpose.EVALUATION
-    if asked_before and plan.purpose is not Purpose.EVALUATION:
+    if run.origin and run.kind is not plan.kind:
         return run  # what somebody asked for stays theirs, whoever else needs it
     if run.origin != origin:
         store.set_resolved(run.id, {"origin": origin})

@@ -18,6 +18,7 @@ from zoolens.runtimes.interference import Waiting, clean_samples
 from zoolens.runtimes.repeating import Repeater, Repeating
 from zoolens.statistics.intervals import CONFIDENCE, quantile
 from zoolens.store.records import DISTURBED, Observation, unavailable
+from zoolens.store.scopes import batch_scope
 
 FEWEST_CLEAN = 20  # undisturbed samples: with fewer, what is called clean is the raw figure, and marked
 _FEW = f"fewer than {FEWEST_CLEAN} undisturbed samples: the clean figures are the raw ones"
@@ -144,7 +145,7 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
     if not enough_clean(samples):
         clean, marked = samples.elapsed_ns, {**details, DISTURBED: True, "note": _FEW}
     raw = samples.elapsed_ns
-    for scope, times, about in ((f"batch={batch}", clean, marked), (f"batch={batch},raw", raw, details)):
+    for scope, times, about in ((batch_scope(batch), clean, marked), (batch_scope(batch, raw=True), raw, details)):
         ordered = np.sort(times) / 1e9
         for name, q in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
             value, low, high = quantile(ordered, q)
@@ -159,7 +160,7 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
             n=len(times),
             details={DISTURBED: True} if DISTURBED in about else {},
         )
-    scope = f"batch={batch}"
+    scope = batch_scope(batch)
     if samples.watched:
         yield Observation("clean_share", float(samples.clean.mean()), scope=scope, unit="fraction", n=len(samples))
     else:

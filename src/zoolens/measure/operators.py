@@ -25,10 +25,11 @@ from zoolens.measure.lock import resolve_stack
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
 from zoolens.runtimes.isolated import IsolatedSession, opener
-from zoolens.store.records import ASIDE, DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
+from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, fingerprint
+from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
-PREFIX: Final = f"operator{ASIDE}"
+PREFIX: Final = "operator:"
 STAGE: Final = "latency"
 DATASET: Final = DatasetRecord(fingerprint(["single operators"]), "single operators", 0)
 SETTINGS: Final = LatencySettings(precision=0.05, min_samples=30, max_samples=500, max_seconds=0.3, warmup_seconds=0.01)
@@ -86,13 +87,14 @@ def _stack(runtime: Runtime) -> StackRecord:
 
 
 def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
-    runs = {run.id: run for run in store.runs(runtime=stack.runtime) if run.key.stack == stack.fingerprint}
+    measured_here = store.runs(kind=RunKind.OPERATOR, runtime=stack.runtime)
+    runs = {run.id: run for run in measured_here if run.key.stack == stack.fingerprint}
     measured = store.observations_by_run(list(runs), metrics=["latency_p50"])
     return {
         str(runs[run_id].model.manifest["key"]): one.value
         for run_id, observations in measured.items()
         for one in observations
-        if one.scope == "batch=1" and one.value is not None
+        if one.scope == batch_scope(1) and one.value is not None
     }
 
 
@@ -103,7 +105,7 @@ def _measured(
     content = {"key": operator.key, "operator": operator.describe()}
     model = ModelRecord(fingerprint(["operator", operator.key]), f"{PREFIX}{operator.key[:12]}", "onnx", content)
     run_id = RunKey(model.fingerprint, DATASET.fingerprint, stack.fingerprint).id
-    store.begin_run(model, DATASET, stack)
+    store.begin_run(model, DATASET, stack, kind=RunKind.OPERATOR)
     try:
         observations = list(latency_observations(sample(), 1))
     except ZoolensError as error:

@@ -33,6 +33,7 @@ from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.intervals import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
+from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
@@ -272,7 +273,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     store, run, kind = context.store, context.run, f"latency-batch{batch}"
     if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
         samples = LatencySamples.from_table(store.table(run.id, kind))
-        lost = unavailable("energy", "it was stopped after the latency and before the energy", f"batch={batch}", "J")
+        lost = unavailable("energy", "it was stopped after the latency and before the energy", batch_scope(batch), "J")
         return [*latency_observations(samples, batch), lost]
     subject = context.subject()
     context.progress.begin(context.job.title, f"latency, batch {batch}", None)
@@ -282,7 +283,7 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         session.predict(feeds) if subject.has_several_inputs else subject.predict(feeds[subject.input.name])
     except ModelError as error:
         context.progress.end()
-        return [unavailable("latency_p50", str(error), scope=f"batch={batch}", unit="s")]
+        return [unavailable("latency_p50", str(error), scope=batch_scope(batch), unit="s")]
     if subject.needs_made_up(context.dataset):
         store.set_resolved(run.id, {TIMED_WITH: MADE_UP})
     samples = measure_latency(

@@ -10,6 +10,7 @@ from typing import Final
 from zoolens import plugins
 from zoolens.queries.misnamed import Misnamed
 from zoolens.queries.syntax import EQUIVALENCE
+from zoolens.store.scopes import Dimension, batch_scope
 
 ALIASES: Final = {
     "memory": "peak_memory", "latency": "latency_p50", "params": "parameters", "size": "file_size", "accuracy": "top1",
@@ -81,11 +82,11 @@ def looks_at_answers(column: str) -> bool:
 def _column(metric: str, units: Mapping[str, str], batch: int, asked: str) -> str:
     if metric in units:
         return metric
-    for scope in (f"batch={batch}", *_OTHER_SCOPES):
+    for scope in (batch_scope(batch), *_OTHER_SCOPES):
         if f"{metric}@{scope}" in units:
             return f"{metric}@{scope}"
     scoped = sorted(column for column in units if column.startswith(f"{metric}@"))
-    if len(scoped) == 1 and not scoped[0].startswith(f"{metric}@batch="):
+    if len(scoped) == 1 and not scoped[0].startswith(f"{metric}@{Dimension.BATCH.prefix}"):
         return scoped[0]
     if scoped:
         raise _which(asked, scoped, batch)
@@ -94,7 +95,7 @@ def _column(metric: str, units: Mapping[str, str], batch: int, asked: str) -> st
 
 def _which(asked: str, scoped: list[str], batch: int) -> Misnamed:
     listed = ", ".join(scoped[:8]) + (", …" if len(scoped) > 8 else "")
-    if any("@batch=" in column for column in scoped):
+    if any(f"@{Dimension.BATCH.prefix}" in column for column in scoped):
         hint = f"At batch {batch} it is unknown; there are {listed}. Name another batch size: EXEC (batch=…)."
     else:
         hint = f'There are {listed}. Write one of them in quotes: "{scoped[0]}".'

@@ -4,8 +4,8 @@ The checksums find accidents, not attackers: a flipped bit, a page of another fi
 are made of the values themselves, so that they hold in SQLite and in PostgreSQL alike. JSON counts as the text that is
 stored.
 
-The columns listed here are fixed: a column that a later revision of the schema adds is not covered unless that revision
-writes all checksums of its table anew.
+The columns of CHECKED are fixed. A column that a later revision of the schema adds to a table is listed in ADDED with
+its default value, and counts only where it has another value: so all rows that were there before keep their checksums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ CHECKED: Final[Mapping[str, tuple[str, ...]]] = {
     "stages": ("run_id", "stage", "state", "error", "details", "updated", "facts"),
     "observations": ("n", "details", "created"),
     "parts": ("run_id", "kind", "part", "name", "sha256", "rows", "bytes", "created"),
+    "studies": ("name", "frameworks", "details", "removed", "created"),
+    "trials": ("study", "name", "hyperparameters", "notes", "details", "sides", "created"),
+    "trial_sides": ("trial", "place", "framework", "run_id", "error"),
 }
+ADDED: Final[Mapping[str, Mapping[str, Any]]] = {"runs": {"kind": "evaluation"}}
 _FIGURE_SHIFT: Final = 32
 _REST: Final = (1 << _FIGURE_SHIFT) - 1
 
@@ -41,7 +45,10 @@ class DamagedRow(Exception):
 
 def checksum(table: str, row: Mapping[str, Any]) -> int:
     """The checksum of a row that is about to be written, or was read with JSON as text: at most 63 bits."""
-    rest = _crc(row[name] for name in CHECKED[table])
+    values = [row[name] for name in CHECKED[table]]
+    if table in ADDED:
+        values += [f"{name}={row[name]}" for name, plain in ADDED[table].items() if row.get(name, plain) != plain]
+    rest = _crc(values)
     return figure_checksum(row[name] for name in FIGURE) << _FIGURE_SHIFT | rest if table == "observations" else rest
 
 
@@ -81,4 +88,4 @@ def _text(value: Any) -> str:
         return repr(value + 0.0)  # SQLite keeps no sign of zero
     if isinstance(value, datetime):
         return (value if value.tzinfo is UTC else value.astimezone(UTC)).isoformat(timespec="microseconds")
-    return to_json(value) if isinstance(value, Mapping) else repr(value)
+    return to_json(value) if isinstance(value, Mapping | list) else repr(value)

@@ -12,27 +12,28 @@ from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, case, cast, func, or_, select
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
 from sqlalchemy.engine import Row
 from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.store.checksums import DamagedRow, check_row
 from zoolens.store.jsontext import JsonText
 from zoolens.store.records import (
-    ASIDE,
+    DONE,
+    MEASURED_KINDS,
     DatasetRecord,
     ModelRecord,
     Observation,
     Part,
     Provenance,
-    Purpose,
     Run,
     RunKey,
+    RunKind,
     StackRecord,
     StageState,
     stage_words,
 )
-from zoolens.store.schema import DONE, aliases, datasets, locks, models, observations, parts, runs, stacks, stages
+from zoolens.store.schema import aliases, datasets, locks, models, observations, parts, runs, stacks, stages
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,7 @@ def load_runs(
     model: str | None = None,
     dataset: str | None = None,
     runtime: str | None = None,
+    kind: RunKind | None = None,
     trials: bool = False,
     limit: int | None = None,
     offset: int = 0,
@@ -63,7 +65,7 @@ def load_runs(
     elif prefix is not None:
         query = query.where(runs.c.id.startswith(prefix))
     else:
-        query = query.where(*_fitting(connection, model, dataset, runtime, trials=trials))
+        query = query.where(*_fitting(model, dataset, runtime, kind, trials=trials))
     rows = connection.execute(query).all()
     for row in rows:
         check_row(runs.name, row)
@@ -78,17 +80,18 @@ def load_run_ids(
     model: str | None,
     dataset: str | None,
     runtime: str | None,
+    kind: RunKind | None,
     trials: bool,
     limit: int | None,
 ) -> list[str]:
     """Of the runs that `load_runs` would give."""
-    fitting = _fitting(connection, model, dataset, runtime, trials=trials)
+    fitting = _fitting(model, dataset, runtime, kind, trials=trials)
     query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(limit)
     return [str(row.id) for row in connection.execute(query)]
 
 
 def _fitting(
-    connection: Connection, model: str | None, dataset: str | None, runtime: str | None, *, trials: bool
+    model: str | None, dataset: str | None, runtime: str | None, kind: RunKind | None, *, trials: bool
 ) -> Iterator[ColumnElement[bool]]:
     if model is not None:
         yield runs.c.model.in_(_named("model", model))
@@ -96,12 +99,20 @@ def _fitting(
         yield runs.c.dataset.in_(_named("dataset", dataset))
     if runtime is not None:
         yield runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime)))
-    else:  # "last" is the last evaluation; other facts come only when they are named
-        aside = select(stacks.c.fingerprint).where(stacks.c.runtime.contains(ASIDE))
-        yield runs.c.stack.not_in(aside)  # not a join: a run whose stack is lost must not vanish with it
-    if not trials:
-        purpose = _purpose(connection)
-        yield or_(purpose.is_(None), purpose != Purpose.TRIAL.value)
+    if kind is not None:
+        yield of_kinds(kind)
+    elif runtime is None:  # "last" is the last evaluation; other facts come only when they are named
+        yield of_kinds(*MEASURED_KINDS) if trials else of_kinds(RunKind.EVALUATION)
+    elif not trials:
+        yield runs.c.kind != RunKind.TRIAL.value
+
+
+def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
+    """Whether a run is of one of these kinds."""
+    if RunKind.EVALUATION not in kinds:
+        return runs.c.kind.in_(kinds)
+    # Most runs are evaluations. Said like this, SQLite does not take the index of kinds for the narrowest one.
+    return runs.c.kind.not_in([kind for kind in RunKind if kind not in kinds])
 
 
 def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
@@ -123,15 +134,6 @@ def shared_names(connection: Connection) -> list[str]:
 
 def full_name(dataset: DatasetRecord) -> str:
     return f"{dataset.name}#{dataset.fingerprint[:_SHOWN]}"
-
-
-def _purpose(connection: Connection) -> ColumnElement[Any]:
-    """`Run.purpose` in SQL; null for a plain evaluation."""
-    found: ColumnElement[Any] = runs.c.resolved["origin", "purpose"].as_string()
-    if connection.dialect.name != "sqlite":
-        return found
-    # A damaged text shall fail its checksum, not SQLite's parser.
-    return case((func.json_valid(runs.c.resolved) == 1, found), else_=None)
 
 
 def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:
@@ -174,6 +176,7 @@ class _Subjects:
             stack=StackRecord(row.stack, stack.runtime, JsonText(stack.identity), JsonText(lock.content)),
             resolved=JsonText(row.resolved),
             stages=stages,
+            kind=RunKind(row.kind),
         )
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.store.jsontext import as_plain
+from zoolens.store.scopes import parse_scope
 
-# Runs of facts that nobody measured by running a model have a colon in their runtime's name ("graph:keras"): they are
-# listed only where they are asked for.
-ASIDE: Final = ":"
+DONE: Final = "done"  # a stage that came to its end
+FAILED: Final = "failed"
 EVALUATED: Final = "evaluated"  # in run.resolved
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
-CLAIM_RUNTIME: Final = f"claim{ASIDE}published"  # what others say
 
 
 class Provenance(StrEnum):
@@ -30,11 +29,21 @@ class Provenance(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Purpose(StrEnum):
-    """Why a run was made."""
+class RunKind(StrEnum):
+    """Which kind of facts a run holds. Only evaluations are listed unless another kind is asked for."""
 
     EVALUATION = "evaluation"  # somebody asked for this model on this data
-    TRIAL = "trial"  # the doctor tried a manifest that may be wrong: listed only where it is asked for
+    TRIAL = "trial"  # the doctor tried a manifest that may be wrong
+    TRAINING = "training"  # one framework trained a recipe
+    STRUCTURE = "structure"  # how a network is built
+    CLAIM = "claim"  # what others say about a model
+    OPERATOR = "operator"  # how long a single layer takes
+    LABELS = "labels"  # the true classes of a dataset's test samples
+    STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
+    OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
+
+
+MEASURED_KINDS: Final = (RunKind.EVALUATION, RunKind.TRIAL)  # a model was run on data
 
 
 def fingerprint(value: Any) -> str:
@@ -45,7 +54,7 @@ def fingerprint(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Observation:
-    """One fact. (metric, scope) is unique within a run; scope is e.g. "", "batch=8", "class=3".
+    """One fact. (metric, scope) is unique within a run; a scope is text such as "batch=8" (see `scopes`).
 
     `low`/`high`: interval at the confidence in `details["confidence"]`. A value that could not be had is None with
     provenance UNAVAILABLE and the reason in details["reason"]. A NaN or infinite `value`, `low` or `high` is stored
@@ -67,7 +76,7 @@ class Observation:
 def is_disturbed(observation: Observation) -> bool:
     """Whether a timing called clean is the raw one: others kept the machine busy. Older runs have it in words only."""
     note = str(observation.details.get("note", ""))
-    clean = not observation.scope.endswith(",raw")
+    clean = not parse_scope(observation.scope).raw
     return clean and (bool(observation.details.get(DISTURBED)) or note.startswith("fewer than 20 undisturbed"))
 
 
@@ -137,6 +146,7 @@ class Run:
     stack: StackRecord
     resolved: Mapping[str, Any]  # what only the open session knew: effective precision, provider
     stages: Mapping[str, str]  # stage name -> "done" | "failed: …"; what is absent was not finished
+    kind: RunKind = RunKind.EVALUATION
 
     def __repr__(self) -> str:
         stack = f"{self.stack.runtime} {self.stack.version or ''}".strip()
@@ -147,13 +157,9 @@ class Run:
     def origin(self) -> Mapping[str, Any]:
         """Where this run's model and data were found, as told by whoever measured last: the same content may be
         reached by several names. Keys: ref, manifest, folder, data, limit, seed; file where a manifest was named by its
-        path, classes where the data's are not called as in its record, purpose where it is no plain evaluation."""
+        path, classes where the data's are not called as in its record."""
         found: Mapping[str, Any] = self.resolved.get("origin") or {}
         return found
-
-    @property
-    def purpose(self) -> Purpose:
-        return Purpose(self.origin.get("purpose", Purpose.EVALUATION))
 
     @property
     def ref(self) -> str:

@@ -7,11 +7,12 @@ one fingerprint is kept apart: further names in `aliases`, and the full lock of 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -27,10 +28,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
+from zoolens.store.records import DONE, FAILED, RunKind
 from zoolens.store.values import storable_text
-
-DONE: Final = "done"
-FAILED: Final = "failed"
 
 
 class SafeText(TypeDecorator[str]):
@@ -143,9 +142,11 @@ runs = Table(
     _required("resolved", JSON),
     _required("created", UtcTime),
     _checksum(),
+    _required("kind", SafeText, server_default=RunKind.EVALUATION.value),
     UniqueConstraint("model", "dataset", "stack", "attempt", name="one_run_per_key"),
     Index("runs_by_dataset", "dataset"),
     Index("runs_by_stack", "stack"),
+    Index("runs_by_kind", "kind"),
 )
 
 stages = Table(
@@ -198,4 +199,45 @@ parts = Table(
     _required("bytes", BigInteger),
     _required("created", UtcTime),
     _checksum(),
+)
+
+# What is said of a study or of a trial is never changed: of several rows about the same one the last counts.
+studies = Table(
+    "studies",
+    metadata,
+    _sequence(),
+    _required("name", SafeText),
+    _required("frameworks", JSON),
+    _required("details", JSON),
+    _required("removed", Boolean),  # taken off the list
+    _required("created", UtcTime),
+    _checksum(),
+    Index("studies_by_name", "name"),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    _sequence(),
+    _required("study", SafeText),
+    _required("name", SafeText),  # unique within the study
+    _required("hyperparameters", JSON),
+    _required("notes", JSON),
+    _required("details", JSON),
+    _required("sides", Integer),  # how many rows of `trial_sides` it has
+    _required("created", UtcTime),
+    _checksum(),
+    Index("trials_by_study", "study", "name"),
+)
+
+trial_sides = Table(
+    "trial_sides",
+    metadata,
+    Column("trial", BigInteger().with_variant(Integer, "sqlite"), ForeignKey("trials.seq"), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),  # in the order of the sides
+    _required("framework", SafeText),
+    _required("run_id", SafeText, ForeignKey("runs.id")),
+    Column("error", SafeText),  # why this side failed
+    _checksum(),
+    Index("trial_sides_by_run", "run_id"),
 )

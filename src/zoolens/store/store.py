@@ -21,27 +21,31 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
-from zoolens.store import checksums, queries, schema
+from zoolens.store import checksums, queries, schema, studies
 from zoolens.store.bulk import Bulk, Written
 from zoolens.store.engines import BEGIN, make_engine, read_only_engine
+from zoolens.store.figures import StoredFigure, load_figures
 from zoolens.store.opening import make_ready
 from zoolens.store.recent import recent_runs, remember_run
 from zoolens.store.records import (
-    ASIDE,
-    CLAIM_RUNTIME,
+    DONE,
     EVALUATED,
+    FAILED,
+    MEASURED_KINDS,
     DatasetRecord,
     ModelRecord,
     Observation,
     Part,
     Run,
     RunKey,
+    RunKind,
     StackRecord,
     StageState,
     fingerprint,
 )
 from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
 from zoolens.store.state import NEWEST, Newest
+from zoolens.store.studies import StudyRecord, TrialRecord
 from zoolens.store.target import Target, refuse_missing, resolve
 from zoolens.store.values import storable
 
@@ -111,6 +115,12 @@ class Store:
         return self._engine
 
     @property
+    def orders_changes(self) -> bool:
+        """Whether changes become visible in the order in which they are numbered, as in SQLite. In PostgreSQL a change
+        may become visible after a later one did."""
+        return self._engine.dialect.name == "sqlite"
+
+    @property
     def bulk_dir(self) -> Path:
         return self._bulk.root
 
@@ -132,24 +142,28 @@ class Store:
         dataset: DatasetRecord,
         stack: StackRecord,
         *,
+        kind: RunKind = RunKind.EVALUATION,
         attempt: int = 0,
         resolved: Mapping[str, Any] | None = None,
     ) -> Run:
-        """The run with this content key: the one that exists, with whatever it has already, or a new one."""
+        """The run with this content key: the one that exists, with whatever it has already, or a new one. A run keeps
+        its kind, except that one which the doctor tried becomes an evaluation when somebody asks for it."""
         key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
 
         def create(connection: Connection) -> Run:
             now = _now()
             lock = self._add_subjects(connection, model, dataset, stack, now)
             row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
-            self._add(
-                connection, schema.runs, [{**row, "lock": lock, "resolved": dict(resolved or {}), "created": now}]
-            )
+            row |= {"lock": lock, "resolved": dict(resolved or {}), "created": now, "kind": kind.value}
+            self._add(connection, schema.runs, [row])
+            if kind is RunKind.EVALUATION and _lock_run(connection, key.id)["kind"] == RunKind.TRIAL:
+                _change_run(connection, key.id, kind=kind.value)
             self._note_change(connection, key.id)
             return queries.load_runs(connection, ids=[key.id])[0]
 
         existing = self.read(lambda connection: queries.load_runs(connection, ids=[key.id]))
-        if existing and self._knows_names(model, dataset):
+        asked_for = bool(existing) and existing[0].kind is RunKind.TRIAL and kind is RunKind.EVALUATION
+        if existing and not asked_for and self._knows_names(model, dataset):
             return existing[0]
         return self._write(create)
 
@@ -187,11 +201,8 @@ class Store:
         """Add what only the open session knew to the run; keys given here replace those of the same name."""
 
         def merge(connection: Connection) -> None:
-            known = _lock_run(connection, run_id)
-            changed = {**known, "resolved": {**json.loads(known["resolved"]), **resolved}}
-            changed[checksums.COLUMN] = checksums.checksum("runs", changed)
-            chosen = update(schema.runs).where(schema.runs.c.id == run_id)
-            connection.execute(chosen.values({name: changed[name] for name in ("resolved", checksums.COLUMN)}))
+            known = json.loads(_lock_run(connection, run_id)["resolved"])
+            _change_run(connection, run_id, resolved={**known, **resolved})
             self._note_change(connection, run_id)
 
         self._write(merge)
@@ -207,17 +218,18 @@ class Store:
         model: str | None = None,
         dataset: str | None = None,
         runtime: str | None = None,
+        kind: RunKind | None = None,
         trials: bool = False,
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
         a model may be named with or without its @version. A dataset may also be named by the first digits of its
-        fingerprint, or as name#digits, which is what datasets that share their name are called here. Facts that nobody
-        ran (claims, structures) come only when their runtime, such as "claim:*", is given, and runs of the doctor
-        (`Purpose.TRIAL`) only with `trials`."""
+        fingerprint, or as name#digits, which is what datasets that share their name are called here. Runs that are no
+        evaluations come only when their `kind`, or a runtime such as "claim:*", is given; what the doctor tried
+        (`RunKind.TRIAL`) comes only with that kind or with `trials`."""
         return self.read(
             lambda connection: queries.load_runs(
-                connection, model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit
+                connection, model=model, dataset=dataset, runtime=runtime, kind=kind, trials=trials, limit=limit
             )
         )
 
@@ -227,13 +239,14 @@ class Store:
         model: str | None = None,
         dataset: str | None = None,
         runtime: str | None = None,
+        kind: RunKind | None = None,
         trials: bool = False,
         limit: int | None = None,
     ) -> list[str]:
         """The ids of what `runs` gives: who looks at very many takes some at a time (`runs_of`)."""
         return self.read(
             lambda connection: queries.load_run_ids(
-                connection, model=model, dataset=dataset, runtime=runtime, trials=trials, limit=limit
+                connection, model=model, dataset=dataset, runtime=runtime, kind=kind, trials=trials, limit=limit
             )
         )
 
@@ -245,6 +258,13 @@ class Store:
             some = wanted[start : start + RUNS_AT_ONCE]
             found += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
         return found
+
+    def model_names(self) -> list[tuple[str, str]]:
+        """Every name that a model was given, with the fingerprint of its content."""
+        rows = self.read(
+            lambda connection: queries.load_rows(connection, schema.aliases, schema.aliases.c.kind == "model")
+        )
+        return [(str(row["name"]), str(row["fingerprint"])) for row in rows]
 
     def shared_dataset_names(self) -> list[str]:
         """Names that several datasets have: each of them is called name#fingerprint."""
@@ -273,7 +293,7 @@ class Store:
         last = self.newest().change
         query = select(change.run_id).where(change.seq > mark).distinct()
         rows = self.read(lambda connection: connection.execute(query).all()) if last > mark else []
-        seen = last if self._engine.dialect.name == "sqlite" else max(0, last - CHANGES_AGAIN)
+        seen = last if self.orders_changes else max(0, last - CHANGES_AGAIN)
         return seen, [str(row.run_id) for row in rows]
 
     def run(self, name: str) -> Run:
@@ -300,10 +320,10 @@ class Store:
     def measured_run(self, name: str) -> Run:
         """The same, for who needs an evaluation: a run of claims or of a structure is refused."""
         found = self.run(name)
-        if ASIDE in found.stack.runtime:
-            kind = "what is claimed of" if found.stack.runtime == CLAIM_RUNTIME else "the structure of"
+        if found.kind not in MEASURED_KINDS:
+            held = "what is claimed of" if found.kind is RunKind.CLAIM else "the structure of"
             raise ZoolensError(
-                f"Run {found.id[:8]} holds {kind} {found.ref}: nothing was run.",
+                f"Run {found.id[:8]} holds {held} {found.ref}: nothing was run.",
                 hint="Name a measured run; `zoolens runs` lists them.",
             )
         return found
@@ -313,8 +333,7 @@ class Store:
         return [str(row.id) for row in self.read(lambda connection: connection.execute(query).all())]
 
     def _hint_for_missing(self, relative: bool) -> str | None:
-        joined = schema.runs.join(schema.stacks, schema.stacks.c.fingerprint == schema.runs.c.stack)
-        query = select(func.count()).select_from(joined).where(~schema.stacks.c.runtime.contains(ASIDE))
+        query = select(func.count()).select_from(schema.runs).where(queries.of_kinds(*MEASURED_KINDS))
         count = self.read(lambda connection: connection.execute(query).scalar())
         if count == 0:
             return f"The store {self.name} has no runs yet."
@@ -338,7 +357,7 @@ class Store:
             now = _now()
             rows = [queries.observation_row(run_id, stage, observation, now) for observation in found]
             self._add(connection, schema.observations, rows)
-            self._set_stage(connection, run_id, stage, schema.DONE, None, dict(details or {}), now)
+            self._set_stage(connection, run_id, stage, DONE, None, dict(details or {}), now)
 
         self._write(finish)
 
@@ -347,7 +366,7 @@ class Store:
 
         def fail(connection: Connection) -> None:
             _lock_run(connection, run_id)
-            self._set_stage(connection, run_id, stage, schema.FAILED, error, {}, _now())
+            self._set_stage(connection, run_id, stage, FAILED, error, {}, _now())
 
         self._write(fail)
 
@@ -370,7 +389,7 @@ class Store:
         facts = connection.execute(counted).scalar_one()
         values = {"state": state, "error": error, "details": details, "updated": now}
         known = queries.load_rows(connection, table, *same)
-        if known and known[0]["state"] == schema.DONE:
+        if known and known[0]["state"] == DONE:
             values = {name: known[0][name] for name in values} | {"details": json.loads(known[0]["details"])}
         row = {"run_id": run_id, "stage": stage, **values, "facts": facts}
         if known:
@@ -405,6 +424,11 @@ class Store:
         """The same for several runs, or all of them, at once. Runs without any are absent."""
         return self.read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
 
+    def figures(self, run_ids: Collection[str]) -> dict[str, list[StoredFigure]]:
+        """The numbers of these runs' observations without details, by run: for who looks at very many runs. Figures of
+        single classes and raw timings are left out."""
+        return self.read(lambda connection: load_figures(connection, run_ids))
+
     def observation_table(self, run_ids: Collection[str] | None = None) -> pa.Table:
         """One row an observation, with what it is about; `details` is JSON text."""
         return self.read(lambda connection: queries.observation_table(connection, run_ids))
@@ -416,6 +440,34 @@ class Store:
         except ImportError as error:
             raise MissingDependency("Store.frame", "pandas", "pandas") from error
         return self.observation_table(run_ids).to_pandas()
+
+    # --- studies and trials
+
+    def add_study(self, study: StudyRecord) -> None:
+        """Say something of a study as a whole. What was said before stays; the last word counts."""
+        self._write(lambda connection: studies.add_study(connection, study, _now()))
+
+    def studies(self, name: str | None = None) -> dict[str, StudyRecord]:
+        """What was said last of every study, or of this one only, by name."""
+        return self.read(lambda connection: studies.load_studies(connection, name))
+
+    def add_trial(self, trial: TrialRecord) -> None:
+        """Add a trial whose sides are stored to its study. Of several words about one trial the last counts."""
+
+        def add(connection: Connection) -> None:
+            if studies.add_trial(connection, trial, _now()):
+                for side in trial.sides:
+                    self._note_change(connection, side.run)
+
+        self._write(add)
+
+    def trials(self, study: str) -> list[TrialRecord]:
+        """The trials of one study, in the order in which they were first added. No other study is read."""
+        return self.read(lambda connection: studies.load_trials(connection, study))
+
+    def studies_with_trials(self) -> list[str]:
+        """Names of the studies that have a trial."""
+        return self.read(studies.names_with_trials)
 
     # --- bulk facts
 
@@ -543,6 +595,13 @@ def _last(connection: Connection, place: int) -> list[Run]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+def _change_run(connection: Connection, run_id: str, **values: Any) -> None:
+    """Give columns of a run, which `_lock_run` holds, other values, and the row its checksum."""
+    changed = {**_lock_run(connection, run_id), **values}
+    signed = {**values, checksums.COLUMN: checksums.checksum("runs", changed)}
+    connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(**signed))
 
 
 def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:

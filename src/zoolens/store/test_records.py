@@ -11,9 +11,9 @@ from zoolens.store.records import (
     ModelRecord,
     Observation,
     Provenance,
-    Purpose,
     Run,
     RunKey,
+    RunKind,
     StackRecord,
     StageState,
     fingerprint,
@@ -90,10 +90,10 @@ def test_a_run_prints_as_one_line():
 
 def test_what_a_run_says_of_itself():
     plain = run()
-    assert (plain.stack.version, plain.origin, plain.purpose) == (None, {}, Purpose.EVALUATION)
+    assert (plain.stack.version, plain.origin, plain.kind) == (None, {}, RunKind.EVALUATION)
     assert (plain.ref, plain.evaluated, plain.precision) == ("zoo:net", "", None)
-    told = run(resolved={"origin": {"purpose": "trial"}, "evaluated": "2026-01-02", "precision": "float32"})
-    assert (told.purpose, told.evaluated, told.precision) == (Purpose.TRIAL, "2026-01-02", "float32")
+    told = run(resolved={"evaluated": "2026-01-02", "precision": "float32"})
+    assert (told.evaluated, told.precision) == ("2026-01-02", "float32")
     assert run({"version": 2}).stack.version == "2"
 
 

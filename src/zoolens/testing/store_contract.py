@@ -24,9 +24,20 @@ from sqlalchemy.exc import DBAPIError
 
 from zoolens.errors import StoreError, UnknownName, ZoolensError
 from zoolens.store.bulk import Bulk
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Provenance, Run, StackRecord, fingerprint
+from zoolens.store.records import (
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Provenance,
+    Run,
+    RunKind,
+    StackRecord,
+    fingerprint,
+)
 from zoolens.store.schema import metadata
+from zoolens.store.series import append_series, read_series, series_names
 from zoolens.store.store import Store, open_store
+from zoolens.store.studies import StudyRecord, TrialRecord, TrialSide
 
 Target = str | Path
 WRITERS = 3
@@ -52,6 +63,12 @@ def begin(store: Store, model: str = "zoo:net@1.0.0", *, attempt: int = 0) -> Ru
 def some_rows(part: int, rows: int = 10) -> pa.Table:
     first = part * rows
     return pa.table({"index": list(range(first, first + rows)), "input": [f"bild-ä-{first + i}" for i in range(rows)]})
+
+
+def spans(times: list[int]) -> pa.Table:
+    return pa.table(
+        {"time": pa.array(times, pa.int64()), "duration": [1] * len(times), "name": [f"at {t}" for t in times]}
+    )
 
 
 def write_everything(target: Target, start: Any = None) -> None:
@@ -141,6 +158,29 @@ class StoreContract:
         second = store.begin_run(model_record("b:net@1.0.0", "same bytes"), dataset_record(), stack_record())
         assert first.id == second.id
         assert [run.id for run in store.runs(model="b:net")] == [first.id]
+
+    def test_other_kinds_of_runs_are_listed_only_where_they_are_asked_for(self, store: Store) -> None:
+        made = {
+            kind: store.begin_run(
+                model_record(f"zoo:{kind}@1"), dataset_record(), stack_record(f"by:{kind}"), kind=kind
+            )
+            for kind in RunKind
+        }
+        assert {kind: store.run(run.id).kind for kind, run in made.items()} == {kind: kind for kind in RunKind}
+        assert [run.kind for run in store.runs()] == [RunKind.EVALUATION]
+        assert {run.kind for run in store.runs(trials=True)} == {RunKind.EVALUATION, RunKind.TRIAL}
+        for kind, run in made.items():
+            assert store.runs(kind=kind) == [run]
+        assert {run.kind for run in store.runs(runtime="by:*")} == set(RunKind) - {RunKind.TRIAL}
+        assert store.run("last").kind is RunKind.EVALUATION
+        assert store.run_ids(kind=RunKind.CLAIM) == [made[RunKind.CLAIM].id]
+
+    def test_what_the_doctor_tried_becomes_an_evaluation_when_somebody_asks_for_it(self, store: Store) -> None:
+        about = (model_record(), dataset_record(), stack_record())
+        assert store.begin_run(*about, kind=RunKind.TRIAL).kind is RunKind.TRIAL
+        assert store.begin_run(*about).kind is RunKind.EVALUATION
+        assert store.begin_run(*about, kind=RunKind.TRIAL).kind is RunKind.EVALUATION
+        assert [run.kind for run in store.runs()] == [RunKind.EVALUATION]
 
     def test_a_run_is_found_by_prefix_or_age(self, store: Store) -> None:
         ids = [begin(store, attempt=attempt).id for attempt in range(17)]  # two of 17 must share a first digit
@@ -294,6 +334,48 @@ class StoreContract:
         assert store.run(run.id).stack.lock["labels"] == large["labels"]
         assert store.run(run.id).stack.lock["nested"] == large["nested"]
 
+    # --- studies and trials
+
+    def test_of_several_words_about_a_study_the_last_counts(self, store: Store) -> None:
+        first, last = StudyRecord("s", ("torch", "jax"), {"n": (1, 2)}), StudyRecord("s", ("torch",), removed=True)
+        store.add_study(first)
+        store.add_study(first)
+        assert store.studies() == {"s": StudyRecord("s", ("torch", "jax"), {"n": [1, 2]})}
+        store.add_study(last)
+        store.add_study(StudyRecord("other", ()))
+        assert store.studies("s") == {"s": last}
+        store.add_study(first)
+        assert not store.studies()["s"].removed
+        assert set(store.studies()) == {"s", "other"}
+
+    def test_a_trial_is_read_with_its_study_and_no_other(self, store: Store) -> None:
+        runs = [begin(store, attempt=attempt).id for attempt in range(2)]
+        sides = (TrialSide("torch", runs[0]), TrialSide("jax", runs[1], "no such device"))
+        given = TrialRecord("s", "t1", {"learning_rate": np.float64(0.1), "name": "adam"}, sides, ("a note",), {"k": 1})
+        for _ in range(2):
+            store.add_trial(given)
+            store.add_trial(TrialRecord("other", "t1", {}, sides[:1]))
+        assert store.trials("s") == [given]
+        assert store.trials("nothing") == []
+        assert sorted(store.studies_with_trials()) == ["other", "s"]
+        mended = TrialRecord("s", "t1", {}, (TrialSide("torch", runs[0]), TrialSide("jax", runs[1])))
+        store.add_trial(mended)
+        store.add_trial(TrialRecord("s", "t0", {}, ()))
+        assert [trial.name for trial in store.trials("s")] == ["t1", "t0"]
+        assert store.trials("s")[0] == mended
+
+    def test_a_trial_needs_the_runs_of_its_sides(self, store: Store) -> None:
+        with pytest.raises(StoreError):
+            store.add_trial(TrialRecord("s", "t", {}, (TrialSide("torch", "0" * 16),)))
+        assert store.trials("s") == []
+
+    @pytest.mark.parametrize("table", ["studies", "trials", "trial_sides"])
+    def test_studies_and_trials_are_append_only(self, store: Store, table: str) -> None:
+        store.add_study(StudyRecord("s", ()))
+        store.add_trial(TrialRecord("s", "t", {}, (TrialSide("torch", begin(store).id),)))
+        with pytest.raises(DBAPIError, match="append-only"), store.engine.begin() as connection:
+            connection.execute(text(f"DELETE FROM {table}"))  # noqa: S608
+
     # --- bulk facts
 
     def test_parts_are_joined_by_number(self, store: Store) -> None:
@@ -325,6 +407,35 @@ class StoreContract:
         assert store.parts(run.id, "prediction") == []
         with pytest.raises(UnknownName, match="predictions"):
             store.table(run.id, "prediction")
+
+    def test_a_series_is_read_by_time(self, store: Store) -> None:
+        run = begin(store)
+        assert series_names(store, run.id) == []
+        for times in ([30, 10], [20], [5, 40]):
+            append_series(store, run.id, "spans", spans(times))
+        append_series(store, run.id, "events", pa.table({"time": pa.array([1], pa.int64())}))
+        found = read_series(store, run.id, "spans")
+        assert found["time"].to_pylist() == [5, 10, 20, 30, 40]
+        assert found["name"].to_pylist() == ["at 5", "at 10", "at 20", "at 30", "at 40"]
+        assert read_series(store, run.id, "spans", start=10, end=30)["time"].to_pylist() == [10, 20]
+        assert read_series(store, run.id, "spans", start=99).num_rows == 0
+        assert series_names(store, run.id) == ["events", "spans"]
+        with pytest.raises(UnknownName, match="spans"):
+            read_series(store, run.id, "span")
+
+    def test_several_writers_append_to_one_series(self, store: Store) -> None:
+        run = begin(store)
+        with ThreadPoolExecutor(4) as pool:
+            numbers = list(pool.map(lambda time: append_series(store, run.id, "spans", spans([time])), range(12)))
+        assert sorted(numbers) == list(range(12))
+        assert read_series(store, run.id, "spans")["time"].to_pylist() == list(range(12))
+
+    def test_a_series_without_times_is_refused(self, store: Store) -> None:
+        run = begin(store)
+        with pytest.raises(ZoolensError, match="no column 'time'"):
+            append_series(store, run.id, "spans", pa.table({"name": ["a"]}))
+        with pytest.raises(ZoolensError, match="cannot be named"):
+            append_series(store, run.id, "My spans", spans([1]))
 
     def test_a_damaged_part_is_named(self, store: Store) -> None:
         run = begin(store)
@@ -382,6 +493,30 @@ class StoreContract:
         assert abs(created - datetime.now(UTC)) < timedelta(minutes=5)
         assert rows[1]["value"] is None
         assert store.observation_table([other.id]).num_rows == 1
+
+    def test_figures_are_the_numbers_without_details(self, store: Store) -> None:
+        run, other = begin(store), begin(store, "zoo:other@1.0.0")
+        timing = Observation(
+            "latency_p50", 0.1, scope="batch=1", unit="s", low=0.05, high=0.2, details={"disturbed": True}
+        )
+        raw = Observation("latency_p50", 0.2, scope="batch=1,raw", unit="s")
+        of_a_class = Observation("recall", 0.5, scope="class=3")
+        store.finish_stage(run.id, "latency", [timing, raw, of_a_class, Observation("top1", None)])
+        store.finish_stage(other.id, "size", [Observation("file_size", 7.0, unit="B")])
+        figures = store.figures([run.id, other.id])
+        assert [(one.metric, one.scope, one.value, one.low, one.disturbed) for one in figures[run.id]] == [
+            ("latency_p50", "batch=1", 0.1, 0.05, True)
+        ]
+        assert [(one.run, one.stage, one.unit, one.provenance) for one in figures[other.id]] == [
+            (other.id, "size", "B", Provenance.MEASURED)
+        ]
+        assert store.figures([other.id]).keys() == {other.id}
+
+    def test_every_name_of_a_model_is_told(self, store: Store) -> None:
+        begin(store, "zoo:net@1.0.0")
+        store.begin_run(model_record("other:net@1", "zoo:net@1.0.0"), dataset_record(), stack_record())
+        content = model_record("zoo:net@1.0.0").fingerprint
+        assert sorted(store.model_names()) == [("other:net@1", content), ("zoo:net@1.0.0", content)]
 
     def test_an_empty_store_has_an_empty_table(self, store: Store) -> None:
         assert store.observation_table().num_rows == 0

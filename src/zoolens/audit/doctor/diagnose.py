@@ -34,7 +34,7 @@ from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.base import Options, Session, TensorSpec
 from zoolens.runtimes.draft import find_models
-from zoolens.store.records import Purpose
+from zoolens.store.records import RunKind
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry
 
@@ -61,9 +61,7 @@ def doctor(
     """
     said = progress or Silent()
     job = _job(_one_entry(str(model)), runtime, threads, allow_code, said)
-    plan = EvaluationPlan(
-        [str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, purpose=Purpose.TRIAL
-    )
+    plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
         with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:

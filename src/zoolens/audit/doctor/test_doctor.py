@@ -14,7 +14,7 @@ from zoolens.errors import DatasetError, GateFailed, ManifestError, ModelError
 from zoolens.manifests.files import read_manifest, write_manifest
 from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import evaluate
-from zoolens.store.records import Purpose
+from zoolens.store.records import RunKind
 from zoolens.store.store import open_store
 from zoolens.zoos.demo import MODELS_FOLDER
 
@@ -55,9 +55,9 @@ def test_trials_are_listed_only_where_they_are_asked_for(store):
     assert [run.id for run in store.runs()] == [asked.run.id]  # the same content as the doctor's, and still the user's
     everything = store.runs(trials=True)
     assert len(everything) > len(found.trials)
-    assert {run.purpose for run in everything if run.id != asked.run.id} == {Purpose.TRIAL}
+    assert {run.kind for run in everything if run.id != asked.run.id} == {RunKind.TRIAL}
     assert store.run("last").id == asked.run.id
-    assert store.run(next(one.run for one in found.trials[1:])).purpose is Purpose.TRIAL  # by id it is found
+    assert store.run(next(one.run for one in found.trials[1:])).kind is RunKind.TRIAL  # by id it is found
     listed = CliRunner().invoke(runs_command, ["--json"])
     assert [one["purpose"] for one in json.loads(listed.stdout)] == ["evaluation"]
     shown = CliRunner().invoke(runs_command, ["--all"])
@@ -68,7 +68,7 @@ def test_a_trial_that_is_evaluated_later_is_the_users(store):
     doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
     assert store.runs() == []
     top1("demo:lenet-torch", store)
-    assert [run.purpose for run in store.runs()] == [Purpose.EVALUATION]
+    assert [run.kind for run in store.runs()] == [RunKind.EVALUATION]
 
 
 def top1(model, store):

@@ -34,7 +34,7 @@ from zoolens.crosstrain.exchange.labels import kept_labels, labels_here
 from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
 from zoolens.crosstrain.exchange.schema import description
 from zoolens.crosstrain.exchange.seeds import replicates_of
-from zoolens.crosstrain.filing import RUNTIME, STAGE, Facts, answers_of, read_study
+from zoolens.crosstrain.filing import STAGE, Facts, answers_of, read_study
 from zoolens.crosstrain.loading import has_weights, weights_of
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
@@ -42,6 +42,7 @@ from zoolens.crosstrain.study import Side, Trial
 from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
 from zoolens.store.records import Provenance
+from zoolens.store.scopes import epoch_scope
 from zoolens.store.store import Store
 
 
@@ -99,7 +100,7 @@ class _Gathering:
 
     def __init__(self, store: Store, runs: Collection[str]) -> None:
         self._store = store
-        self.runs = {run.id: run for run in store.runs(runtime=f"{RUNTIME}*")}
+        self.runs = {run.id: run for run in store.runs_of(set(runs))}
         found = store.observations_by_run(runs)
         self._facts = {run: {(one.metric, one.scope): one for one in found.get(run, ())} for run in runs}
         self.datasets: dict[str, DatasetEntry] = {}
@@ -125,7 +126,7 @@ class _Gathering:
         run = self.runs[str(side.run)]
         manifest, learnt = run.model.manifest, facts.get((STAGE, ""))
         answered = learnt is not None and learnt.details.get("answers") is not None
-        times = (facts.get(("epoch_time", f"epoch={number}")) for number in range(1, len(side.losses) + 1))
+        times = (facts.get(("epoch_time", epoch_scope(number))) for number in range(1, len(side.losses) + 1))
         return SideFacts(
             replace(side, run=None),
             Recipe.model_validate(manifest["recipe"]) if "recipe" in manifest else None,

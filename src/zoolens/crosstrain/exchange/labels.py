@@ -13,7 +13,7 @@ from zoolens.crosstrain.exchange.contents import Answers
 from zoolens.crosstrain.filing import RUNTIME
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.errors import ZoolensError
-from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
+from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, fingerprint
 from zoolens.store.store import Store
 
 KIND: Final = "labels"
@@ -24,7 +24,7 @@ _STACK: Final = StackRecord(_KEY, f"{RUNTIME}labels", {}, {})
 
 
 def keep_labels(store: Store, dataset: DatasetRecord, labels: Answers) -> None:
-    run = store.begin_run(_MODEL, dataset, _STACK)
+    run = store.begin_run(_MODEL, dataset, _STACK, kind=RunKind.LABELS)
     store.add_part(run.id, KIND, 0, pa.table({"label": pa.array(np.asarray(labels, np.int32), pa.int32())}))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from zoolens.measure.predictions import Predictions
 from zoolens.statistics.intervals import CONFIDENCE, wilson
 from zoolens.store.records import Observation
+from zoolens.store.scopes import class_scope
 
 FEW = 5  # a class with fewer examples says nothing: ImageNet subsets with one image a class would fill the store
 
@@ -21,7 +22,7 @@ def per_class(predictions: Predictions) -> Iterator[Observation]:
         yield Observation(
             "recall",
             float(right[index] / totals[index]),
-            scope=f"class={index}",
+            scope=class_scope(int(index)),
             unit="fraction",
             low=low,
             high=high,

@@ -20,6 +20,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+TABLES = ("models", "datasets", "stacks", "locks", "aliases", "runs", "stages", "observations", "parts")
 KEYS = {
     "aliases": ("kind", "name", "fingerprint"),
     "runs": ("seq",),
@@ -39,7 +40,7 @@ logger = logging.getLogger("zoolens.store")
 
 
 def upgrade() -> None:
-    for table in CHECKED:
+    for table in TABLES:
         op.add_column(table, sa.Column("checksum", sa.BigInteger))
     op.add_column("stages", sa.Column("facts", sa.BigInteger))
     sequence = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -54,7 +55,7 @@ def upgrade() -> None:
         "WHERE observations.run_id = stages.run_id AND observations.stage = stages.stage)"
     )
     allow_changes()
-    for table in CHECKED:
+    for table in TABLES:
         write_checksums(table)
     refuse_changes()
 
