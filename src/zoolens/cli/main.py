@@ -19,33 +19,48 @@ from zoolens import __version__
 from zoolens.errors import ZoolensError
 from zoolens.present.streams import guard_streams
 
-# name -> one line of help; the module is zoolens.cli.<name>
-COMMANDS: Final[dict[str, str]] = {
-    "demo": "Evaluate the built-in models on the built-in data: the five-minute tour.",
-    "models": "List the models of every zoo on this machine.",
-    "show": "Show everything known about one model.",
-    "pull": "Fetch a model's files.",
-    "manifest": "Write, check and describe manifests.",
-    "eval": "Measure models on data, in runtimes, on this machine.",
-    "cost": "Count what a model costs, beside what public counters say.",
-    "diff": "Say how two networks differ, layer by layer, in words or as a picture.",
-    "identify": "Name the architecture of a file by its structure.",
-    "doctor": "Find out whether a model's declared preprocessing is right.",
-    "audit": "Are models what they claim to be, and what their namesakes are?",
-    "equiv": "How interchangeable models are, with a guarantee; a matrix for more than two.",
-    "disagree": "The inputs on which a model and its nearest equivalents disagree, with pictures.",
-    "segments": "Parts that two networks share; splice one into the other and measure the twin.",
-    "index": "Keep the index that queries search: add, remove, rebuild, show.",
-    "query": "Find the model most interchangeable with another within a budget.",
-    "crosstrain": "Train one recipe in several frameworks: where they part, by how much, and why.",
-    "runs": "List and show what was measured.",
-    "compare": "Compare two runs input by input; can gate a CI job.",
-    "reproduce": "Run a stored run again and say which figures hold.",
-    "export": "Write observations as CSV, Parquet or JSON.",
-    "store": "Check that nothing in the store is damaged.",
-    "env": "Show, export and remove runtime environments.",
-    "runtimes": "List the runtimes, and what each can and cannot do.",
+# section of --help -> command -> one line of help; the module of a command is zoolens.cli.<name>
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "Models": {
+        "models": "List the models of every zoo on this machine.",
+        "show": "Show everything known about one model.",
+        "pull": "Fetch a model's files.",
+        "manifest": "Write, check, import and describe manifests.",
+        "identify": "Name the architecture of a file by its structure.",
+    },
+    "Measure": {
+        "demo": "Evaluate the built-in models on the built-in data: start here.",
+        "eval": "Measure models on data, in runtimes, on this machine.",
+        "reproduce": "Run a stored run again and say which figures hold.",
+        "cost": "Count what a model costs, beside what public counters say.",
+        "doctor": "Find out whether a model's declared preprocessing is right.",
+        "audit": "Are models what they claim to be, and what their namesakes are?",
+    },
+    "Compare": {
+        "compare": "Compare two runs input by input; can gate a CI job.",
+        "equiv": "How interchangeable models are, with a guarantee.",
+        "disagree": "Show the inputs on which a model and its equivalents disagree.",
+        "diff": "Say how two networks differ, in words or as a picture.",
+        "segments": "Parts that two networks share; splice one into the other.",
+    },
+    "Find": {
+        "query": "Find a model that answers like another within a budget.",
+        "index": "Keep the index that queries search.",
+    },
+    "Train": {
+        "crosstrain": "Train one recipe in several frameworks, and say why they part.",
+    },
+    "Store": {
+        "runs": "List and show what was measured.",
+        "export": "Write observations as CSV, Parquet or JSON.",
+        "store": "Check that nothing in the store is damaged.",
+    },
+    "Set-up": {
+        "runtimes": "List the runtimes, and what each can and cannot do.",
+        "env": "Show, export and remove runtime environments.",
+    },
 }
+COMMANDS: Final[dict[str, str]] = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 BROKEN_PIPE = 141
 INTERRUPTED = 130
@@ -75,8 +90,10 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
