@@ -26,8 +26,9 @@ def _parameter(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
         return f"argument {parameter.name}"
     names = "/".join([*parameter.opts, *parameter.secondary_opts])
-    choices = f" one of {', '.join(map(str, parameter.type.choices))}" if isinstance(parameter.type, click.Choice) else ""
-    return f"{names}{choices}{' several' if parameter.multiple else ''}"
+    choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
+    listed = f" one of {', '.join(map(str, choices))}" if choices else ""
+    return f"{names}{listed}{' several' if parameter.multiple else ''}"
 
 
 def main() -> None:
