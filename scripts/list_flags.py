@@ -1,6 +1,6 @@
 """Print every command with each of its arguments and options, one a line, so that two versions can be compared.
 
-    python scripts/list_flags.py > before.txt
+Usage: python scripts/list_flags.py > before.txt
 """
 
 from __future__ import annotations
