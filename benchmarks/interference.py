@@ -17,7 +17,7 @@ import numpy as np
 
 from zoolens.datasets.opening import open_dataset
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySamples, LatencySettings, measure_session
+from zoolens.measure.latency import LatencySamples, LatencySettings, measure_latency
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
@@ -56,11 +56,11 @@ def main() -> None:
         data = open_dataset("demo")
         subject = prepare_subject(job, session, data)
         feeds = {subject.input.name: subject.inputs(data, 32)}
-        quiet = measure_session(session, feeds, settings)
+        quiet = measure_latency(lambda: session.predict(feeds), settings)
         timer = threading.Timer(chosen.seconds / 2, let_loose)
         timer.start()
         try:
-            disturbed = measure_session(session, feeds, settings)
+            disturbed = measure_latency(lambda: session.predict(feeds), settings)
         finally:
             timer.cancel()
             for hog in hogs:

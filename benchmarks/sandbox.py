@@ -24,11 +24,12 @@ from zoolens.datasets.loader import batches
 from zoolens.datasets.opening import open_dataset
 from zoolens.engine.sandbox import describe, trusting
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
-from zoolens.measure.latency import LatencySettings, measure_session
+from zoolens.measure.latency import LatencySettings, measure_latency
 from zoolens.measure.stages import ACCURACY_BATCH, answered_batches
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.draft import find_models
+from zoolens.runtimes.isolated import IsolatedSession
 
 MODELS = ("demo:mlp-small", "demo:lenet-wide", "demo:resnet-tiny")
 THROUGHPUT_GOAL, COLD_GOAL = 0.95, 0.150
@@ -98,7 +99,8 @@ def latency(job: Job, dataset: Dataset, rounds: int) -> Compared:
                 session = stack.enter_context(closing(job.open()))
             subject = prepare_subject(job, session, dataset)
             feeds = {subject.input.name: subject.inputs(dataset, 1)}
-            calls[way] = partial(measure_session, session, feeds)
+            repeat = partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None
+            calls[way] = partial(measure_latency, partial(session.predict, feeds), repeat=repeat)
 
         def once(way: str) -> float:
             samples = calls[way](LatencySettings(max_seconds=2.0))

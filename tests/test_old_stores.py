@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.crosstrain.exchange.labels import kept_labels
-from zoolens.crosstrain.filing import answers_of, read_study, study_names
+from zoolens.crosstrain.filing import read_study, study_names
+from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.checking import check_store
 from zoolens.store.records import RunKind
 from zoolens.store.store import open_store
@@ -68,7 +68,7 @@ def test_studies_are_read_as_they_were(path):
             assert as_json(read_study(store, told["name"])) == told
         trial = read_study(store, "first").trials[0]
         run = store.run(trial.side("torch").run)
-        assert answers_of(store, run.id).tolist() == [0, 1, 2, 2]
+        assert trained_answers(store, run.id).tolist() == [0, 1, 2, 2]
         assert kept_labels(store, run.dataset).tolist() == [0, 1, 2, 1]
 
 

@@ -62,7 +62,7 @@ def print_report(report: Report, shown: int) -> None:
         stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
         name = f"{run.ref} ({run.origin['file']})" if same_name and run.origin.get("file") else run.ref
         console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(name)}  {plain(stack)}")
-    console.print(f"  {report.a.dataset.size} inputs of {plain(report.a.dataset.name)}\n")
+    console.print(f"  {report.a.inputs} inputs of {plain(report.a.dataset.name)}\n")
     if report.a.id == report.b.id:
         console.print("A and B are the same run: the same content, in the same environment.")
     if report.answers:
@@ -89,16 +89,26 @@ def _print_accuracy(console: Any, answers: Answers) -> None:
             f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
             f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
         )
-    console.print(
-        f"same answer: {100 * answers.agreement:.2f} %, bit-equal outputs: {100 * answers.identical_outputs:.1f} %, "
-        f"score of the common answer changes by {answers.median_score_change:.2g} (median), "
-        f"{answers.max_score_change:.2g} (largest)"
-    )
+    console.print(f"same answer: {100 * answers.agreement:.2f} %{_bit_equal(answers)}{_score_changes(answers)}")
     if answers.ties_a or answers.ties_b:
         console.print(
             f"exact ties between the two best classes: {answers.ties_a:,} in A, {answers.ties_b:,} in B (the class "
             "with the lower number is taken for the answer)"
         )
+
+
+def _bit_equal(answers: Answers) -> str:
+    share = answers.identical_outputs
+    return "" if share is None else f", bit-equal outputs: {100 * share:.1f} %"
+
+
+def _score_changes(answers: Answers) -> str:
+    if answers.median_score_change is None:
+        return " (no scores were kept)"
+    return (
+        f", score of the common answer changes by {answers.median_score_change:.2g} (median), "
+        f"{answers.max_score_change:.2g} (largest)"
+    )
 
 
 def _print_vectors(console: Any, one: VectorChange) -> None:
@@ -142,9 +152,13 @@ def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
     for one in answers.disagreements[:shown]:
         truth = one.label if answers.labelled else "unknown"
         console.print(
-            f"  {plain(one.input)}: truth {truth}, A says {one.answer_a} ({one.score_a:.2f}), "
-            f"B says {one.answer_b} ({one.score_b:.2f})"
+            f"  {plain(one.input)}: truth {truth}, A says {_scored(one.answer_a, one.score_a)}, "
+            f"B says {_scored(one.answer_b, one.score_b)}"
         )
+
+
+def _scored(answer: int, score: float | None) -> str:
+    return str(answer) if score is None else f"{answer} ({score:.2f})"
 
 
 def _print_environment(console: Any, report: Report) -> None:

@@ -13,7 +13,7 @@ from zoolens.cli.trust import trust_option
 from zoolens.present.terminal import Column, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.disagreements import Disagreements
+    from zoolens.comparisons.disagreements import Disagreements, Vote
 
 LONGEST = 24  # characters of a class name
 OUT_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -71,7 +71,7 @@ def print_disagreements(found: Disagreements) -> None:
     for letter, one in zip(_letters(found), found.panel, strict=True):
         share = "" if one.run is run else f"  agrees on {100 * one.agreement:.1f} %"
         console.print(f"  [bold]{letter}[/] {plain(one.name)}  {one.run.id[:8]}{share}")
-    size = run.dataset.size
+    size = run.inputs
     console.print(
         f"\n{found.total:,} of {size:,} inputs of {plain(found.dataset)} ({100 * found.total / size:.1f} %) are not "
         "answered alike by all" + (", the most contested first\n" if found.inputs else "\n")
@@ -83,7 +83,7 @@ def print_disagreements(found: Disagreements) -> None:
             one.input,
             _short(readable(found.class_name(one.label))),
             f"{one.entropy:.2f}",
-            *(f"{_short(readable(found.class_name(vote.answer)))} {100 * vote.score:.0f} %" for vote in one.votes),
+            *(f"{_short(readable(found.class_name(vote.answer)))} {_score(vote)}" for vote in one.votes),
         ]
         for one in found.inputs
     ]
@@ -95,6 +95,10 @@ def print_disagreements(found: Disagreements) -> None:
 
 def _short(name: str) -> str:
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def _score(vote: Vote) -> str:
+    return "" if vote.score is None else f"{100 * vote.score:.0f} %"
 
 
 def _letters(found: Disagreements) -> list[str]:

@@ -139,9 +139,12 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
     what = "same answer" if output.top5_overlap is not None else f"within {100 * tolerance:g} % (l2)"
     console.print(f"{title}{what}: [bold]{_percent(output.agreement)}[/]{bound}")
     low, high = output.l2
-    facts = [f"bit-equal outputs {_percent(output.identical)}"]
+    facts = [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]
     if output.top5_overlap is not None:
         facts.append(f"common classes among the five best {_percent(output.top5_overlap)}")
+    if math.isnan(low):
+        facts = ["no scores were kept"]
+    elif output.top5_overlap is not None:
         span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
         facts.append(f"mean l2 distance of probabilities {span}")
     else:

@@ -51,13 +51,14 @@ class Accuracy:
 @dataclass(frozen=True)
 class Behaviour:
     """One output of the two. `l2` is the mean distance of their probability vectors or of their vectors: an interval
-    that surely holds it where only the best scores were kept, one number twice where it is exact."""
+    that surely holds it where only the best scores were kept, one number twice where it is exact; NaN where no scores
+    were kept."""
 
     output: str
     task: str
     n: int
     agreeing: int
-    identical: float  # share of inputs with bit-equal outputs
+    identical: float  # share of inputs with bit-equal outputs; NaN where no raw outputs were kept
     l2: Interval
     top5_overlap: float | None = None  # mean share of common classes among the five best
     accuracy: Accuracy | None = None
@@ -127,13 +128,13 @@ def _classes(a: Answers, b: Answers, labels: NDArray[np.int32], *, main: bool) -
     assert a.top is not None
     assert b.top is not None
     n = len(labels)
-    low, high = probability_distance(a, b)
+    low, high = probability_distance(a, b) if a.score is not None and b.score is not None else (np.full(1, np.nan),) * 2
     return Behaviour(
         output=a.output,
         task=a.task,
         n=n,
         agreeing=int(np.count_nonzero(a.top[:, 0] == b.top[:, 0])),
-        identical=float(np.mean(a.digest == b.digest)),
+        identical=_identical(a, b),
         l2=Interval(float(low.mean()), float(high.mean())),
         top5_overlap=float((a.top[:, :, None] == b.top[:, None, :]).any(axis=2).mean()),
         # Labels are those of the main output; what further ones should answer, the data does not say.
@@ -160,11 +161,15 @@ def _vectors(a: Answers, b: Answers, tolerance: float) -> Behaviour:
         task=a.task,
         n=len(ours),
         agreeing=int(np.count_nonzero(relative <= tolerance)),
-        identical=float(np.mean(a.digest == b.digest)),
+        identical=_identical(a, b),
         l2=Interval(distance, distance),
         relative_l2=float(relative.mean()),
         cosine=float(cosine(ours, theirs).mean()) if a.task == EMBEDDING else None,
     )
+
+
+def _identical(a: Answers, b: Answers) -> float:
+    return np.nan if a.digest is None or b.digest is None else float(np.mean(a.digest == b.digest))
 
 
 def _pair(a: Answers, b: Answers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

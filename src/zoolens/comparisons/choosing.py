@@ -13,7 +13,7 @@ from typing import Final
 from zoolens.errors import AssetError, UnknownName, ZoolensError
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.runtimes.draft import find_model
-from zoolens.store.records import Run
+from zoolens.store.records import ANSWERING_KINDS, Run
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry
 
@@ -44,7 +44,7 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
     """The one run of this id, or the runs of a model as it is now."""
     if _RUN.fullmatch(name):
         try:
-            return [store.measured_run(name)]
+            return [store.measured_run(name, ANSWERING_KINDS)]
         except UnknownName:
             if name.startswith("last"):
                 raise

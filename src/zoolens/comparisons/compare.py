@@ -18,8 +18,9 @@ from zoolens.comparisons.choosing import choose_pair
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
+from zoolens.measure.answers import answering_stage, answers_table, has_answers
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
-from zoolens.measure.predictions import KIND, Predictions, prefix, read_predictions, vector_column
+from zoolens.measure.predictions import Predictions, prefix, read_predictions, vector_column
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.statistics.intervals import Interval, exact_mcnemar, paired_difference
@@ -62,8 +63,8 @@ class Disagreement:
     label: int
     answer_a: int
     answer_b: int
-    score_a: float
-    score_b: float
+    score_a: float | None
+    score_b: float | None
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,9 @@ class Answers:
     difference: Interval  # of top-1, B − A
     p_value: float  # exact McNemar
     agreement: float  # share of inputs with the same answer, right or wrong
-    identical_outputs: float  # share of inputs with bit-equal raw outputs
-    max_score_change: float  # of the best class, where both give the same answer
-    median_score_change: float
+    identical_outputs: float | None  # share of inputs with bit-equal raw outputs; None: they were not kept
+    max_score_change: float | None  # of the best class, where both give the same answer; None: no scores were kept
+    median_score_change: float | None
     classes: tuple[ClassChange, ...]
     labelled: bool
     disagreements: tuple[Disagreement, ...]
@@ -145,10 +146,10 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
             f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
-    without = [run for run in (a, b) if "predictions" not in store.stages(run.id) or not _classifies(run)]
+    without = [run for run in (a, b) if answering_stage(run) not in store.stages(run.id) or not _classifies(run)]
     answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
     vectors = tuple(_compare_vectors(store, a, b))
-    differ = answers is not None and (answers.identical_outputs < 1 or answers.agreement < 1)
+    differ = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
     differ = differ or any(one.identical_outputs < 1 for one in vectors)
     manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
     return Report(
@@ -167,7 +168,9 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
     only_a = int(np.count_nonzero(right_a & ~right_b))
     only_b = int(np.count_nonzero(right_b & ~right_a))
     same = ours.top[:, 0] == theirs.top[:, 0]
+    scored = ours.scored and theirs.scored
     score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[same]
+    median_change = float(np.median(score_change)) if len(score_change) else 0.0
     return Answers(
         n=len(ours),
         both_right=int(np.count_nonzero(right_a & right_b)),
@@ -177,9 +180,9 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
         difference=paired_difference(only_a, only_b, len(ours)),
         p_value=exact_mcnemar(only_a, only_b),
         agreement=float(np.mean(same)),
-        identical_outputs=float(np.mean(ours.digest == theirs.digest)),
-        max_score_change=float(score_change.max(initial=0)),
-        median_score_change=float(np.median(score_change)) if len(score_change) else 0.0,
+        identical_outputs=_identical(ours, theirs),
+        max_score_change=float(score_change.max(initial=0)) if scored else None,
+        median_score_change=median_change if scored else None,
         classes=_class_changes(ours, right_a, right_b) if (ours.labels >= 0).any() else (),
         labelled=bool((ours.labels >= 0).any()),
         disagreements=_disagreements(ours, theirs),
@@ -188,8 +191,12 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
     )
 
 
+def _identical(a: Predictions, b: Predictions) -> float | None:
+    return None if a.digest is None or b.digest is None else float(np.mean(a.digest == b.digest))
+
+
 def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
-    if not all(run.stages.get("predictions") == "done" for run in (a, b)):
+    if not (has_answers(a) and has_answers(b)):
         return
     outputs = zip(a.resolved.get("outputs") or (), b.resolved.get("outputs") or (), strict=False)
     alike = [
@@ -199,7 +206,7 @@ def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
     ]
     if not alike:
         return
-    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    ours, theirs = answers_table(store, a), answers_table(store, b)
     for place, about in alike:
         mine, other = (vector_column(table, prefix(place)) for table in (ours, theirs))
         relative = relative_distance(mine, other)
@@ -218,9 +225,9 @@ def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
 
 def identical_share(store: Store, a: Run, b: Run) -> float | None:
     """The share of inputs to which both gave the very same bits, in all outputs; None: one of them has no answers."""
-    if not all("predictions" in run.stages and run.stages["predictions"] == "done" for run in (a, b)):
+    if not (has_answers(a) and has_answers(b)):
         return None
-    ours, theirs = store.table(a.id, KIND), store.table(b.id, KIND)
+    ours, theirs = answers_table(store, a), answers_table(store, b)
     digests = [name for name in ours.column_names if name.endswith("digest")]
     if ours.num_rows != theirs.num_rows or digests != [n for n in theirs.column_names if n.endswith("digest")]:
         return 0.0
@@ -241,13 +248,13 @@ def _predictions(store: Store, run: Run) -> Predictions:
             f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
             hint="`zoolens equiv` compares vectors with vectors.",
         )
-    state = store.stages(run.id).get("predictions")
+    state = store.stages(run.id).get(answering_stage(run))
     if state is None or not state.done:
         raise ZoolensError(
             f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
             hint="Run the same `zoolens eval` again to finish it.",
         )
-    predictions = read_predictions(store.table(run.id, KIND), data_classes(run))
+    predictions = read_predictions(answers_table(store, run), data_classes(run))
     return translated_predictions(predictions, stored_translation(run))
 
 
@@ -277,11 +284,15 @@ def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
             label=int(a.labels[i]),
             answer_a=int(a.top[i, 0]),
             answer_b=int(b.top[i, 0]),
-            score_a=float(a.score[i, 0]),
-            score_b=float(b.score[i, 0]),
+            score_a=_known(a.score[i, 0]),
+            score_b=_known(b.score[i, 0]),
         )
         for i in where[np.argsort(-sure, kind="stable")]
     )
+
+
+def _known(score: np.float32) -> float | None:
+    return None if np.isnan(score) else float(score)
 
 
 def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]:

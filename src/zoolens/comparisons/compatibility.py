@@ -19,7 +19,7 @@ from zoolens.measure.classorder import data_classes, matched_by_name, other_clas
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
-from zoolens.store.records import Run
+from zoolens.store.records import Run, RunKind
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,9 @@ def compatible(a: Run, b: Run) -> Compatibility:
 
 
 def interface_of(run: Run) -> Interface:
+    if run.kind is RunKind.TRAINING:  # of a recipe: its inputs are the data's own
+        classes = run.dataset.details.get("classes")
+        return Interface(run, (), (Head(CLASSIFICATION, classes if isinstance(classes, int) else None),), None)
     manifest, unread = _manifest(run)
     data_names = data_classes(run)
     inputs = manifest.inputs if manifest else ()

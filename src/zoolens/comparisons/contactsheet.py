@@ -50,13 +50,13 @@ def html(found: Disagreements) -> str:
         cards = "".join(_card(found, names, one, dataset) for one in found.inputs)
     title = f"Where {names[0]} and its nearest equivalents disagree"
     shown = f", the {len(found.inputs):,} most contested shown" if len(found.inputs) < found.total else ""
-    share = 100 * found.total / found.run.dataset.size
+    share = 100 * found.total / found.run.inputs
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width"><meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>{safe(title, 200)}</title><style>{STYLE}</style></head><body><h1>{safe(title, 200)}</h1>"
-        f'<p class="dim">{found.total:,} of {found.run.dataset.size:,} inputs of {safe(found.dataset, 120)} '
+        f'<p class="dim">{found.total:,} of {found.run.inputs:,} inputs of {safe(found.dataset, 120)} '
         f"({share:.1f} %) are not answered alike by all{shown}. {_panel(found, names)}</p>"
         f'<div class="sheet">{cards}</div></body></html>\n'
     )
@@ -86,7 +86,7 @@ def _votes(found: Disagreements, names: Sequence[str], one: Contested) -> Iterat
         yield (
             f'<tr><td class="who" title="{safe(neighbour.run.ref, 120)}">{safe(name, LONGEST)}</td>'
             f'<td class="{style}" title="{safe(answer, 120)}">{safe(readable(answer), LONGEST)}</td>'
-            f'<td class="n">{100 * vote.score:.0f} %</td></tr>'
+            f'<td class="n">{"" if vote.score is None else f"{100 * vote.score:.0f} %"}</td></tr>'
         )
 
 

@@ -32,7 +32,7 @@ from zoolens.comparisons.signatures import (
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes
 from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.store.records import Run
+from zoolens.store.records import Run, RunKind
 from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store
 
@@ -49,15 +49,16 @@ class Neighbour:
 
     @property
     def name(self) -> str:
-        return bare(self.run.ref)
+        return _model_name(self.run)
 
 
 @dataclass(frozen=True)
 class Vote:
-    """What one of the panel answers: class, probability, and its lead over the second best class."""
+    """What one of the panel answers: class, probability, and its lead over the second best class. Of networks that were
+    trained here the probability is not known, and the lead counts as 0."""
 
     answer: int
-    score: float
+    score: float | None
     margin: float
 
 
@@ -95,6 +96,11 @@ class Disagreements:
         return self.classes[index] if self.classes and 0 <= index < len(self.classes) else str(index)
 
 
+def _model_name(run: Run) -> str:
+    """Trainings of one recipe share its name, and are different models."""
+    return f"{run.ref} {run.id[:8]}" if run.kind is RunKind.TRAINING else bare(run.ref)
+
+
 def readable(name: str) -> str:
     """A class name to read: without a WordNet id before it and synonyms behind it."""
     return _SYNSET.sub("", name, count=1).partition(",")[0].strip() or name
@@ -130,7 +136,7 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
             f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
             hint=close or f"Run: zoolens eval {model} --data {data or 'DATA'}.",
         )
-    chosen = default_dataset(probe_runs(store), {run.key.dataset for run in runs})
+    chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
     run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
     if task_of(run) != CLASSIFICATION:
         raise ZoolensError(f"{run.ref} does {task_of(run)}: it gives no votes.", hint="Name a classifier.")
@@ -172,10 +178,13 @@ def _panel(
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
     """One run of each other model on the same data, in the same stack or runtime where there is one."""
     chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
-    everyone = probe_runs(store, task=CLASSIFICATION)
-    for other in without_replaced([one for one in everyone if one.key.dataset == run.key.dataset], everyone):
-        name = bare(other.ref)
-        if name == bare(run.ref) or not in_runtime(other, runtime):
+    everyone = probe_runs(store, task=CLASSIFICATION, kind=run.kind)
+    beside = [one for one in everyone if one.key.dataset == run.key.dataset]
+    for other in (
+        beside if run.kind is RunKind.TRAINING else without_replaced(beside, everyone)
+    ):  # none replaces another
+        name = _model_name(other)
+        if name == _model_name(run) or not in_runtime(other, runtime):
             continue
         merit = (
             other.key.stack == run.key.stack,
@@ -203,7 +212,8 @@ def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tupl
             input=str(first.inputs[i]),
             label=int(first.labels[i]),
             votes=tuple(
-                Vote(int(answers[j, i]), float(scores[j, i, 0]), float(margins[j, i])) for j in range(len(signatures))
+                Vote(int(answers[j, i]), _known(signatures[j], scores[j, i, 0]), float(margins[j, i]))
+                for j in range(len(signatures))
             ),
             entropy=float(entropy[i]),
             margin=float(doubt[i]),
@@ -213,12 +223,15 @@ def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tupl
 
 
 def _best(signature: Signature) -> NDArray[np.float64]:
-    """The two best scores; the second is 0 where there is but one class."""
-    score = signature.main.score
-    assert score is not None  # it goes with the answers
-    best = np.zeros((len(score), 2))
-    best[:, : score.shape[1]] = score[:, :2]
+    """The two best scores; the second is 0 where there is one class only, both are 0 where no scores were kept."""
+    best = np.zeros((len(signature), 2))
+    if (score := signature.main.score) is not None:
+        best[:, : score.shape[1]] = score[:, :2]
     return best
+
+
+def _known(signature: Signature, score: np.float64) -> float | None:
+    return None if signature.main.score is None else float(score)
 
 
 def vote_entropy(answers: NDArray[Any]) -> NDArray[np.float64]:
@@ -235,7 +248,7 @@ def vote_entropy(answers: NDArray[Any]) -> NDArray[np.float64]:
 def as_data(found: Disagreements) -> dict[str, Any]:
     return {
         "dataset": found.dataset,
-        "n": found.run.dataset.size,
+        "n": found.run.inputs,
         "contested": found.total,
         "panel": [
             {"model": one.run.ref, "run": one.run.id, "runtime": one.run.stack.runtime, "agreement": one.agreement}
@@ -267,7 +280,11 @@ def as_csv(found: Disagreements) -> str:
     names = [f"{one.name} {what}" for one in found.panel for what in ("answer", "score")]
     writer.writerow(["index", "input", "truth", "entropy", "margin", *map(spreadsheet_cell, names)])
     for one in found.inputs:
-        votes = [cell for vote in one.votes for cell in (found.class_name(vote.answer), f"{vote.score:.4f}")]
+        votes = [
+            cell
+            for vote in one.votes
+            for cell in (found.class_name(vote.answer), "" if vote.score is None else f"{vote.score:.4f}")
+        ]
         row = [one.index, one.input, found.class_name(one.label), f"{one.entropy:.4f}", f"{one.margin:.4f}"]
         writer.writerow([spreadsheet_cell(cell) for cell in (*row, *votes)])
     return stream.getvalue()

@@ -62,7 +62,7 @@ class OnData:
 
     @property
     def n(self) -> int:
-        return self.a.dataset.size
+        return self.a.inputs
 
     @property
     def worst(self) -> Behaviour:
@@ -193,6 +193,8 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
 def _repetition(a: Signature, b: Signature) -> Iterator[str]:
     """Bounds are for inputs drawn one by one: a copy of an input tells nothing new. Copies have the same bits of both
     models for an answer, which different inputs hardly ever have."""
+    if a.main.digest is None or b.main.digest is None:
+        return
     seen = np.stack([a.main.digest, b.main.digest, a.labels.astype(np.uint64)], axis=1)
     repeated = len(seen) - len(np.unique(seen, axis=0))
     if repeated:

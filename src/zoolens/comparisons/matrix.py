@@ -54,7 +54,7 @@ class Matrix:
 
     @property
     def n(self) -> int:
-        return self.runs[0].dataset.size
+        return self.runs[0].inputs
 
 
 def agreement_matrix(

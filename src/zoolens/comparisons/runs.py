@@ -21,7 +21,7 @@ from zoolens.measure.evaluate import evaluate
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.progress import Progress
 from zoolens.runtimes.draft import find_model
-from zoolens.store.records import Run
+from zoolens.store.records import ANSWERING_KINDS, Run
 from zoolens.store.store import Store
 
 WILDCARDS: Final = frozenset("*?")
@@ -47,7 +47,7 @@ def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | 
             ids = {run.id for run in named}
             return without_replaced(_of_one_model(name, [run for run in probes if run.id in ids]), named)
     if _RUN.fullmatch(name):
-        return [store.measured_run(name)]
+        return [store.measured_run(name, ANSWERING_KINDS)]
     return []
 
 

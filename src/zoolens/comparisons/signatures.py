@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import DatasetError, StoreError, ZoolensError
-from zoolens.measure.predictions import KIND, prefix
+from zoolens.measure.answers import answering_stage, answers_table, has_answers
+from zoolens.measure.predictions import prefix
 from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.store.records import Run
+from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store
-
-STAGE: Final = "predictions"
 
 
 @dataclass(frozen=True)
 class Answers:
     """One output of a model for every input. Classification has `top` and what follows it, other tasks `vectors`.
+    Networks that were trained here have `top` alone: their scores and raw outputs were not kept.
 
     `width` is the number of classes or the length of a vector, after postprocessing; None: not known.
     """
@@ -36,7 +36,7 @@ class Answers:
     score: NDArray[np.float32] | None  # n × k
     label_score: NDArray[np.float32] | None
     sum_squares: NDArray[np.float32] | None
-    digest: NDArray[np.uint64]
+    digest: NDArray[np.uint64] | None  # of the raw output bits
     vectors: NDArray[np.float32] | None
     width: int | None = None
 
@@ -71,13 +71,13 @@ class Signature:
 
 def signature_of(store: Store, run: Run) -> Signature:
     """What a run answered; refused where it has not answered every input."""
-    state = store.stages(run.id).get(STAGE)
+    state = store.stages(run.id).get(answering_stage(run))
     if state is None or not state.done:
         raise ZoolensError(
             f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
             hint="Run the same `zoolens eval` again to finish it.",
         )
-    table = store.table(run.id, KIND)
+    table = answers_table(store, run)
     _check_rows(table, run)
     declared = run.resolved.get("outputs") or [{}]
     outputs = tuple(_answers(table, number, declared, run) for number in range(_outputs(table)))
@@ -94,25 +94,28 @@ def signature_or_reason(store: Store, run: Run) -> Signature | str:
 
 def _check_rows(table: pa.Table, run: Run) -> None:
     """Runs are compared row by row: row i must be input i."""
-    if not np.array_equal(_numbers(table["index"]), np.arange(run.dataset.size)):
+    inputs = table.num_rows if run.kind is RunKind.TRAINING else run.dataset.size  # whose data are for training too
+    if not np.array_equal(_numbers(table["index"]), np.arange(inputs)):
         raise StoreError(
             f"The predictions of run {run.id[:8]} are not one row for each of its {run.dataset.size:,} inputs.",
             hint="Measure it again with `zoolens eval --fresh`.",
         )
 
 
-def probe_runs(store: Store, *, data: str | None = None, task: str | None = None) -> list[Run]:
+def probe_runs(
+    store: Store, *, data: str | None = None, task: str | None = None, kind: RunKind = RunKind.EVALUATION
+) -> list[Run]:
     """Measured runs with finished predictions, newest first: the last attempt of each model on each data in each stack.
 
     `data`: a pattern on the dataset's name, or the data as `zoolens eval --data` was told. In the second case runs on a
     part of it (`--limit`) count only where none is on the whole.
     """
-    found = store.runs(dataset=data) if data is not None else store.runs()
+    found = store.runs(dataset=data, kind=kind)
     if data is not None and not found:
         found = _told(store, data)
     last: dict[tuple[str, str, str], Run] = {}
     for run in found:
-        if run.stages.get(STAGE) == "done" and (task is None or task_of(run) == task):
+        if has_answers(run) and (task is None or task_of(run) == task):
             key = (run.key.model, run.key.dataset, run.key.stack)
             if key not in last or last[key].key.attempt < run.key.attempt:
                 last[key] = run
@@ -131,7 +134,7 @@ def default_dataset(runs: Iterable[Run], among: Collection[str] | None = None) -
 
 def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
     models = {run.ref for run in runs}
-    return len(models), runs[0].dataset.size, max(run.created.timestamp() for run in runs)
+    return len(models), runs[0].inputs, max(run.created.timestamp() for run in runs)
 
 
 def task_of(run: Run) -> str:
@@ -171,7 +174,7 @@ def _answers(table: pa.Table, number: int, declared: list[Mapping[str, Any]], ru
         score=columns.get("score"),
         label_score=columns.get("label_score"),
         sum_squares=columns.get("sum_squares"),
-        digest=columns["digest"],
+        digest=columns.get("digest"),
         vectors=vectors,
         width=vectors.shape[1] if vectors is not None else None if width is None else int(width),
     )

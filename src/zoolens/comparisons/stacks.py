@@ -29,12 +29,13 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
         *_changed("model", {"fingerprint": a.model.fingerprint[:12], "format": a.model.format},
                   {"fingerprint": b.model.fingerprint[:12], "format": b.model.format}, telling=("fingerprint",)),
         *_changed("", {"runtime": a.stack.runtime}, {"runtime": b.stack.runtime}, telling=("runtime",)),
-        *_changed("option", a.stack.identity["options"], b.stack.identity["options"], telling=("precision", "mode")),
+        *_changed("option", _part(a, "options"), _part(b, "options"), telling=("precision", "mode")),
         *_changed("", {"isolated": a.stack.identity.get("isolated")}, {"isolated": b.stack.identity.get("isolated")}),
-        *_changed("package", a.stack.identity["packages"], b.stack.identity["packages"]),
+        *_changed("package", _part(a, "packages"), _part(b, "packages")),
         *_changed("decoder", a.stack.identity.get("decoder", {}), b.stack.identity.get("decoder", {})),
-        *_changed("", {"python": a.stack.identity["python"]}, {"python": b.stack.identity["python"]}),
-        *_changed("machine", a.stack.identity["machine"], b.stack.identity["machine"]),
+        *_changed("", {"python": a.stack.identity.get("python")}, {"python": b.stack.identity.get("python")}),
+        *_changed("machine", _part(a, "machine"), _part(b, "machine")),
+        *_changed("condition", _part(a, "conditions"), _part(b, "conditions")),
     ]  # fmt: skip
     return sorted(found, key=lambda difference: not difference.telling)
 
@@ -73,6 +74,12 @@ def _other_kernels(a: Run, b: Run) -> str | None:
     if a.resolved.get("threads") != b.resolved.get("threads"):
         return "Another number of threads, which changes the order of sums."
     return None
+
+
+def _part(run: Run, name: str) -> Mapping[str, Any]:
+    """Part of a stack's identity. A training has conditions instead of options and a machine."""
+    part: Mapping[str, Any] = run.stack.identity.get(name) or {}
+    return part
 
 
 def _resolved(run: Run) -> dict[str, Any]:

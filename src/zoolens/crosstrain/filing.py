@@ -15,8 +15,6 @@ from dataclasses import replace
 from itertools import count, permutations
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from zoolens import plugins
@@ -25,7 +23,8 @@ from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.engine.machine import describe_machine
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.errors import UnknownName
+from zoolens.measure.answers import TRAINED, has_answers, keep_trained_answers
 from zoolens.store.records import (
     DatasetRecord,
     ModelRecord,
@@ -42,8 +41,6 @@ from zoolens.store.store import Store
 from zoolens.store.studies import StudyRecord, TrialRecord, TrialSide
 
 RUNTIME: Final = "crosstrain:"  # and the framework's name
-STAGE: Final = "training"
-ANSWERS: Final = "answers"  # bulk: the class answered for each test sample, in order
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 Told = tuple[Recipe | None, Semantics]
@@ -153,17 +150,17 @@ def _file_side(
     outcome: Outcome | None,
     provenance: Provenance,
 ) -> None:
-    if run.stages.get(STAGE) == "done":
+    if has_answers(run):
         return
     if side.status == "failed":
-        store.fail_stage(run.id, STAGE, side.message or "it failed without a word")
+        store.fail_stage(run.id, TRAINED, side.message or "it failed without a word")
         return
-    part = None if answers is None else _keep_answers(store, run.id, np.asarray(answers, np.int32))
+    kept = {"answers": None} if answers is None else keep_trained_answers(store, run.id, answers)
     found = [*_figures(side), *(_measured(outcome) if outcome else ())]
     details = {"status": side.status, "message": side.message}
-    learnt = {**details, "semantics": dict(side.semantics), "answers": part}
-    found.append(Observation(STAGE, float(len(side.losses)), unit="epochs", details=learnt))
-    store.finish_stage(run.id, STAGE, [replace(one, provenance=provenance) for one in found], details=details)
+    learnt = {**details, "semantics": dict(side.semantics), **kept}
+    found.append(Observation(TRAINED, float(len(side.losses)), unit="epochs", details=learnt))
+    store.finish_stage(run.id, TRAINED, [replace(one, provenance=provenance) for one in found], details=details)
 
 
 def _figures(side: Side) -> Iterator[Observation]:
@@ -193,15 +190,6 @@ def _measured(outcome: Outcome) -> Iterator[Observation]:
     yield Observation("steps", float(outcome.steps))
     for epoch in outcome.epochs:
         yield Observation("epoch_time", epoch.seconds, scope=epoch_scope(epoch.number), unit="s")
-
-
-def _keep_answers(store: Store, run_id: str, answers: NDArray[np.int32]) -> int:
-    """The number of the part that holds these answers. A training that was killed after it had written them left a
-    part behind, and the next one may have learnt something else."""
-    part, table = 0, pa.table({"answer": pa.array(answers, pa.int32())})
-    while not store.add_part(run_id, ANSWERS, part, table) and not np.array_equal(_part(store, run_id, part), answers):
-        part += 1
-    return part
 
 
 def _record(study: str, trial: Trial) -> TrialRecord:
@@ -277,21 +265,6 @@ def side_done(
     return _side(framework, key.id, _by_scope(store.observations_by_run([key.id]).get(key.id, ())))
 
 
-def answers_of(store: Store, run: str) -> NDArray[np.int32]:
-    """The class that this run's side answered for each test sample."""
-    learnt = store.observations(run, metric=STAGE)
-    part = learnt[0].details.get("answers") if learnt else None
-    if part is None:
-        raise ZoolensError(f"Run {run} has no stored answers.", hint="Trials that others published come without them.")
-    return _part(store, run, int(part))
-
-
-def _part(store: Store, run_id: str, number: int) -> NDArray[np.int32]:
-    parts = zip(store.parts(run_id, ANSWERS), store.iter_tables(run_id, ANSWERS), strict=True)
-    table = next(table for part, table in parts if part.part == number)
-    return np.asarray(table["answer"].to_numpy(), np.int32)
-
-
 def _trial(record: TrialRecord, facts: Mapping[str, Facts]) -> Trial:
     sides = []
     for side in record.sides:
@@ -306,7 +279,7 @@ def _trial(record: TrialRecord, facts: Mapping[str, Facts]) -> Trial:
 
 
 def _side(framework: str, run: str, facts: Facts) -> Side | None:
-    learnt = facts.get((STAGE, ""))
+    learnt = facts.get((TRAINED, ""))
     if learnt is None:
         return None
     accuracy, seconds = facts.get(("accuracy", "")), facts.get(("training_time", ""))

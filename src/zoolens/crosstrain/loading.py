@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.filing import answers_of
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.trainers.base import Weights
 from zoolens.errors import StoreError, UnknownName, ZoolensError
+from zoolens.measure.answers import trained_answers
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store
 
@@ -66,7 +66,7 @@ def keep_weights(store: Store, run: str, weights: Weights, answers: NDArray[Any]
 def filed_answers(store: Store, run: str) -> NDArray[np.int32] | None:
     """None: this run's side has none."""
     try:
-        return answers_of(store, run)
+        return trained_answers(store, run)
     except StoreError:  # damaged, which is not the same as absent
         raise
     except ZoolensError:

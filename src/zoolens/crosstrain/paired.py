@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.exchange.labels import kept_labels
 from zoolens.crosstrain.loading import filed_answers
 from zoolens.crosstrain.study import Side, Trial
+from zoolens.measure.answers import kept_labels
 from zoolens.statistics.intervals import exact_mcnemar, paired_difference
 from zoolens.store.store import Store
 

@@ -15,7 +15,7 @@ from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange import importing
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import Folder
-from zoolens.crosstrain.filing import answers_of, file_study, file_trial
+from zoolens.crosstrain.filing import file_study, file_trial
 from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.loading import keep_weights, told_of
 from zoolens.crosstrain.pairing import apply, train_trial
@@ -25,6 +25,7 @@ from zoolens.crosstrain.weights import read_weights
 from zoolens.crosstrain.worker import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ConstraintError, UnknownName, ZoolensError
+from zoolens.measure.answers import trained_answers
 from zoolens.store.store import open_store
 
 torch = pytest.importorskip("torch")
@@ -107,7 +108,7 @@ def test_a_live_model_answers_as_the_trained_one_did(store):
     net = api.model(trial, "torch", store)
     assert isinstance(net, torch.nn.Module)
     assert not net.training
-    assert answered(store, trial, net).tolist() == answers_of(store, trial.side("torch").run).tolist()
+    assert answered(store, trial, net).tolist() == trained_answers(store, trial.side("torch").run).tolist()
 
 
 def test_training_goes_on_from_the_weights(store):
@@ -131,13 +132,13 @@ def test_a_study_moves_to_another_store_with_its_models(store, place):
         assert api.import_study(elsewhere, folder) == api.study("tiny", store)
         trial = api.study("tiny", elsewhere).trials[1]
         net = api.model(trial, "torch", elsewhere)
-        assert answered(elsewhere, trial, net).tolist() == answers_of(store, trial.side("torch").run).tolist()
+        assert answered(elsewhere, trial, net).tolist() == trained_answers(store, trial.side("torch").run).tolist()
 
 
 def test_weights_of_another_training_are_not_kept(store):
     first, second = api.study("tiny", store).trials
     run = first.side("torch").run
-    answers = answers_of(store, run)
+    answers = trained_answers(store, run)
     kept = api.weights(first, "torch", store)
     assert not keep_weights(store, run, api.weights(second, "torch", store), (answers + 1) % 4)
     assert keep_weights(store, run, api.weights(second, "torch", store), answers)  # the first ones stay

@@ -8,12 +8,9 @@ import time
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from zoolens.crosstrain.filing import (
-    ANSWERS,
-    answers_of,
     file_study,
     file_trial,
     read_study,
@@ -26,6 +23,7 @@ from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.measure.answers import keep_trained_answers, trained_answers
 from zoolens.store.records import DatasetRecord, Provenance
 from zoolens.store.store import open_store
 
@@ -178,22 +176,22 @@ def test_measurements_of_an_outcome_are_kept(store):
 def test_answers_are_read_in_order(store):
     filed = file(store, trial(), predictions=ANSWERED)
     for framework, answers in ANSWERED.items():
-        assert answers_of(store, filed.side(framework).run).tolist() == answers.tolist()
+        assert trained_answers(store, filed.side(framework).run).tolist() == answers.tolist()
 
 
 def test_answers_of_a_killed_training_do_not_pass_for_those_of_the_next(store):
     """It wrote its answers and was killed before it was marked as done."""
     failed = Side("torch", status="failed", message="killed")
     run = file(store, trial(sides=(failed, side("jax")), churn={})).side("torch").run
-    store.add_part(run, ANSWERS, 0, pa.table({"answer": pa.array([9, 9, 9, 9], pa.int32())}))
+    keep_trained_answers(store, run, np.array([9, 9, 9, 9]))
     file(store, trial(), predictions=ANSWERED)
-    assert answers_of(store, run).tolist() == ANSWERED["torch"].tolist()
+    assert trained_answers(store, run).tolist() == ANSWERED["torch"].tolist()
 
 
 def test_a_run_without_answers_says_so(store):
     run = file(store, trial()).side("torch").run
     with pytest.raises(ZoolensError, match="has no stored answers"):
-        answers_of(store, run)
+        trained_answers(store, run)
 
 
 def test_what_others_claim_is_not_called_measured(store):
@@ -244,7 +242,7 @@ def check_whole(path):
         trials = read_study(store, "s").trials
         for one in trials:
             assert replace(one, sides=tuple(replace(each, run=None) for each in one.sides)) == trial(one.id)
-            assert answers_of(store, one.side("jax").run).tolist() == [1, 1, 1, 1]
+            assert trained_answers(store, one.side("jax").run).tolist() == [1, 1, 1, 1]
         return len(trials)
 
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import file_trial
 from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.paired import paired_sides
 from zoolens.crosstrain.pairing import churn, side_of
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
+from zoolens.measure.answers import keep_labels
 from zoolens.statistics.intervals import exact_mcnemar
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.data import prepared
-from zoolens.crosstrain.exchange.labels import kept_labels
-from zoolens.crosstrain.filing import answers_of, read_study, study_names
+from zoolens.crosstrain.filing import read_study, study_names
 from zoolens.crosstrain.job import Outcome
 from zoolens.crosstrain.loading import has_weights
 from zoolens.crosstrain.recipe import Recipe
@@ -21,6 +20,7 @@ from zoolens.crosstrain.training import (
 from zoolens.crosstrain.worker import keep
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
+from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.store import open_store
 
 pytest.importorskip("torch")
@@ -81,7 +81,7 @@ def test_the_same_training_is_done_once_for_all_studies(train, store):
     assert again.side("torch") == first.side("torch")
     assert train(manner=Manner(threads=2))[1] == 1  # which may change the last digits
     assert read_study(store, "tiny").trials[0].hyperparameters == {"learning_rate": 0.01}
-    assert answers_of(store, first.side("torch").run).shape == (24,)
+    assert trained_answers(store, first.side("torch").run).shape == (24,)
     assert kept_labels(store, prepared(train.recipe).record).tolist() == [0, 1, 2] * 8
 
 
@@ -112,7 +112,7 @@ def test_answers_before_the_memory_ran_out_are_no_result(train, store):
     trial, _ = train(workers=Small())
     assert (trial.side("torch").status, trial.side("torch").accuracy) == ("out-of-memory", None)
     with pytest.raises(ZoolensError, match="no stored answers"):
-        answers_of(store, trial.side("torch").run)
+        trained_answers(store, trial.side("torch").run)
     assert train()[1] == 0
 
 

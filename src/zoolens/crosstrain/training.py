@@ -14,7 +14,6 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.crosstrain.data import Prepared, load, prepared
-from zoolens.crosstrain.exchange.labels import keep_labels, kept_labels
 from zoolens.crosstrain.filing import (
     file_side,
     file_study,
@@ -35,6 +34,7 @@ from zoolens.crosstrain.worker import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.workers import Workers
 from zoolens.engine.machine import gpu_names
 from zoolens.errors import ZoolensError
+from zoolens.measure.answers import keep_labels, kept_labels
 from zoolens.runtimes.base import installed_version
 from zoolens.store.store import Store
 

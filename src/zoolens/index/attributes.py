@@ -8,7 +8,7 @@ from typing import Any
 from zoolens.comparisons.contents import file_of, folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
-from zoolens.store.records import MEASURED_KINDS, Run
+from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
 
 
 def split_ref(ref: str) -> tuple[str, str, str]:
@@ -27,8 +27,9 @@ def manifest_of(run: Run) -> Mapping[str, Any]:
 def run_attributes(run: Run) -> dict[str, Attribute]:
     """Of a run: what its manifest says of the model, and what the model ran in."""
     manifest = manifest_of(run)
-    known = {**dict(_described(manifest)), **dict(_identified(run.ref)), "format": run.model.format}
-    if run.kind in MEASURED_KINDS:
+    described = dict(_trained(run)) if run.kind is RunKind.TRAINING else dict(_described(manifest))
+    known = {**described, **dict(_identified(run.ref)), "format": run.model.format}
+    if run.kind in ANSWERING_KINDS:
         known |= dict(_ran_in(run))
     return {name: value for name, value in known.items() if value not in (None, "")}
 
@@ -50,6 +51,11 @@ def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
     yield "license", manifest.get("license") or ""
     yield "description", manifest.get("description") or ""
     yield "framework", (manifest.get("framework") or {}).get("name") or ""
+
+
+def _trained(run: Run) -> Iterator[tuple[str, Attribute]]:
+    yield "framework", str(run.stack.identity.get("framework") or "")
+    yield "training", run.id  # trainings of one recipe share its name, and are different models
 
 
 def _ran_in(run: Run) -> Iterator[tuple[str, Attribute]]:

@@ -32,7 +32,7 @@ from zoolens.index.spaces import class_space
 from zoolens.measure.classorder import JUDGED_WRONGLY
 from zoolens.measure.progress import Progress
 from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.store.records import DatasetRecord, Run
+from zoolens.store.records import DatasetRecord, Run, RunKind
 from zoolens.store.state import StoreState
 from zoolens.store.store import Store
 
@@ -49,11 +49,17 @@ def _probes(store: Store, data: str | None, task: str | None, watcher: Progress 
     if data is None:
         return chosen_probes(run_table(store, watcher).table, task)
     runs = probe_runs(store, data=data, task=task)
+    runs = runs or probe_runs(store, data=data, task=task, kind=RunKind.TRAINING)  # of what was trained on these data
     if not runs:
         known = {run.dataset.name for run in probe_runs(store, task=task)}
         raise UnknownName("dataset with measured models", data, known)
     chosen = default_dataset(runs)
     return [run.id for run in runs if run.key.dataset == chosen]
+
+
+def probe_data(run: Run) -> DatasetRecord:
+    """The data of a run, with the number of inputs that it answered."""
+    return replace(run.dataset, size=run.inputs)
 
 
 def build(
@@ -67,7 +73,7 @@ def build(
 ) -> Index:
     """`state`: of the store, where it is known; `removed`: models that a user took out."""
     probes = _probes(store, data, task, watcher)
-    dataset = store.run(probes[0]).dataset if probes else None
+    dataset = probe_data(store.run(probes[0])) if probes else None
     rows = _rows(store, probes, task, "" if dataset is None else dataset.fingerprint, watcher)
     current, notes = current_rows(store, rows)
     rows = rows.where(current & ~rows.columns["model"].rows_among(removed))

@@ -25,13 +25,15 @@ def current_rows(store: Store, rows: RowTable) -> tuple[NDArray[np.bool_], list[
 
 
 def _disputed(rows: RowTable) -> list[int]:
-    """Measured rows under whose name, in one format and one folder, there are several contents."""
+    """Measured rows under whose name, in one format and one folder, there are several contents. Trainings of one
+    recipe share a name, and none replaces another."""
     places = zip(
         rows.columns["ref"].codes.tolist(), rows.attribute("format").codes.tolist(),
         rows.attribute("folder").codes.tolist(), strict=True,
     )  # fmt: skip
     by_place: dict[tuple[int, ...], list[int]] = {}
-    for number, (place, ran) in enumerate(zip(places, (rows.attribute("runtime").codes >= 0).tolist(), strict=True)):
+    evaluated = (rows.attribute("runtime").codes >= 0) & (rows.attribute("training").codes < 0)
+    for number, (place, ran) in enumerate(zip(places, evaluated.tolist(), strict=True)):
         if ran:
             by_place.setdefault(place, []).append(number)
     contents = rows.columns["model"].codes

@@ -120,7 +120,7 @@ def _measured(
             if chosen.get((model, stack)) == probe
         }
     going, missing = [], []
-    for group, members in grouped(runs):
+    for group, members in grouped(runs, probes):
         if group in places:
             going.append(places[group])
         else:
@@ -148,8 +148,9 @@ def _kept(store: Store, known: KnownRuns, names: Names, cache: Path) -> RowTable
         return None
     runs = known.table
     changed = np.flatnonzero(runs.id.rows_among(store.changed_since(found.mark)[1])).tolist()
-    models = {str(runs.model[run]) for run in changed if runs.measured[run]}
-    structures = {str(runs.model[run]) for run in changed if not runs.measured[run]}
+    ran = runs.measured | runs.answered
+    models = {str(runs.model[run]) for run in changed if ran[run]}
+    structures = {str(runs.model[run]) for run in changed if not ran[run]}
     refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
     return found.table.where(still_true(found.table, models, structures, refs))
 
@@ -219,6 +220,8 @@ def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> It
     for fact in own:
         if not fact.about_data or about_data:
             yield fact.name, fact.figure
+        if run.kind is RunKind.TRAINING and fact.name == "accuracy":
+            yield "top1", fact.figure
         if fact.about_data and "@" not in fact.name:
             yield figure_name(fact.name, run.dataset.name), fact.figure
     yield from _missing_p95(store, run, {fact.name for fact in own})

@@ -87,8 +87,7 @@ class FigureColumns:
         span = self._spans.get(name)
         if span is None:
             return None
-        wanted = self.rows.dtype.type(row)  # of another type, the whole column would be converted first
-        place = int(span.start + self.rows[span].searchsorted(wanted))
+        place = int(span.start + np.searchsorted(self.rows[span], row))
         return place if place < span.stop and self.rows[place] == row else None
 
     def figure(self, row: int, name: str) -> Figure | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from zoolens.comparisons.signatures import task_of
 from zoolens.errors import ZoolensError
-from zoolens.index.building import probed_runs
+from zoolens.index.building import probe_data, probed_runs
 from zoolens.index.index import Index
 from zoolens.index.opening import build_index
 from zoolens.index.placing import index_path, removed_models, set_removed
@@ -101,7 +101,7 @@ def verify(store: Store, *, data: str | None = None, task: str = CLASSIFICATION)
     runs = probed_runs(store, data, task)
     if not runs:
         raise ZoolensError("There is no index: no model was measured yet.", hint="Run `zoolens eval` first.")
-    dataset = runs[0].dataset
+    dataset = probe_data(runs[0])
     path = index_path(store, task, dataset.fingerprint)
     if path.exists():
         check_file(path, dataset=dataset.fingerprint, probes=dataset.size, task=task)

@@ -68,7 +68,7 @@ class RowTable(Sequence[Row]):
         """The first row of each row's model: its rows in several runtimes, in several formats, and under several names
         share it. Models of one name in different folders, or of different manifests, are different models."""
         place = self.columns["ref"].codes.astype(np.int64)
-        for name in ("folder", "file"):
+        for name in ("folder", "file", "training"):
             codes = self.attribute(name).codes
             place = np.unique(place * (int(codes.max(initial=0)) + 2) + codes + 1, return_inverse=True)[1]
         leads = np.arange(len(self))

@@ -6,7 +6,7 @@ of each run. Reading a hundred thousand runs for that takes a minute, reading th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.signatures import STAGE, task_of
+from zoolens.comparisons.signatures import task_of
 from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import forget_answers, runs_path
+from zoolens.measure.answers import has_answers
 from zoolens.measure.progress import Progress, Silent
-from zoolens.store.records import MEASURED_KINDS, Run, RunKind
+from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
 from zoolens.store.state import Newest
 from zoolens.store.store import RUNS_AT_ONCE, Store
 
@@ -101,15 +102,15 @@ def _table_of(runs: Sequence[Run]) -> RunTable:
         "model": [run.key.model for run in runs],
         "dataset": [run.key.dataset for run in runs],
         "stack": [run.key.stack for run in runs],
-        "task": [task_of(run) if run.kind in MEASURED_KINDS else "" for run in runs],
+        "task": [task_of(run) if run.kind in ANSWERING_KINDS else "" for run in runs],
         "ref": [run.ref for run in runs],
     }
     return RunTable(
         **{name: coded(values, n) for name, values in texts.items()},
         attempt=np.array([run.key.attempt for run in runs], np.int32),
         created=np.array([run.created.timestamp() for run in runs], np.float64),
-        inputs=np.array([run.dataset.size for run in runs], np.int64),
-        answered=np.array([run.stages.get(STAGE) == "done" for run in runs], np.bool_),
+        inputs=np.array([run.inputs for run in runs], np.int64),
+        answered=np.array([has_answers(run) for run in runs], np.bool_),
         measured=np.array([run.kind is RunKind.EVALUATION for run in runs], np.bool_),
     )
 
@@ -164,9 +165,10 @@ def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, float]:
     return len(refs), table.inputs.item(runs[0]), float(table.created[runs].max())
 
 
-def grouped(table: RunTable) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
-    """The measured runs of each model in each stack, newest first: of two figures of one name the newer counts."""
-    rows = np.flatnonzero(table.measured)[::-1]
+def grouped(table: RunTable, probes: Collection[str]) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
+    """The measured runs of each model in each stack, newest first: of two figures of one name the newer counts.
+    `probes`: runs that count whatever their kind."""
+    rows = np.flatnonzero(table.measured | table.id.rows_among(probes))[::-1]
     pairs = table.model.codes[rows].astype(np.int64) * len(table.stack.values) + table.stack.codes[rows]
     order = np.argsort(pairs, kind="stable")
     starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))

@@ -115,8 +115,14 @@ def in_data_order(output: Output, order: ClassOrder) -> Output:
 
 def data_classes(run: Run) -> tuple[str, ...] | None:
     """Names of the data's classes as the run's user has them. The same data may be known to the store by others."""
-    classes = run.origin.get(CLASSES) or run.dataset.details.get("classes")
+    classes = run.origin.get(CLASSES) or _named_classes(run)
     return tuple(map(str, classes)) if classes else None
+
+
+def _named_classes(run: Run) -> Sequence[str] | None:
+    """Of data that networks were trained on, the store knows only how many classes there are."""
+    classes = run.dataset.details.get("classes")
+    return classes if isinstance(classes, list | tuple) else None
 
 
 def other_class_names(a: Run, b: Run) -> bool:
@@ -131,7 +137,7 @@ def matched_by_name(run: Run) -> bool:
 
 def stored_translation(run: Run) -> Translation | None:
     """What brings the stored answers into the data's order; None: they are in it, or nobody can tell."""
-    classes = run.dataset.details.get("classes")
+    classes = _named_classes(run)
     if not classes or matched_by_name(run) or run.resolved.get(AS_NAMED):
         return None
     manifest: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest

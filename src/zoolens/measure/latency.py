@@ -14,9 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.runtimes.base import Session, Tensor
 from zoolens.runtimes.interference import Waiting, clean_samples
-from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.repeating import Repeater, Repeating
 from zoolens.statistics.intervals import CONFIDENCE, quantile
 from zoolens.store.records import DISTURBED, Observation, unavailable
@@ -116,15 +114,6 @@ def measure_latency(
                 return samples
     finally:
         repeated.close()
-
-
-def measure_session(
-    session: Session, feeds: Mapping[str, Tensor], settings: LatencySettings | None = None
-) -> LatencySamples:
-    """Time predictions of the same inputs. A model in a worker is repeated and watched there: from here, only the
-    waiting of our own process could be seen."""
-    repeat = partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None
-    return measure_latency(lambda: session.predict(feeds), settings, repeat=repeat)
 
 
 def _most(samples: LatencySamples, settings: LatencySettings) -> int:

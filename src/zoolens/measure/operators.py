@@ -20,11 +20,11 @@ from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.operators import Operator, operators
 from zoolens.graph.writing import write_onnx
-from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_session
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.lock import resolve_stack
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
-from zoolens.runtimes.isolated import opener
+from zoolens.runtimes.isolated import IsolatedSession, opener
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, fingerprint
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
@@ -123,4 +123,5 @@ def _sampled(opened: Callable[[ModelFiles], Session], operator: Operator, folder
             spec.name: generator.standard_normal([extent or 1 for extent in spec.shape]).astype(spec.dtype)
             for spec in session.inputs
         }
-        return measure_session(session, feeds, SETTINGS)
+        repeat = partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None
+        return measure_latency(lambda: session.predict(feeds), SETTINGS, repeat=repeat)

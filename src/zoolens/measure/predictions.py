@@ -47,7 +47,8 @@ def schema(tasks: Sequence[str] = (CLASSIFICATION,)) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Predictions:
-    """A classifier's main output as arrays. `top` and `score` are n × min(5, classes)."""
+    """A classifier's main output as arrays. `top` and `score` are n × min(5, classes). Where only classes were kept,
+    as of networks that were trained here, scores are NaN and there is no digest."""
 
     inputs: NDArray[Any]
     labels: NDArray[np.int32]
@@ -55,7 +56,7 @@ class Predictions:
     score: NDArray[np.float32]
     label_score: NDArray[np.float32]
     sum_squares: NDArray[np.float32]
-    digest: NDArray[np.uint64]
+    digest: NDArray[np.uint64] | None
     classes: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
@@ -64,6 +65,10 @@ class Predictions:
     @property
     def correct(self) -> NDArray[np.bool_]:
         return np.asarray(self.top[:, 0] == self.labels)
+
+    @property
+    def scored(self) -> bool:
+        return not np.isnan(self.score).any()
 
     @property
     def ties(self) -> int:
@@ -83,14 +88,16 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
     def column(name: str) -> NDArray[Any]:
         return np.asarray(table[name].to_numpy())
 
+    scored = "score" in table.column_names
+    unknown = np.full(table.num_rows, np.nan, np.float32)
     return Predictions(
         inputs=np.array(table["input"].to_pylist(), dtype=object),  # strings by to_numpy would import pandas
         labels=column("label"),
         top=matrix("top"),
-        score=matrix("score"),
-        label_score=column("label_score"),
-        sum_squares=column("sum_squares"),
-        digest=column("digest"),
+        score=matrix("score") if scored else unknown[:, None],
+        label_score=column("label_score") if scored else unknown,
+        sum_squares=column("sum_squares") if scored else unknown,
+        digest=column("digest") if "digest" in table.column_names else None,
         classes=classes,
     )
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any, Final
 
@@ -24,10 +25,11 @@ from zoolens.manifests.schema import Output
 from zoolens.measure.classorder import AS_NAMED, stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_session
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
+from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.intervals import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
@@ -284,7 +286,11 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
         return [unavailable("latency_p50", str(error), scope=batch_scope(batch), unit="s")]
     if subject.needs_made_up(context.dataset):
         store.set_resolved(run.id, {TIMED_WITH: MADE_UP})
-    samples = measure_session(session, feeds, context.latency)
+    samples = measure_latency(
+        lambda: session.predict(feeds),
+        context.latency,
+        repeat=partial(session.repeat, feeds) if isinstance(session, IsolatedSession) else None,
+    )
     if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
         samples = LatencySamples.from_table(store.table(run.id, kind))
     energy = energy_observations(lambda: session.predict(feeds), batch)

@@ -180,7 +180,7 @@ def reference_value(
 
 
 def reference_provenance(view: View, reference: Reference, metric: Meaning) -> Provenance:
-    figure = view.index.rows.figures.figure(reference.row, metric.column)
+    figure = view.index.rows[reference.row].figures.get(metric.column)
     return Provenance.MEASURED if figure is None else figure.provenance
 
 

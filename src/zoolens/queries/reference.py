@@ -49,7 +49,7 @@ def _named(name: str, query: Query, view: View) -> int:
         raise Misnamed("indexed model", name, (), hint=error.hint) from error
     except ZoolensError as error:
         raise About(name, error.message, hint=_advice(error, name, query, view)) from error
-    if not view.answered[row]:
+    if not view.index.rows[row].signature:
         _refuse_unsigned(name, row, view)
     return row
 

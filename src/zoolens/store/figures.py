@@ -51,6 +51,9 @@ def load_figures(connection: Connection, runs: Collection[str]) -> dict[str, lis
             values = row[: len(FIGURE)]
             check_figure(row, values)
             disturbed = bool(row.disturbed) and row.metric.startswith(_TIMINGS)
-            figure = StoredFigure(*values[:-1], Provenance(row.provenance), disturbed)
+            figure = StoredFigure(
+                row.run_id, row.stage, row.metric, row.scope, row.value, row.low, row.high, row.unit,
+                Provenance(row.provenance), disturbed,
+            )  # fmt: skip
             figures.setdefault(row.run_id, []).append(figure)
     return figures

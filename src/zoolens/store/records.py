@@ -44,6 +44,7 @@ class RunKind(StrEnum):
 
 
 MEASURED_KINDS: Final = (RunKind.EVALUATION, RunKind.TRIAL)  # a model was run on data
+ANSWERING_KINDS: Final = (*MEASURED_KINDS, RunKind.TRAINING)  # a network answered inputs
 
 
 def fingerprint(value: Any) -> str:
@@ -165,6 +166,15 @@ class Run:
     def ref(self) -> str:
         """The model's name as this run's user gave it."""
         return str(self.origin.get("ref") or self.model.ref)
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs it answers: all of its dataset, or the test samples of the data that it was trained on."""
+        return (
+            int(self.dataset.details.get("test", self.dataset.size))
+            if self.kind is RunKind.TRAINING
+            else (self.dataset.size)
+        )
 
     @property
     def evaluated(self) -> str:

@@ -58,6 +58,12 @@ ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renamin
 RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
 CHANGES_AGAIN: Final = 1_000
 OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
+_HELD: Final = {
+    RunKind.CLAIM: "what is claimed of",
+    RunKind.STRUCTURE: "the structure of",
+    RunKind.TRAINING: "a training of",
+    RunKind.OPERATOR: "the time of a single layer,",
+}
 _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{16}")  # found by its index; a prefix takes a scan
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
@@ -317,13 +323,12 @@ class Store:
             )
         return found[0]
 
-    def measured_run(self, name: str) -> Run:
-        """The same, for who needs an evaluation: a run of claims or of a structure is refused."""
+    def measured_run(self, name: str, kinds: Collection[RunKind] = MEASURED_KINDS) -> Run:
+        """The same, for who needs an evaluation, or a run of one of these kinds: others are refused."""
         found = self.run(name)
-        if found.kind not in MEASURED_KINDS:
-            held = "what is claimed of" if found.kind is RunKind.CLAIM else "the structure of"
+        if found.kind not in kinds:
             raise ZoolensError(
-                f"Run {found.id[:8]} holds {held} {found.ref}: nothing was run.",
+                f"Run {found.id[:8]} holds {_HELD.get(found.kind, 'facts about')} {found.ref}: nothing was run.",
                 hint="Name a measured run; `zoolens runs` lists them.",
             )
         return found

@@ -108,7 +108,7 @@ def _rows_of_trials(connection: Connection, study: str, name: str | None = None)
     sides: dict[int, list[_Row]] = {}
     for side in load_rows(connection, trial_sides, trial_sides.c.trial.in_(select(trials.c.seq).where(*wanted))):
         sides.setdefault(side["trial"], []).append(side)
-    found = []
+    found: list[tuple[_Row, list[_Row]]] = []
     for row in sorted(load_rows(connection, trials, *wanted), key=lambda row: int(row["seq"])):
         own = sorted(sides.get(row["seq"], ()), key=lambda side: int(side["place"]))
         if len(own) != row["sides"]:

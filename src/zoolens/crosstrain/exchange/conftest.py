@@ -15,7 +15,6 @@ import pytest
 
 from zoolens.crosstrain.architectures import build, parameters
 from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import file_study, file_trial
 from zoolens.crosstrain.initial import initial_weights
 from zoolens.crosstrain.job import Epoch, Outcome
@@ -25,6 +24,7 @@ from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.crosstrain.weights import read_weights, write_weights
+from zoolens.measure.answers import keep_labels
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store, open_store
 

@@ -30,17 +30,18 @@ from zoolens.crosstrain.exchange.contents import (
 )
 from zoolens.crosstrain.exchange.datasheet import datasheet
 from zoolens.crosstrain.exchange.files import checksum_lines, digest
-from zoolens.crosstrain.exchange.labels import kept_labels, labels_here
+from zoolens.crosstrain.exchange.labels import labels_here
 from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
 from zoolens.crosstrain.exchange.schema import description
 from zoolens.crosstrain.exchange.seeds import replicates_of
-from zoolens.crosstrain.filing import STAGE, Facts, answers_of, read_study
+from zoolens.crosstrain.filing import Facts, read_study
 from zoolens.crosstrain.loading import has_weights, weights_of
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
+from zoolens.measure.answers import TRAINED, kept_labels, trained_answers
 from zoolens.store.records import Provenance
 from zoolens.store.scopes import epoch_scope
 from zoolens.store.store import Store
@@ -112,7 +113,7 @@ class _Gathering:
         entry = DatasetEntry(fingerprint=data.fingerprint, name=data.name, size=data.size, details=dict(data.details))
         self.datasets.setdefault(data.fingerprint, entry)
         sides = tuple(self._side(one, self._facts[str(one.run)]) for one in trial.sides)
-        learnt = [self._facts[str(one.run)].get((STAGE, "")) for one in trial.sides]
+        learnt = [self._facts[str(one.run)].get((TRAINED, "")) for one in trial.sides]
         claimed = any(one.provenance is Provenance.CLAIMED for one in learnt if one)
         return TrialFacts(
             replace(trial, sides=tuple(one.side for one in sides)),
@@ -124,7 +125,7 @@ class _Gathering:
 
     def _side(self, side: Side, facts: Facts) -> SideFacts:
         run = self.runs[str(side.run)]
-        manifest, learnt = run.model.manifest, facts.get((STAGE, ""))
+        manifest, learnt = run.model.manifest, facts.get((TRAINED, ""))
         answered = learnt is not None and learnt.details.get("answers") is not None
         times = (facts.get(("epoch_time", epoch_scope(number))) for number in range(1, len(side.losses) + 1))
         return SideFacts(
@@ -135,7 +136,7 @@ class _Gathering:
             _count(facts, "parameters"),
             _count(facts, "steps"),
             tuple(one.value for one in times if one is not None),
-            answers_of(self._store, run.id) if answered else None,
+            trained_answers(self._store, run.id) if answered else None,
             Path(WEIGHTS) if answered and has_weights(self._store, run.id) else None,
         )
 

@@ -17,11 +17,11 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, READ, file_num
 from zoolens.crosstrain.exchange.datasheet import datasheet
 from zoolens.crosstrain.exchange.exporting import gathered
 from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
-from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.filing import file_study, read_study, study_names
 from zoolens.crosstrain.semantics import ALIGNED
 from zoolens.crosstrain.weights import write_weights
 from zoolens.errors import ZoolensError
+from zoolens.measure.answers import keep_labels
 
 
 def refused(folder, *words):

@@ -13,13 +13,13 @@ from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
 from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.importing import import_study, submit
-from zoolens.crosstrain.exchange.labels import kept_labels
 from zoolens.crosstrain.exchange.schema import TABLES
-from zoolens.crosstrain.filing import answers_of, read_study
+from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.loading import has_weights, told_of, weights_of
 from zoolens.crosstrain.published import import_published
 from zoolens.crosstrain.test_published import write
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.records import Provenance
 
 
@@ -29,7 +29,7 @@ def test_a_study_comes_back_equal(store, elsewhere, folder):
     for trial in original.trials:
         for side in trial.sides:
             if side.status != "failed":
-                assert np.array_equal(answers_of(store, side.run), answers_of(elsewhere, side.run))
+                assert np.array_equal(trained_answers(store, side.run), trained_answers(elsewhere, side.run))
                 assert store.observations(side.run, metric="epoch_time") == elsewhere.observations(
                     side.run, metric="epoch_time"
                 )

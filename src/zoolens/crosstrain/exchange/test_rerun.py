@@ -10,7 +10,6 @@ from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import READ, Folder
 from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.exchange.labels import keep_labels
 from zoolens.crosstrain.exchange.rerun import _answers
 from zoolens.crosstrain.filing import file_study, file_trial
 from zoolens.crosstrain.initial import initial_weights
@@ -20,6 +19,7 @@ from zoolens.crosstrain.pairing import side_of
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import ALIGNED
 from zoolens.crosstrain.study import Trial
+from zoolens.measure.answers import keep_labels
 from zoolens.store.store import open_store
 
 pytest.importorskip("torch")

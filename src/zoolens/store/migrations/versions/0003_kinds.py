@@ -251,7 +251,7 @@ def add(name: str, row: dict[str, Any]) -> int:
     if "created" in values:
         values["created"] = values["created"].astimezone(UTC)
     found = op.get_bind().execute(sa.insert(table).values(**values))
-    return int(found.inserted_primary_key[0])
+    return int(found.inserted_primary_key[0])  # type: ignore[index]
 
 
 def refuse_changes() -> None:
