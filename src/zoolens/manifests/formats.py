@@ -87,6 +87,11 @@ def model_stem(path: Path) -> str:
     return path.name if path.is_dir() else path.stem.removesuffix(".deploy")
 
 
+def legal_name(text: str) -> str:
+    """A name that a manifest may have, made of a text that may hold anything."""
+    return re.sub(r"[^A-Za-z0-9._/+-]+", "_", text).lstrip("._/+-") or "model"
+
+
 def _caffe(path: Path) -> Files:
     if path.suffix == ".caffemodel":
         graphs = [path.with_suffix(".prototxt"), path.with_name(f"{path.stem}.deploy.prototxt")]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -18,20 +17,17 @@ from zoolens import plugins
 from zoolens.engine.environments import ensure_environment, parse_env
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.manifests.digests import digest
-from zoolens.manifests.formats import detect_format, model_stem
+from zoolens.manifests.formats import detect_format, legal_name, model_stem
+from zoolens.manifests.guesses import Guesses
 from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import (
     Asset,
     AssetFile,
     DropLeading,
-    DType,
     Input,
     Manifest,
-    Normalize,
     Output,
     OutputStep,
-    Resize,
-    Step,
 )
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
@@ -40,18 +36,13 @@ from zoolens.runtimes.isolated import open_model
 from zoolens.runtimes.noise import outputs_that_sum_to_one
 from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry
-from zoolens.zoos.undescribed import legal_name
 
 _BACKGROUND_AND_IMAGENET = 1001
 _IMAGENET_CLASSES = (1000, _BACKGROUND_AND_IMAGENET)  # SqueezeNet pools its scores
 _EMBEDDING_WORDS = ("embed", "feature", "hidden", "pooler")
 _COUNTED = ("int32", "int64", "uint32", "uint64", "bool", "string")  # numbers of classes, say: no scores
 _GEOMETRY_WORDS = ("box", "landmark", "keypoint", "coord", "anchor", "pose")  # numbers that are no classes
-_IMAGE_CHANNELS = (1, 3, 4)
 _PROBABILITY_WORDS = ("prob", "softmax", "sigmoid")
-_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_CAFFE_MEAN = (104.0, 117.0, 123.0)  # blue, green, red
-_CHANNELS_LAST = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
 _DRAFT_ORDER = ("onnxruntime", "litert", "openvino", "opencv", "torch")  # quick to import first
 
 
@@ -175,47 +166,25 @@ def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:
     return found
 
 
-class _Guesses:
+class _Guesses(Guesses):
     """Turns tensor specs into manifest parts and keeps count of what was only assumed."""
 
-    def __init__(self, format_: str) -> None:
-        self._format = format_
-        self._said: list[str] = []
-
-    def summary(self) -> str:
-        return f"Guessed, please check: {'; '.join(self._said)}." if self._said else ""
-
     def input(self, spec: TensorSpec) -> Input:
-        layout = self._layout(spec.shape)
-        shape = tuple(extent if extent and extent > 0 else None for extent in spec.shape)
-        if layout is None:
-            return Input(name=spec.name, modality="array", shape=shape or (None,), dtype=_dtype(spec.dtype))
-        channels = shape[layout.index("C")] if "C" in layout else 1
-        color = "gray" if channels == 1 else "BGR" if self._format == "caffe" else "RGB"
-        if color != "gray":
-            self._said.append(f"{color} order")
-        return Input(
-            name=spec.name,
-            shape=shape,
-            layout=layout,  # type: ignore[arg-type]
-            color=color,  # type: ignore[arg-type]
-            dtype=_dtype(spec.dtype),
-            preprocess=tuple(self._steps(spec, shape, layout, channels)),
-        )
+        return self.image_or_array(spec.name, spec.shape, spec.dtype, quantised=spec.quantised)
 
     def outputs(
         self, specs: Sequence[TensorSpec], found: Sequence[Ending], sums_to_one: frozenset[str]
     ) -> Iterable[Output]:
         ends = found if len(found) == len(specs) else [Ending.UNKNOWN] * len(specs)
         if _detects(specs, ends):
-            self._said.append("the task is unknown, boxes among the outputs suggest a detector")
+            self.said.append("the task is unknown, boxes among the outputs suggest a detector")
             return [Output(name=spec.name, task="other") for spec in specs]
         return [self._output(spec, end, spec.name in sums_to_one) for spec, end in zip(specs, ends, strict=True)]
 
     def _output(self, spec: TensorSpec, end: Ending, sums_to_one: bool) -> Output:
         classes = _classes(spec.shape)
         if classes is None or (spec.dtype in _COUNTED and not spec.quantised):
-            self._said.append(f"the task of {spec.name} is unknown")
+            self.said.append(f"the task of {spec.name} is unknown")
             return Output(name=spec.name, task="other")
         named = spec.name.lower()
         # Softmax is quantised with a step of 1/256: its range is known in advance.
@@ -225,62 +194,20 @@ class _Guesses:
             or (end is Ending.UNKNOWN and (spec.scale == 1 / 256 or any(word in named for word in _PROBABILITY_WORDS)))
         )
         if not probable and any(word in named for word in _EMBEDDING_WORDS):
-            self._said.append(f"{spec.name} is an embedding of {classes:,} numbers")
+            self.said.append(f"{spec.name} is an embedding of {classes:,} numbers")
             return Output(name=spec.name, task="embedding")
         if not probable and any(word in named for word in _GEOMETRY_WORDS):
-            self._said.append(f"the task of {spec.name} is unknown, {classes:,} numbers that its name calls no classes")
+            self.said.append(f"the task of {spec.name} is unknown, {classes:,} numbers that its name calls no classes")
             return Output(name=spec.name, task="other")
         if not probable and (end is Ending.SIGMOID or (end is Ending.FEATURES and classes not in _IMAGENET_CLASSES)):
-            self._said.append(f"the task of {spec.name} is unknown, {classes:,} numbers from {end}")
+            self.said.append(f"the task of {spec.name} is unknown, {classes:,} numbers from {end}")
             return Output(name=spec.name, task="other")
-        self._said.append(f"{spec.name} holds {'probabilities' if probable else 'logits'} of {classes:,} classes")
+        self.said.append(f"{spec.name} holds {'probabilities' if probable else 'logits'} of {classes:,} classes")
         steps: tuple[OutputStep, ...] = ()
         if classes == _BACKGROUND_AND_IMAGENET:
             steps = (DropLeading(op="drop_leading"),)
-            self._said.append("class 0 is background and is dropped")
+            self.said.append("class 0 is background and is dropped")
         return Output(name=spec.name, scores="probabilities" if probable else "logits", postprocess=steps)
-
-    def _layout(self, shape: tuple[int | None, ...]) -> str | None:
-        if len(shape) == 3:
-            return "NHW" if shape[1] == shape[2] and shape[1] and shape[1] > 4 else None
-        if len(shape) != 4:
-            return None
-        if _grey_and_not_square(shape):  # 49×10×1 is audio far more often than a picture
-            self._said.append("the input may be audio features or a grey image that is not square: it is an array")
-            return None
-        first, last = shape[1] in _IMAGE_CHANNELS, shape[3] in _IMAGE_CHANNELS
-        if first and last:
-            self._said.append("the layout fits both ways")
-            return "NHWC" if self._format in _CHANNELS_LAST else "NCHW"
-        return "NCHW" if first else "NHWC" if last else None
-
-    def _steps(
-        self, spec: TensorSpec, shape: tuple[int | None, ...], layout: str, channels: int | None
-    ) -> Iterable[Step]:
-        height, width = shape[layout.index("H")], shape[layout.index("W")]
-        if height and width:
-            self._said.append(f"images are resized to {height}×{width} without a crop")
-            yield Resize(op="resize", size=(height, width))
-        if spec.dtype == "uint8" and not spec.quantised:
-            self._said.append("raw pixels go in")
-            return
-        if spec.quantised or self._format in _CHANNELS_LAST:
-            self._said.append("pixels are scaled to −1…1")
-            yield Normalize(op="normalize", scale=1 / 127.5, mean=(1.0,))
-        elif self._format == "caffe" and channels == 3:
-            self._said.append("ImageNet mean is subtracted, as Caffe does")
-            yield Normalize(op="normalize", mean=_CAFFE_MEAN)
-        elif channels == 3:
-            self._said.append("ImageNet mean and deviation")
-            yield Normalize(op="normalize", scale=1 / 255, mean=_IMAGENET_MEAN, std=_IMAGENET_STD)
-        else:
-            self._said.append("pixels are scaled to 0…1")
-            yield Normalize(op="normalize", scale=1 / 255)
-
-
-def _grey_and_not_square(shape: tuple[int | None, ...]) -> bool:
-    sides = shape[2:] if shape[1] == 1 else shape[1:3] if shape[3] == 1 else ()
-    return len(sides) == 2 and None not in sides and sides[0] != sides[1]
 
 
 def _detects(specs: Sequence[TensorSpec], ends: Sequence[Ending]) -> bool:
@@ -299,10 +226,6 @@ def _classes(shape: tuple[int | None, ...]) -> int | None:
 
 def _element_type(specs: Iterable[TensorSpec]) -> str:
     return next((spec.dtype for spec in specs if spec.quantised), "float32")
-
-
-def _dtype(name: str) -> Any:
-    return name if name in get_args(DType) else "float32"
 
 
 def _files(files: dict[str, Path], folder: Path) -> Iterable[AssetFile]:

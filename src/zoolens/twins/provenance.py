@@ -17,13 +17,13 @@ from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
 from zoolens.graph.writing.file import batch_is_free, onnx_bytes, write_whole
 from zoolens.manifests.files import dump_manifest
+from zoolens.manifests.formats import legal_name
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.manifests.twins import TWINS_POSSIBLE
 from zoolens.paths import data_dir
 from zoolens.preprocess.outputs import labels_of
 from zoolens.twins.pieces import Piece
 from zoolens.zoos.base import Entry
-from zoolens.zoos.undescribed import legal_name
 
 MADE_BY: Final = "zoolens"
 _DIGITS: Final = 12  # of the content's digest, in the file's name

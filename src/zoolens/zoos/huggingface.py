@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from zoolens.errors import AssetError, MissingDependency
 from zoolens.manifests import hub
+from zoolens.manifests.formats import legal_name
 from zoolens.manifests.schema import Architecture, Asset, AssetFile, Manifest
 from zoolens.zoos.base import Entry, Zoo
-from zoolens.zoos.undescribed import legal_name, undescribed, weights_of
+from zoolens.zoos.undescribed import undescribed, weights_of
 
 LIMIT = 50
 _FORMATS = {".onnx": "onnx", ".tflite": "tflite", ".keras": "keras"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
+from zoolens.manifests.formats import legal_name
 from zoolens.manifests.locations import recorded_files
 from zoolens.manifests.schema import (
     Asset,
@@ -24,7 +25,7 @@ from zoolens.manifests.schema import (
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
 from zoolens.zoos.published import accuracy_claims
-from zoolens.zoos.undescribed import legal_name, weights_of
+from zoolens.zoos.undescribed import weights_of
 
 _HUB: Final = "https://media.githubusercontent.com/media/onnx/models/main/"
 _LIGHT: Final = "onnx/backend/test/data/light/"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from zoolens.errors import AssetError
+from zoolens.manifests.formats import legal_name
 from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.zoos.base import Weights
@@ -28,10 +28,6 @@ def undescribed(name: str, format_: str, locations: Mapping[str, str], *, task: 
         assets=assets,
         attributes={"undescribed": True, "format": format_, "files": dict(locations)},
     )
-
-
-def legal_name(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._/+-]+", "_", text).lstrip("._/+-") or "model"
 
 
 def weights_of(manifest: Manifest, folder: Path | None) -> Weights:
