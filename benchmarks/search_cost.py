@@ -89,7 +89,7 @@ def search_costs(folder: Path, trials: int) -> Costs:
 
         untrained: Any = Untrained()
         with filed.here(store, untrained, Unwatched()):
-            found = run_search(plan, objective, journal_path(store, plan.name), backend="local", progress=note)
+            found = run_search(plan, objective, journal_path(store, plan.name), progress=note)
     assert len(found.finished) == trials
     costs.whole = np.diff(since).tolist()
     return costs

@@ -133,8 +133,7 @@ class Turns:
         self._job, self._data, self._weights = job, data, weights
         self._since = clocks()
 
-    def __call__(self, message: Mapping[str, Any]) -> None:
-        epoch = message["epoch"]
+    def __call__(self, epoch: Mapping[str, Any]) -> None:
         self.ours.note(self._since, epoch["loss"], epoch["correct"])
         recipe = self._job.recipe
         told = batches(self._data, recipe, epoch["number"])
@@ -195,11 +194,9 @@ def take_turns(framework: str, loop: str, architecture: str, rounds: int, thread
             loop=loop,  # type: ignore[arg-type]
             threads=threads,
         )
-        worker = Worker(plugins.load(plugins.TRAINERS, framework)())
         turns = Turns(job, load(data.folder), weights)
-        answer = worker.answer({"job": job.model_dump(mode="json")}, turns)
-    if "done" not in answer:
-        raise SystemExit(f"{framework}, {loop}, {architecture}: {answer}")
+        worker = Worker(plugins.load(plugins.TRAINERS, framework)(), turns)
+        worker.answer({"job": job.model_dump(mode="json")})
     return turns
 
 

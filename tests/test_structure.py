@@ -66,7 +66,7 @@ FRAMEWORKS = {
     "h5py": ["runtimes/tensorflow*.py", "runtimes/kerasfile.py"],
     "jax": ["runtimes/jax.py", "crosstrain/trainers/keras*.py"],
     "optuna": ["crosstrain/search/sampler.py"],
-    "ray": ["crosstrain/search/ray.py"],
+    "ray": ["engine/executors/ray.py"],
     "safetensors": ["crosstrain/weights.py"],
     "mxnet": ["runtimes/mxnet.py", "graph/importers/gluon/*.py"],
     "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py", "graph/writing/*.py"],

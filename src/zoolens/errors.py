@@ -78,7 +78,19 @@ class EnvironmentBuildError(ZoolensError):
 
 
 class WorkerError(ZoolensError):
-    """An isolated runtime process that died or answered nonsense."""
+    """A worker process that died or answered nonsense."""
+
+
+class WorkerTimeout(WorkerError):
+    """A worker process that was stopped because it did not answer in time."""
+
+
+class UnexpectedError(WorkerError):
+    """An exception in a worker process that its code did not foresee."""
+
+
+class Circumstance(WorkerError):
+    """A worker process that failed for want of something on this machine, not because of its work."""
 
 
 class StoreError(ZoolensError):
@@ -93,3 +105,11 @@ class GateFailed(ZoolensError):
     """A `--fail-on` condition held: the comparison is a failure by the user's own rule."""
 
     exit_code = 3
+
+
+def first_line(error: BaseException) -> str:
+    """The first non-empty line of a framework's message, without the stack some of them append."""
+    for line in str(error).splitlines():
+        if line.strip():
+            return line.strip()[:300]
+    return type(error).__name__

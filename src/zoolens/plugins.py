@@ -27,6 +27,7 @@ RESOURCES: Final = "zoolens.resources"
 FUNCTIONS: Final = "zoolens.functions"
 BOUNDS: Final = "zoolens.bounds"
 TWIN_BOUNDS: Final = "zoolens.twin_bounds"
+EXECUTORS: Final = "zoolens.executors"
 
 _KIND = {
     ZOOS: "zoo",
@@ -41,6 +42,7 @@ _KIND = {
     FUNCTIONS: "function for ORDER BY",
     BOUNDS: "bound on the error of a model",
     TWIN_BOUNDS: "bound on the outputs of a twin",
+    EXECUTORS: "place to run work on",
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.errors import GateFailed
@@ -32,6 +33,7 @@ from zoolens.errors import GateFailed
 )
 @click.option("--all", "all_findings", is_flag=True, help="List every finding, instead of one for each cause.")
 @click.option("--fresh", is_flag=True, help="Read every structure anew.")
+@on_option
 @store_option("keeps")
 def command(**chosen: Any) -> None:
     """Audit the models of all zoos: networks that share a name, what zoos claim, what papers describe.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
@@ -42,6 +43,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
 )
 @store_option("makes")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
+@on_option
 @trust_option
 def command(model: str, data: str, **chosen: Any) -> None:
     """Find out whether MODEL's manifest declares the right preprocessing, from its accuracy on labelled data.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.executors import on_option
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
@@ -64,6 +65,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 @click.option("--resume/--fresh", default=True, help="Keep finished work (default), or measure all again as a new run.")
 @store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@on_option
 @trust_option
 def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     """Measure MODEL… on data: accuracy with intervals, latency, throughput, size, memory, cold start.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
@@ -57,6 +58,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
 @click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
 @store_option(None)
+@on_option
 @trust_option
 def add(
     models: tuple[str, ...],

@@ -6,14 +6,15 @@ not run again, and of one that was not, whatever sides the store has are not tra
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Protocol
+from typing import Final, Literal, Protocol
 
 from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.job import Epoch, Status
@@ -23,18 +24,22 @@ from zoolens.crosstrain.planfiles import check_plan
 from zoolens.crosstrain.search.asking import Progress
 from zoolens.crosstrain.search.budget import Budget
 from zoolens.crosstrain.search.journal import Journal, Told, writing_lock
-from zoolens.crosstrain.search.running import Backend, SearchResult, run_search
+from zoolens.crosstrain.search.running import SearchResult, run_search
 from zoolens.crosstrain.study import Hyperparameter, Study, Trial
 from zoolens.crosstrain.training import REPLICATES, Manner, begin_study, train_into, train_replicates
 from zoolens.crosstrain.workers import Workers
-from zoolens.store.store import Store, borrowed_store, open_store
+from zoolens.engine.executors.base import Executor, current_executor, running_on
+from zoolens.store.store import Store, borrowed_store
+
+Backend = Literal["auto", "local", "ray"]
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _WORST_FIRST: Final[tuple[Status, ...]] = ("failed", "out-of-memory", "non-finite", "finished")
 
 
 class Watch(Protocol):
-    """What a running study tells. `epoch` and `trial` come from the threads that train; on Ray they do not come."""
+    """What a running study tells. `epoch` and `trial` come from the threads that train; from other
+    machines epochs come when the training is done."""
 
     def epoch(self, trial: str, framework: str, epoch: Epoch, of: int) -> None: ...
 
@@ -66,37 +71,44 @@ def run_plan(
     store: Store | str | Path | None = None,
     *,
     budget: Budget | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     backend: Backend = "auto",
     fresh: bool = False,
     manner: Manner | None = None,
     watch: Watch | None = None,
 ) -> Studied:
-    """Begin the study, or go on with it. `workers`: trials at once. `fresh`: set the journal aside and search anew; the
-    trials of the old search stay in the study."""
+    """Begin the study, or go on with it. `workers`: trials at once; None: one, or on a cluster as many as it can run.
+    `fresh`: set the journal aside and search anew; the trials of the old search stay in the study. `backend`: "ray"
+    trains on Ray as `running_on("ray")` does; "auto": so where RAY_ADDRESS names a cluster."""
     check_plan(plan)
     watching = watch or Unwatched()
-    with borrowed_store(store) as opened, Workers() as processes:
+    with _running_on(backend) as executor, borrowed_store(store) as opened, Workers() as processes:
         path = journal_path(opened, plan.name)
         if fresh and path.exists():
             _begin_anew(opened, plan, path)
         else:
             Journal(path, plan).check()  # a study is not told of a plan that is not its own
             _begin(opened, plan)
-        objective = Trials(plan, _address(opened), manner or Manner(), len(_old_journals(path)) + 1)
-        with objective.here(opened, processes, watching):
-            found = run_search(
-                plan,
-                objective,
-                path,
-                budget=budget,
-                workers=workers,
-                backend=backend,
-                progress=watching.search,
-                first=first_free(read_study(opened, plan.name), objective.name("")),
-            )
+        search = len(_old_journals(path)) + 1
+        objective = Trials(plan, opened, processes, manner or Manner(), search, watching)
+        found = run_search(
+            plan,
+            objective,
+            path,
+            budget=budget,
+            workers=workers if workers is not None else executor.capacity if executor.elsewhere else 1,
+            progress=watching.search,
+            first=first_free(read_study(opened, plan.name), objective.name("")),
+        )
     best = objective.name(found.best.trial) if found.best else None
     return Studied(plan.name, path, found, best)
+
+
+def _running_on(backend: Backend) -> AbstractContextManager[Executor]:
+    """What is chosen already stays chosen."""
+    chosen = current_executor()
+    named = backend == "ray" or (backend == "auto" and bool(os.environ.get("RAY_ADDRESS")))
+    return running_on("ray") if named and not chosen.elsewhere else nullcontext(chosen)
 
 
 def journal_path(store: Store, study: str) -> Path:
@@ -104,34 +116,18 @@ def journal_path(store: Store, study: str) -> Path:
 
 
 class Trials:
-    """The objective of the search. It can travel to another process, where it opens the store and starts training
-    processes of its own; these end with that process."""
+    """The objective of the search: a trial is trained into the store. `search`: which search of this study it is."""
 
-    def __init__(self, plan: Plan, address: str, manner: Manner, search: int) -> None:
-        self._plan, self._address, self._manner, self._search = plan, address, manner, search
-        self._live: tuple[Store, Workers] | None = None
-        self._watch: Watch = Unwatched()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_live": None, "_watch": Unwatched()}
-
-    @contextmanager
-    def here(self, store: Store, workers: Workers, watch: Watch) -> Iterator[None]:
-        """Lend it what is open in this process."""
-        self._live, self._watch = (store, workers), watch
-        try:
-            yield
-        finally:
-            self._live = None
+    def __init__(self, plan: Plan, store: Store, workers: Workers, manner: Manner, search: int, watch: Watch) -> None:
+        self._plan, self._store, self._workers = plan, store, workers
+        self._manner, self._search, self._watch = manner, search, watch
 
     def name(self, trial: str) -> str:
         """In the study; a second search has names of its own."""
         return trial if self._search == 1 else f"{self._search}-{trial}"
 
     def __call__(self, trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> Told:
-        if self._live is None:
-            self._live = open_store(self._address), Workers()
-        store, workers = self._live
+        store, workers = self._store, self._workers
         plan, name = self._plan, self.name(trial)
         recipe = apply(plan.recipe, hyperparameters)
 
@@ -218,11 +214,6 @@ def first_free(study: Study, prefix: str) -> int:
     replaced by a trial of the same name."""
     names = (trial.id.removeprefix(prefix) for trial in study.trials if trial.id.startswith(prefix))
     return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=0) + 1
-
-
-def _address(store: Store) -> str:
-    """For another process; not for people: it may hold a password."""
-    return store.engine.url.render_as_string(hide_password=False)
 
 
 def _old_journals(path: Path) -> list[Path]:

@@ -1,6 +1,4 @@
-"""What a search is told, and how an objective travels; whole studies are in tests/test_crosstrain.py."""
-
-import pickle
+"""What a search is told, and what its trials are called; whole studies are in tests/test_crosstrain.py."""
 
 import pytest
 
@@ -43,13 +41,10 @@ def test_whatever_came_of_a_trial_is_told():
     assert told_by([trial(None, None, status="failed")]).delta is None
 
 
-def test_an_objective_travels_without_what_is_open_here(tmp_path):
+def test_a_second_search_has_names_of_its_own(tmp_path):
     with open_store(tmp_path / "store.sqlite") as store:
-        objective = Trials(plan(), "sqlite:///elsewhere", Manner(), 2)
-        with objective.here(store, None, Unwatched()):
-            moved = pickle.loads(pickle.dumps(objective))
-    assert moved.name("0001") == "2-0001"
-    assert moved._live is None
+        first, second = (Trials(plan(), store, None, Manner(), number, Unwatched()) for number in (1, 2))
+    assert (first.name("0001"), second.name("0001")) == ("0001", "2-0001")
 
 
 def details(store, name="tiny"):

@@ -16,9 +16,11 @@ from zoolens.crosstrain.job import Epoch, Job, Outcome
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.trainers.base import Trained, Trainer
 from zoolens.crosstrain.weights import read_weights
-from zoolens.crosstrain.worker import Worker
-from zoolens.crosstrain.workers import Workers, _error
-from zoolens.errors import MissingDependency, ModelError, UnknownName, WorkerError, ZoolensError
+from zoolens.crosstrain.worker import Worker, doing
+from zoolens.crosstrain.workers import Workers
+from zoolens.engine.faults import rebuild
+from zoolens.engine.service import response
+from zoolens.errors import MissingDependency, ModelError, UnknownName, WorkerError
 
 
 @pytest.fixture
@@ -175,39 +177,44 @@ class Scripted(Trainer):
         return self._do(data)
 
 
+def failure(do, job, report=lambda _: None):
+    """How the worker describes what went wrong."""
+    return response({"job": job.model_dump(mode="json")}, Worker(Scripted(do), report).answer, doing)["error"]
+
+
 def test_a_crash_is_an_answer_in_one_sentence(job):
     def crash(_):
         raise KeyError("unheard of")
 
     sent = []
-    answer = Worker(Scripted(crash)).answer({"job": job().model_dump(mode="json")}, sent.append)
-    assert answer["failed"].startswith("The training met an unexpected KeyError at test_workers.py:")
-    assert sent[0]["epoch"]["correct"] == 1
+    told = failure(crash, job(), sent.append)
+    assert told["type"] == "UnexpectedError"
+    assert told["message"].startswith("The training process met an unexpected KeyError at test_workers.py:")
+    assert sent[0]["correct"] == 1
 
 
 def test_no_memory_outside_of_the_training_is_said(job):
-    answer = Worker(Scripted(lambda _: bytes(1 << 62))).answer({"job": job().model_dump(mode="json")}, lambda _: None)
-    assert answer == {"failed": "The training process ran out of memory."}
+    assert failure(lambda _: bytes(1 << 62), job())["message"] == "The training process ran out of memory."
 
 
 @pytest.mark.parametrize("do", [lambda _: exec("raise SystemExit(3)"), lambda _: None])
 def test_a_trainer_that_breaks_the_contract_does_not_end_the_process(job, do):
-    assert "failed" in Worker(Scripted(do)).answer({"job": job().model_dump(mode="json")}, lambda _: None)
+    assert failure(do, job())["type"] == "UnexpectedError"
 
 
 def test_nonsense_instead_of_a_job():
-    assert "failed" in Worker(Scripted(lambda _: None)).answer({"job": {"recipe": 1}}, lambda _: None)
+    worker = Worker(Scripted(lambda _: None), lambda _: None)
+    assert response({"job": {"recipe": 1}}, worker.answer, doing)["error"]["type"] == "UnexpectedError"
 
 
 def test_a_missing_framework_reaches_the_user_with_its_extra(job):
     def missing(_):
         raise MissingDependency("The trainer scripted", "torch", "torch")
 
-    told = Worker(Scripted(missing)).answer({"job": job().model_dump(mode="json")}, lambda _: None)["error"]
-    error = _error(told)
+    error = rebuild(failure(missing, job()))
     assert isinstance(error, MissingDependency)
     assert str(error) == str(MissingDependency("The trainer scripted", "torch", "torch"))
-    assert type(_error({"type": "Exception", "message": "m", "hint": None})) is ZoolensError
+    assert type(rebuild({"type": "Exception", "message": "m", "hint": None})) is WorkerError
 
 
 def test_the_data_stay_mapped_between_jobs(job):
@@ -217,7 +224,7 @@ def test_the_data_stay_mapped_between_jobs(job):
         seen.append(data)
         return Trained(Outcome(framework="scripted", versions={}, status="finished"), np.zeros(20, np.int32))
 
-    worker = Worker(Scripted(keep))
+    worker = Worker(Scripted(keep), lambda _: None)
     for name in ("one", "two"):
-        assert "done" in worker.answer({"job": job(name).model_dump(mode="json")}, lambda _: None)
+        assert worker.answer({"job": job(name).model_dump(mode="json")})["status"] == "finished"
     assert seen[0] is seen[1]

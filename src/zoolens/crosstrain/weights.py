@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.errors import MissingDependency, ModelError
-from zoolens.runtimes.base import first_line
+from zoolens.errors import MissingDependency, ModelError, first_line
 from zoolens.untrusted import size_of
 
 

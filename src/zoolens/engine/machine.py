@@ -33,7 +33,7 @@ def describe_machine() -> Machine:
     return Machine(
         cpu=info.get("model name") or _cpu_name(),
         flags=flags,
-        cores=_cores(),
+        cores=available_cores(),
         memory_bytes=memory_bytes(),
         os=_os_name(),
         kernel=f"{platform.system()} {platform.release()}",
@@ -68,7 +68,8 @@ def _cpu_name() -> str:
     return platform.processor() or "unknown"
 
 
-def _cores() -> int:
+def available_cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -12,11 +12,9 @@ import json
 import mmap
 import os
 import select
-import signal
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from math import prod
 from operator import index
 from typing import Any
 
@@ -29,8 +27,6 @@ from zoolens.untrusted import parse_json
 _ALIGNMENT = 64  # a cache line, and what the vector units of today want
 _SMALLEST = 1 << 16
 _NUMERIC = "biufc"
-_PARENT_CHECK_MS = 2000
-_PIECE = 1 << 28  # bytes of a file that are read at a time
 _LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
 Tensor = NDArray[Any]
@@ -74,14 +70,18 @@ class Arena:
             np.copyto(self._view(place), tensor)
         return layout
 
-    def read(self, layout: Sequence[Mapping[str, Any]]) -> Tensors:
-        """Views by name. A layout that does not fit the memory is a ValueError or a TypeError."""
+    def read(self, layout: Sequence[Mapping[str, Any]], limit: int | None = None) -> Tensors:
+        """Views by name. A layout that does not fit the memory is a ValueError or a TypeError, more than `limit` bytes
+        are a ValueError."""
         size = os.fstat(self.descriptor).st_size
         if self._map is None or len(self._map) != size:
             self._map = mmap.mmap(self.descriptor, size)
         views = {str(place["name"]): self._view(place) for place in layout}
-        if sum(view.nbytes for view in views.values()) > size:  # who copies them would run out of memory
+        total = sum(view.nbytes for view in views.values())
+        if total > size:  # whoever copies them would run out of memory
             raise ValueError("tensors that lie over each other")
+        if limit is not None and total > limit:
+            raise ValueError(f"tensors of more than {limit:,} bytes")
         return views
 
     def close(self) -> None:
@@ -147,28 +147,6 @@ class Channel:
             raise TimeoutError
 
 
-def read_tensors(descriptor: int, layout: Sequence[Mapping[str, Any]], limit: int) -> Tensors:
-    """Copies of tensors in a file that the other side may still write to: read, since memory that is mapped from a file
-    which is cut short ends the process. More than `limit` bytes, or a layout that does not fit, is a ValueError."""
-    arrays: Tensors = {}
-    left = limit
-    for place in layout:
-        dtype, extents, offset = _placed(place)
-        size = prod(extents) * dtype.itemsize
-        left -= size
-        if left < 0:
-            raise ValueError("more values than the file can hold")
-        array = np.empty(extents, dtype)
-        target, done = array.reshape(-1).view(np.uint8).data, 0
-        while done < size:
-            count = os.preadv(descriptor, [target[done : done + _PIECE]], offset + done)
-            if not count:
-                raise ValueError("a file that is shorter than its values")
-            done += count
-        arrays[str(place["name"])] = array
-    return arrays
-
-
 def _placed(place: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """Type, shape and offset of a tensor, once they are possible ones."""
     dtype = np.dtype(place["dtype"])
@@ -178,16 +156,3 @@ def _placed(place: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], i
     if offset < 0 or any(extent < 0 for extent in extents):  # numpy would read what lies before the memory
         raise ValueError("a tensor cannot begin before the memory")
     return dtype, extents, offset
-
-
-def end_with_parent(reading: int, parent: int) -> None:
-    """In a thread of a worker: sleep until the parent hangs up or dies, even in the middle of long work; then end our
-    group, with whatever the framework has started."""
-    poll = select.poll()
-    poll.register(reading, 0)  # no event of interest but the hang-up, which is always reported
-    # A process forked from the parent may hold the other end open: look at our parent now and then as well.
-    while not poll.poll(_PARENT_CHECK_MS) and os.getppid() == parent:
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)

@@ -8,7 +8,6 @@ that it would be done before another worker had imported its framework.
 from __future__ import annotations
 
 import base64
-import os
 import queue
 import threading
 import time
@@ -19,18 +18,33 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from zoolens import plugins
-from zoolens.engine.environments import EnvSpec, ensure_environment
+from zoolens.engine.environments import Environment, EnvSpec
+from zoolens.engine.executors.base import current_executor
+from zoolens.engine.machine import available_cores
+from zoolens.engine.pool import WorkerPool
+from zoolens.engine.process import Rights, WorkerKind
 from zoolens.engine.sandbox import trusted
-from zoolens.errors import EnvironmentBuildError, ZoolensError
+from zoolens.errors import Circumstance, EnvironmentBuildError, WorkerTimeout, ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
-from zoolens.graph.workerprocess import Circumstance, WorkerProcess
 
 TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
 WORTH_A_WORKER: Final = 5.0  # seconds of work left; what it takes to start Python and import a framework
 
 _GRACE: Final = 5.0
+
+# One thread each, since there is a worker for every core; quiet; and no accelerator: structure is computed nowhere.
+_CALM: Final = (
+    ("OMP_NUM_THREADS", "1"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+    ("NUMEXPR_NUM_THREADS", "1"),
+    ("TF_NUM_INTRAOP_THREADS", "1"),
+    ("TF_NUM_INTEROP_THREADS", "1"),
+    ("TF_CPP_MIN_LOG_LEVEL", "3"),
+    ("CUDA_VISIBLE_DEVICES", "-1"),
+)
 
 K = TypeVar("K")
 Group = tuple[str, EnvSpec | None]
@@ -102,11 +116,20 @@ def export_many(
     an error of its own and stops no other. When the caller stops listening, or is interrupted, every worker ends at
     once.
     """
+    executor = current_executor()
+    if executor.elsewhere:
+        from zoolens.graph.fanout import export_elsewhere
+
+        for done in export_elsewhere(executor, jobs, timeout):
+            if on_done is not None:
+                on_done(done)
+            yield done
+        return
     plan = _Plan(jobs)
     crew = _Crew(plan, say, timeout, trust=trusted())
     total = plan.left
     try:
-        crew.start(min(workers or cores(), total))
+        crew.start(min(workers or available_cores(), total))
         for _ in range(total):
             done = crew.next_done()
             if on_done is not None:
@@ -116,9 +139,18 @@ def export_many(
         crew.stop()
 
 
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def reader(module: str, environment: Environment | EnvSpec | None, files: Iterable[str] | None) -> WorkerKind:
+    """The worker that reads structures with the importers of `module`. It is sandboxed and may read `files`; None: it
+    is not, because it works on what the user wrote or trusts."""
+    return WorkerKind(
+        "structure process",
+        "zoolens.graph.worker",
+        module,
+        environment,
+        variables=_CALM,
+        rights=None if files is None else Rights(files=tuple(files)),
+        own_folder=True,  # it is always killed, so frameworks never tidy up what they leave there
+    )
 
 
 class _Plan(Generic[K]):
@@ -128,7 +160,7 @@ class _Plan(Generic[K]):
         waiting: dict[Group, list[Job[K]]] = defaultdict(list)
         for job in jobs:
             waiting[job.module, job.environment].append(job)
-        self.files = {group: tuple(_files(some)) for group, some in waiting.items()}
+        self.files = {group: tuple(files_of(some)) for group, some in waiting.items()}
         self._waiting = {group: deque(sorted(some, key=_by_weight)) for group, some in waiting.items()}
         self._busy: Counter[Group] = Counter()
         self._lock = threading.Lock()
@@ -167,7 +199,7 @@ class _Plan(Generic[K]):
         return sum(job.weight for job in self._waiting[group])
 
 
-def _files(jobs: Iterable[Job[Any]]) -> Iterator[str]:
+def files_of(jobs: Iterable[Job[Any]]) -> Iterator[str]:
     """Everything that these jobs may read; one worker serves them all. The subject of a library is a name and no path,
     whatever it looks like."""
     of_files = {point.value for point in plugins.registered(plugins.GRAPH_FILES).values()}
@@ -188,11 +220,10 @@ class _Crew(Generic[K]):
     ) -> None:
         self._plan = plan
         self._trust = trust
-        self._say = say
         self._timeout = timeout
+        self._pool = WorkerPool(stopped="The export was stopped.", say=say)
         self._done: queue.SimpleQueue[Exported[K] | BaseException] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._workers: list[WorkerProcess] = []
         self._stopped = threading.Event()
 
     def start(self, count: int) -> None:
@@ -208,8 +239,7 @@ class _Crew(Generic[K]):
 
     def stop(self) -> None:
         self._stopped.set()
-        for worker in list(self._workers):
-            worker.interrupt()
+        self._pool.close()
         for thread in self._threads:  # one that waits for somebody else's environment may take its time
             thread.join(_GRACE)
 
@@ -225,43 +255,41 @@ class _Crew(Generic[K]):
 
     def _serve(self, group: Group) -> None:
         module, spec = group
+        kind = reader(module, spec, None if self._trust else self._plan.files[group])
         try:
-            environment = ensure_environment(spec, (), self._tell) if spec else None
-        except EnvironmentBuildError as error:
-            self._give_up(group, error)
-            return
-        worker = WorkerProcess(module, environment, readable=None if self._trust else self._plan.files[group])
-        self._workers.append(worker)
-        try:
-            # Looked at after the worker became known, so that either `stop` finds it or we find `_stopped`.
             while not self._stopped.is_set() and (job := self._plan.next(group)) is not None:
-                self._done.put(_exported(job, worker, self._timeout))
+                try:
+                    self._done.put(_exported(job, self._pool, kind, self._timeout))
+                except EnvironmentBuildError as error:
+                    self._give_up(job, group, error)
         finally:
-            worker.stop()
+            self._pool.retire(kind)
 
-    def _give_up(self, group: Group, error: ZoolensError) -> None:
-        while (job := self._plan.next(group)) is not None:
-            self._done.put(Exported(job, 0.0, error=error.message, hint=error.hint, circumstantial=True))
-
-    def _tell(self, text: str) -> None:
-        if self._stopped.is_set():  # makes `ensure_environment` end pip
-            raise EnvironmentBuildError("The export was stopped.")
-        if self._say is not None:
-            self._say(text)
+    def _give_up(self, job: Job[K] | None, group: Group, error: ZoolensError) -> None:
+        while job is not None:
+            self._done.put(_failed(job, 0.0, error, circumstantial=True))
+            job = self._plan.next(group)
 
 
-def _exported(job: Job[K], worker: WorkerProcess, timeout: float) -> Exported[K]:
-    started = time.monotonic()
+def _exported(job: Job[K], pool: WorkerPool, kind: WorkerKind, timeout: float) -> Exported[K]:
+    started, subject = time.monotonic(), job.request.subject
+    problem: ZoolensError
     try:
-        answer = worker.ask(job.message, timeout)
-    except Circumstance as error:
-        return Exported(job, time.monotonic() - started, error=error.message, hint=error.hint, circumstantial=True)
+        answer = pool.ask(kind, job.message, f"reading {subject}", timeout=timeout)
+        return Exported(job, time.monotonic() - started, base64.b64decode(answer["graph"]))
+    except EnvironmentBuildError:
+        raise
+    except WorkerTimeout:
+        problem = ZoolensError(f"Reading the structure of {subject} took more than {timeout:g} s.")
     except ZoolensError as error:
-        answer = {"error": error.message, "hint": error.hint}
-    seconds = time.monotonic() - started
-    if "graph" in answer:
-        return Exported(job, seconds, base64.b64decode(answer["graph"]))
-    return Exported(job, seconds, error=str(answer.get("error")), hint=answer.get("hint"))
+        problem = error
+    except (KeyError, TypeError, ValueError) as error:  # a worker that was taken over may answer anything
+        problem = ZoolensError(f"The structure process answered nonsense while reading {subject}: {error}.")
+    return _failed(job, time.monotonic() - started, problem, circumstantial=isinstance(problem, Circumstance))
+
+
+def _failed(job: Job[K], seconds: float, error: ZoolensError, *, circumstantial: bool) -> Exported[K]:
+    return Exported(job, seconds, error=error.message, hint=error.hint, circumstantial=circumstantial)
 
 
 def export(job: Job[K], *, timeout: float = TIMEOUT) -> Exported[K]:

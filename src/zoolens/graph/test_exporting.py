@@ -13,12 +13,13 @@ import pytest
 from zoolens.engine import landlock
 from zoolens.engine.environments import environment_of
 from zoolens.engine.sandbox import trusting
+from zoolens.engine.service import response
 from zoolens.errors import EnvironmentBuildError, ModelError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.exporting import Job, _Plan, export, export_many
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
-from zoolens.graph.worker import answer
+from zoolens.graph.worker import answer, doing
 
 
 def load(request):
@@ -235,5 +236,6 @@ def test_requirements_of_importers_are_checked_like_any_other():
 
 
 def test_what_went_wrong_unexpectedly_names_the_file_and_not_where_it_lies():
-    found = answer({"importer": "zoolens.graph.nowhere:NOTHING", "subject": "/home/somebody/net.onnx"})
-    assert found["error"].startswith("Reading net.onnx met an unexpected ModuleNotFoundError")
+    request = {"importer": "zoolens.graph.nowhere:NOTHING", "subject": "/home/somebody/net.onnx"}
+    told = response(request, answer, doing)["error"]["message"]
+    assert told.startswith("Reading net.onnx met an unexpected ModuleNotFoundError")

@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 
 from zoolens import plugins
+from zoolens.engine.process import WorkerProcess
 from zoolens.engine.sandbox import trusted
-from zoolens.errors import AssetError, ModelError, ZoolensError
-from zoolens.graph.exporting import TIMEOUT
+from zoolens.errors import AssetError, ModelError, UnexpectedError, ZoolensError
+from zoolens.graph.exporting import TIMEOUT, reader
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.torch import weighted
 from zoolens.graph.importers.torch.weighted import STATE_DICT
@@ -28,7 +29,6 @@ from zoolens.graph.passes.canonical import steps
 from zoolens.graph.passes.labels import labels
 from zoolens.graph.serialise import unpack
 from zoolens.graph.sources import Model, find_entries, manifest_size
-from zoolens.graph.workerprocess import WorkerProcess
 from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import Asset
 from zoolens.zoos.base import Entry
@@ -146,17 +146,20 @@ def _from_weights(entry: Entry, asset: Asset) -> Graph:
         return STATE_DICT.load(Request(entry.manifest.name, arguments=arguments, files=files, weights=True))
     message = {"importer": f"{weighted.__name__}:STATE_DICT", "subject": entry.manifest.name, "arguments": arguments,
                "files": files, "raw": True, "weights": True}  # fmt: skip
-    worker = WorkerProcess(weighted.__name__, readable=tuple(files.values()))
+    # Half precision doubles when it is read as float32; buffers that the file leaves out come from the library.
+    limit = 8 * sum(Path(path).stat().st_size for path in files.values()) + _SLACK
+    worker = WorkerProcess(reader(weighted.__name__, None, files.values()))
     try:
-        answer = worker.ask(message, TIMEOUT)
-        if "graph" not in answer:
-            raise ModelError(str(answer.get("error")), hint=answer.get("hint"))
-        # Half precision doubles when it is read as float32; buffers that the file leaves out come from the library.
-        limit = 8 * sum(Path(path).stat().st_size for path in files.values()) + _SLACK
-        values = worker.values(answer.get("weights"), limit)
-        return _with_values(unpack(base64.b64decode(answer["graph"])), values)
+        answer = worker.ask(message, f"reading {entry.manifest.name}", timeout=TIMEOUT)
+        values = {name: view.copy() for name, view in worker.outputs.read(answer["weights"], limit).items()}
+        packed = base64.b64decode(answer["graph"])
+    except UnexpectedError as error:
+        raise ModelError(error.message, hint=error.hint) from error
+    except (KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise worker.nonsense(error) from error
     finally:
         worker.stop()
+    return _with_values(unpack(packed), values)
 
 
 def _with_values(graph: Graph, values: dict[str, Array]) -> Graph:

@@ -20,6 +20,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
+from zoolens.engine.executors.base import Executor, current_executor
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
@@ -47,6 +48,7 @@ from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.store.records import DatasetRecord, Provenance, Run, RunKind
 from zoolens.store.store import Store, borrowed_store
+from zoolens.zoos.base import Entry
 
 _log = logging.getLogger("zoolens")
 
@@ -153,14 +155,35 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
             "No data are named.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
         )
     store.sweep()
-    entries = find_models(plan.models)
+    entries, executor = find_models(plan.models), current_executor()
+    if executor.elsewhere:
+        yield from _carry_out_elsewhere(executor, entries, plan, store, progress)
+    else:
+        yield from carry_out_entries(entries, plan, store, progress)
+
+
+def carry_out_entries(
+    entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress, *, asked: bool = True
+) -> Iterator[Outcome]:
+    """Evaluate these models on this machine. `asked`: see `run_job`."""
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
         jobs, skipped = plan_jobs(entries, plan.wanted, progress)
         planned = {job.entry.ref for job in jobs}
-        for one in skipped:
-            yield _passed_over(one, failed=one.title not in planned)
+        for passed_over in skipped:
+            yield _passed_over(passed_over, failed=passed_over.title not in planned)
         for job in jobs:
-            yield run_job(job, plan, dataset, store, progress, asked=True)
+            yield run_job(job, plan, dataset, store, progress, asked=asked)
+
+
+def _carry_out_elsewhere(
+    executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress
+) -> Iterator[Outcome]:
+    from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
+
+    evaluations = [Evaluation(entry, plan) for entry in entries]
+    coming = evaluate_elsewhere(executor, evaluations, store, progress, lambda entry: store.runs(model=entry.full_ref))
+    for _, outcomes in coming:
+        yield from outcomes
 
 
 def open_data(data: str | None, limit: int | None, seed: int | None) -> Dataset:

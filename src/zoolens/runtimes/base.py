@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final, Self
 
 from numpy.typing import NDArray
 
-from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError
+from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
 Tensor = NDArray[Any]
@@ -326,14 +326,6 @@ def quiet_stderr() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def first_line(error: BaseException) -> str:
-    """The first non-empty line of a framework's message, without the stack some of them append."""
-    for line in str(error).splitlines():
-        if line.strip():
-            return line.strip()[:300]
-    return type(error).__name__
 
 
 def _insist_on_precision(session: Session, model: ModelFiles, wanted: str) -> None:

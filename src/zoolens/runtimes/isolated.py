@@ -1,49 +1,34 @@
 """A runtime in a process of its own: for strangers' files, for libraries that clash with ours, and for cold starts.
 
 `open_model` opens a model where it belongs: in a sandboxed worker, unless the user trusts it or no framework parses it.
-`open_isolated` always opens it in a worker, and gives a `Session` like any other. The worker lives in its own process
-group, is told to close, and is killed with everything it started when it does not answer, when the session goes, or
-when we do; then its scratch folder is removed.
-Works where there are POSIX pipes and process groups (Linux, macOS).
+`open_isolated` always opens it in a worker, and gives a `Session` like any other.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
 import threading
-import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens import errors, plugins
-from zoolens.engine.launcher import launch
-from zoolens.engine.policy import worker_policy
-from zoolens.engine.sandbox import PLAIN, TRUSTED, Policy, trusted
-from zoolens.engine.scratch import kept_scratch, make_scratch, remove_scratch
-from zoolens.engine.wire import Arena, Channel
-from zoolens.errors import ModelError, WorkerError, ZoolensError
+from zoolens import plugins
+from zoolens.engine.environments import Environment
+from zoolens.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.engine.sandbox import PLAIN, TRUSTED, trusted
+from zoolens.engine.scratch import kept_scratch
+from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
 from zoolens.runtimes.interference import Waiting
 from zoolens.runtimes.repeating import Repeating
 from zoolens.runtimes.worker import tensor_specs
 
-if TYPE_CHECKING:
-    from zoolens.engine.environments import Environment
-
 DEFAULT_TIMEOUT: Final = 600.0
-_TAIL_LINES = 40
-_LONGEST_SENTENCE = 4000  # characters of a worker's error
 _GRACE = 5.0  # seconds for a worker to close in good order
 
 
@@ -73,12 +58,13 @@ def opener(runtime: Runtime, folder: Path) -> Iterator[Callable[[ModelFiles], Se
     if trusted() or runtime.plain is not None:
         yield runtime.open
         return
+    entry_point = _entry_point(runtime)
     workers: list[WorkerProcess] = []
 
     def opened(model: ModelFiles) -> Session:
         if not workers or not workers[-1].running:
-            workers.append(WorkerProcess(runtime, None, DEFAULT_TIMEOUT, [folder], Options()))
-        return IsolatedSession(workers[-1], model, Options(), {}, ends_worker=False)
+            workers.append(_worker(runtime, None, [folder], Options()))
+        return IsolatedSession(workers[-1], entry_point, model, Options(), {}, ends_worker=False)
 
     try:
         yield opened
@@ -105,9 +91,10 @@ def open_isolated(
     if isinstance(runtime, str):
         runtime = _registered(runtime)
     options = options or Options()
-    worker = WorkerProcess(runtime, environment, timeout, model.files.values(), options)
+    entry_point = _entry_point(runtime)
+    worker = _worker(runtime, environment, model.files.values(), options)
     try:
-        return IsolatedSession(worker, model, options, dict(code or {}))
+        return IsolatedSession(worker, entry_point, model, options, dict(code or {}), timeout=timeout)
     except BaseException:
         worker.stop()
         raise
@@ -121,13 +108,16 @@ class IsolatedSession(Session):
     def __init__(
         self,
         worker: WorkerProcess,
+        entry_point: str,
         model: ModelFiles,
         options: Options,
         code: dict[str, str],
         *,
+        timeout: float = DEFAULT_TIMEOUT,
         ends_worker: bool = True,
     ) -> None:
         self._worker = worker
+        self._timeout = timeout
         self._ends_worker = ends_worker
         # A request and the reading of its answer belong together: threads that prepare inputs share the worker.
         self._turn = threading.RLock()
@@ -135,12 +125,12 @@ class IsolatedSession(Session):
         self._peak_memory: int | None = None
         self._packages: dict[str, str] | None = None
         request: dict[str, Any] = {
-            "runtime": worker.entry_point,
+            "runtime": entry_point,
             "model": _described(model, code.get("architecture")),
             "options": asdict(options),
             "code": code,
         }
-        answer = worker.ask("open", f"opening {model.path().name}", **request)
+        answer = self._ask("open", f"opening {model.path().name}", **request)
         with self._sense():
             self.inputs = tensor_specs(answer["inputs"])
             self.outputs = tensor_specs(answer["outputs"])
@@ -172,7 +162,7 @@ class IsolatedSession(Session):
     def _begin(self, do: str, tensors: Mapping[str, Tensor], **content: Any) -> Callable[[], Tensors]:
         with self._turn:
             self._collect()
-            self._worker.send(do, "running the model", tensors, **content)
+            self._worker.send({"do": do, **content}, "running the model", tensors)
             begun = self._begun = _Begun()
 
         def finish() -> Tensors:
@@ -244,13 +234,21 @@ class IsolatedSession(Session):
             return
         if self._worker.running and self._begun is None:  # nobody waits any more for what was begun
             with contextlib.suppress(ZoolensError), self._sense():
-                self._peak_memory = int(self._ask("close", "closing", within=_GRACE)["peak_memory"])
+                self._peak_memory = int(self._ask("close", "closing", timeout=_GRACE)["peak_memory"])
         self._worker.stop()
 
-    def _ask(self, do: str, doing: str, tensors: Mapping[str, Tensor] | None = None, **content: Any) -> Any:
+    def _ask(
+        self,
+        do: str,
+        doing: str,
+        tensors: Mapping[str, Tensor] | None = None,
+        *,
+        timeout: float | None = None,
+        **content: Any,
+    ) -> Any:
         with self._turn:
             self._collect()
-            return self._worker.ask(do, doing, tensors, **content)
+            return self._worker.ask({"do": do, **content}, doing, tensors, timeout=timeout or self._timeout)
 
     def _collect(self) -> None:
         """Read the answer to a prediction that was begun, and keep it for whoever began it."""
@@ -258,7 +256,7 @@ class IsolatedSession(Session):
         if begun is None:
             return
         try:
-            answer = self._worker.receive("running the model")
+            answer = self._worker.receive("running the model", timeout=self._timeout)
             with self._sense():
                 self.last_predict_seconds = float(answer["seconds"])
             begun.answers = self._received(answer)
@@ -276,8 +274,7 @@ class IsolatedSession(Session):
         try:
             yield
         except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            self._worker.stop()
-            raise WorkerError(f"The isolated {self._worker.name} process answered nonsense: {error}.") from error
+            raise self._worker.nonsense(error) from error
 
 
 class _Begun:
@@ -308,185 +305,33 @@ class _RepeatedElsewhere:
         """Nothing to do: the worker forgets it with the session, or with the next one that is repeated."""
 
 
-class WorkerProcess:
-    """The child process, its pipes and its shared memory. `ask` is the only way to speak to it."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        environment: Environment | None,
-        timeout: float,
-        files: Iterable[Path],
-        options: Options,
-    ) -> None:
-        """`files`: all that a model in it may consist of; `options`: what they are opened with."""
-        self.name = runtime.name
-        self.entry_point = _entry_point(runtime)
-        self._timeout = timeout
-        self.inputs, self.outputs = Arena.create(), Arena.create()
-        request_end, request = os.pipe()
-        answer, answer_end = os.pipe()
-        self._channel = Channel(answer, request)
-        passed = (request_end, answer_end, self.inputs.descriptor, self.outputs.descriptor)
-        scratch: Path | None = None
-        try:
-            if not trusted():
-                scratch = make_scratch()
-            policy = _policy(scratch, runtime, environment, files, options)
-            self._process = _spawn(runtime, environment, passed, policy)
-        except (OSError, ZoolensError) as error:
-            for arena_or_channel in (self._channel, self.inputs, self.outputs):
-                arena_or_channel.close()
-            if scratch is not None:
-                remove_scratch(scratch)
-            if isinstance(error, ZoolensError):
-                raise
-            raise WorkerError(f"The isolated {self.name} process cannot be started: {error}.") from error
-        finally:
-            os.close(request_end)
-            os.close(answer_end)
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
-        self._listener.start()
-        # Runs once: when asked, when this object goes, or when the interpreter exits.
-        self._finalizer = weakref.finalize(
-            self, _end, self._process, os.getpid(), scratch, self._channel, self.inputs, self.outputs
-        )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        return self._finalizer.alive
-
-    def ask(
-        self,
-        do: str,
-        doing: str,
-        tensors: Mapping[str, Tensor] | None = None,
-        *,
-        within: float | None = None,
-        **content: Any,
-    ) -> Any:
-        """Send one request and wait for its answer; an error in the worker is raised here as the same error."""
-        self.send(do, doing, tensors, **content)
-        return self.receive(doing, within)
-
-    def send(self, do: str, doing: str, tensors: Mapping[str, Tensor] | None = None, **content: Any) -> None:
-        """Send one request. Its answer must be received before the next one is sent."""
-        if not self.running:
-            raise WorkerError(f"The isolated {self.name} process has ended.", hint="Open the model again.")
-        if tensors is not None:
-            content["tensors"] = self.inputs.write(tensors)
-        with self._explained(doing, self._timeout):
-            self._channel.send({"do": do, **content})
-
-    def receive(self, doing: str, within: float | None = None) -> Any:
-        timeout = within or self._timeout
-        with self._explained(doing, timeout):
-            answer = self._channel.receive(timeout)
-        if isinstance(answer.get("error"), Mapping):
-            raise _rebuilt(answer["error"])
-        return answer.get("ok")
-
-    @contextmanager
-    def _explained(self, doing: str, timeout: float) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            self.stop()
-            raise WorkerError(
-                f"The isolated {self.name} process was stopped: no answer in {timeout:g} s while {doing}.",
-                hint="Allow more time, or try a smaller batch.",
-            ) from error
-        except (EOFError, OSError) as error:
-            raise self._death(doing) from error
-        except ValueError as error:
-            self.stop()
-            raise WorkerError(f"The isolated {self.name} process answered nonsense while {doing}: {error}.") from error
-        except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Kill the worker and all it started, and release the shared memory. Calling it twice is fine."""
-        self._finalizer()
-
-    def _death(self, doing: str) -> WorkerError:
-        try:
-            code = self._process.wait(_GRACE)
-            how = f"died with signal {-code} ({_signal_name(-code)})" if code < 0 else f"exited with code {code}"
-        except subprocess.TimeoutExpired:
-            how, code = "hung up", 0
-        self.stop()
-        self._listener.join(_GRACE)
-        words = " | ".join(line for line in list(self._tail)[-3:])
-        hint = "Is there enough memory?" if code == -signal.SIGKILL else None
-        if words:
-            hint = f"{hint + ' ' if hint else ''}Its last words: {words}"
-        return WorkerError(f"The isolated {self.name} process {how} while {doing}.", hint=hint)
-
-
-def _policy(
-    scratch: Path | None, runtime: Runtime, environment: Environment | None, files: Iterable[Path], options: Options
-) -> Policy | None:
-    if scratch is None:
-        return None
-    files = list(files)
-    # Workers of one model share what its compiler made; those of another cannot be led astray by it.
-    compiles = options.mode in runtime.compilers
-    kept = kept_scratch(f"{runtime.name} {sorted(map(str, files))}") if compiles and runtime.compiler_cache else None
-    return worker_policy(
-        scratch,
+def _worker(
+    runtime: Runtime, environment: Environment | None, files: Iterable[Path], options: Options
+) -> WorkerProcess:
+    """A worker for models of these files, opened with these options; sandboxed, unless the user trusts them."""
+    rights = None if trusted() else _rights(runtime, [str(file) for file in files], options)
+    cache = runtime.compiler_cache
+    kind = WorkerKind(
+        f"isolated {runtime.name} process",
+        "zoolens.runtimes.worker",
         type(runtime).__module__,
         environment,
-        files,
-        kept=kept,
+        variables=((cache, rights.kept),) if cache and rights and rights.kept else (),
+        rights=rights,
+    )
+    return WorkerProcess(kind)
+
+
+def _rights(runtime: Runtime, files: list[str], options: Options) -> Rights:
+    # Workers of one model share what its compiler made; those of another cannot be led astray by it.
+    compiles = options.mode in runtime.compilers
+    shared = compiles and runtime.compiler_cache
+    return Rights(
+        tuple(files),
+        kept=str(kept_scratch(f"{runtime.name} {sorted(files)}")) if shared else None,
         programs=compiles,
         accelerated=options.device != "cpu",
     )
-
-
-def _spawn(
-    runtime: Runtime, environment: Environment | None, passed: tuple[int, ...], policy: Policy | None
-) -> subprocess.Popen[bytes]:
-    settings = {"descriptors": passed, "parent": os.getpid(), "spawned_ns": time.monotonic_ns()}
-    return launch(
-        "zoolens.runtimes.worker",
-        settings,
-        environment,
-        type(runtime).__module__,
-        variables={runtime.compiler_cache: policy.kept} if policy and policy.kept and runtime.compiler_cache else None,
-        policy=policy,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=passed,
-    )
-
-
-def _end(process: subprocess.Popen[bytes], owner: int, scratch: Path | None, channel: Channel, *arenas: Arena) -> None:
-    if os.getpid() != owner:  # a forked child of ours must not end a worker that is not its own
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    channel.close()
-    for arena in arenas:
-        arena.close()
-    if scratch is not None:
-        remove_scratch(scratch)
-
-
-def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:
-    """Drain what the worker and its framework print, so that they never block, and keep the end of it."""
-    assert process.stdout is not None  # asked for in _spawn
-    with process.stdout as stream:
-        while line := stream.readline(1 << 12):
-            if text := line.decode(errors="replace").strip():
-                tail.append(text[:300])
 
 
 def _registered(name: str) -> Runtime:
@@ -525,21 +370,3 @@ def _effective(
     return Effective(
         str(provider), None if precision is None else str(precision), None if threads is None else int(threads), told
     )
-
-
-def _rebuilt(description: Mapping[str, Any]) -> ZoolensError:
-    kind = getattr(errors, str(description.get("type")), None)
-    if not (isinstance(kind, type) and issubclass(kind, ZoolensError)):
-        kind = ModelError  # a plug-in's own subclass
-    error: ZoolensError = kind.__new__(kind)  # subclasses have constructors of their own; the words are made already
-    hint = description.get("hint")
-    message = str(description.get("message"))[:_LONGEST_SENTENCE]
-    ZoolensError.__init__(error, message, hint=str(hint)[:_LONGEST_SENTENCE] if hint else None)
-    return error
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

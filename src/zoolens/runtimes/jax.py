@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -23,7 +23,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    first_line,
     model_bytes,
 )
 

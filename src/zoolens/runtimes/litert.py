@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -19,7 +19,6 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    first_line,
     quiet_stderr,
 )
 from zoolens.runtimes.tflitefile import TfliteGraph, read_graph

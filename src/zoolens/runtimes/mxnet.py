@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoolens.errors import MissingDependency, ModelError
+from zoolens.errors import MissingDependency, ModelError, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -19,7 +19,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    first_line,
 )
 from zoolens.runtimes.mxnetsymbol import check_symbol
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -18,7 +18,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    first_line,
     model_bytes,
 )
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph

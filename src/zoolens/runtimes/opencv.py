@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import (
     Effective,
@@ -22,7 +22,6 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    first_line,
     lent_threads,
     model_bytes,
     model_text,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.runtimes import onnxfile, tensorflowfile, tflitefile
 from zoolens.runtimes.base import (
     Effective,
@@ -23,7 +23,6 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    first_line,
     model_text,
 )
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import MissingDependency, ModelError
+from zoolens.errors import MissingDependency, ModelError, first_line
 from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import (
     Effective,
@@ -23,7 +23,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    first_line,
     installed_version,
     model_bytes,
     quiet_stderr,

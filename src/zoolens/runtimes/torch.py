@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoolens.errors import ModelError, UnsupportedAbility
+from zoolens.errors import ModelError, UnsupportedAbility, first_line
 from zoolens.manifests.pickles import check_no_object
 from zoolens.runtimes.base import (
     Effective,
@@ -19,7 +19,6 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    first_line,
     lent_threads,
 )
 from zoolens.runtimes.torchexport import check_export

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError
+from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError, first_line
 from zoolens.runtimes.arguments import plain_arguments
-from zoolens.runtimes.base import ModelFiles, check_file, first_line, model_bytes
+from zoolens.runtimes.base import ModelFiles, check_file, model_bytes
 from zoolens.untrusted import MAX_FILE
 
 _SAFETENSORS_TYPES: Final = {

@@ -1,19 +1,15 @@
 """The process behind an isolated runtime; `isolated` starts it and speaks to it.
 
-It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module,
-`wire`, `base`, `repeating`, `sandbox` and the runtime's own module. Requests come and answers go over inherited pipe
-ends, never over standard output, where frameworks print. It ends when the parent does.
+It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module, `base`,
+`repeating`, the runtime's own module and what a worker needs of `engine`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import os
 import re
 import resource
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -24,37 +20,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.engine.wire import Arena, Channel, end_with_parent
-from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, ZoolensError
-from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec, first_line
+from zoolens.engine.service import Message, Service
+from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, first_line
+from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec
 from zoolens.runtimes.repeating import Repeater
 
 _MAX_RANK: Final = 64
-
-Message = dict[str, Any]
 
 
 class Worker:
     """Answers requests one by one. Every method named `do_…` is one request."""
 
-    def __init__(self, inputs: Arena, outputs: Arena, start: float, began_ns: int, sandbox: str | None) -> None:
-        self._inputs = inputs
-        self._outputs = outputs
-        self._start = start
-        self._began_ns = began_ns
-        self._sandbox = sandbox
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._inputs, self._outputs = service.inputs, service.outputs
         self._runtime: Runtime | None = None
         self._session: Session | None = None
         self._repeated: Repeater | None = None
         self._snippets: dict[str, Snippet] = {}
 
-    def answer(self, request: Message) -> Message:
-        try:
-            return {"ok": getattr(self, f"do_{request['do']}")(request)}
-        except ZoolensError as error:
-            return {"error": {"type": type(error).__name__, "message": error.message, "hint": error.hint}}
-        except Exception as error:
-            return {"error": {"type": "WorkerError", "message": _unexpected(error), "hint": None}}
+    def answer(self, request: Message) -> Any:
+        return getattr(self, f"do_{request['do']}")(request)
 
     def do_open(self, request: Message) -> Message:
         code: Mapping[str, str] = request["code"]
@@ -64,7 +50,7 @@ class Worker:
         options = Options(**request["options"])
         runtime.check(model, options)
         runtime.library()
-        imported = (time.monotonic_ns() - self._began_ns) / 1e9  # includes numpy, which any framework needs
+        imported = (time.monotonic_ns() - self._service.began_ns) / 1e9  # includes numpy, which any framework needs
         self._forget_repeated()
         if self._session is not None:
             self._session.close()
@@ -73,8 +59,8 @@ class Worker:
         return {
             "inputs": [asdict(spec) for spec in session.inputs],
             "outputs": [asdict(spec) for spec in session.outputs],
-            "sandbox": self._sandbox,
-            "phases": {"start": self._start, "import": imported, **session.phases},
+            "sandbox": self._service.sandbox,
+            "phases": {"start": self._service.start_seconds, "import": imported, **session.phases},
         }
 
     def do_predict(self, request: Message) -> Message:
@@ -207,22 +193,8 @@ def peak_memory_bytes() -> int:
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
-    """Serve until `close` or the parent's end. `began_ns`: CLOCK_MONOTONIC at this process's first line."""
-    reading, writing, inputs, outputs = settings["descriptors"]
-    for descriptor in (reading, writing, inputs, outputs):
-        os.set_inheritable(descriptor, False)  # a process the framework starts must not keep our pipes open
-    threading.Thread(target=end_with_parent, args=(reading, settings["parent"]), daemon=True).start()
-    channel = Channel(reading, writing)
-    worker = Worker(
-        Arena(inputs), Arena(outputs), (began_ns - settings["spawned_ns"]) / 1e9, began_ns, settings.get("confined")
-    )
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            request = channel.receive()
-            channel.send(worker.answer(request))
-            if request["do"] == "close":
-                break
-    os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save
+    service = Service(settings, began_ns)
+    service.serve(Worker(service).answer, lambda _: "The isolated process")
 
 
 def _runtime(value: str) -> Runtime:
@@ -269,9 +241,3 @@ def _tensor_spec(name: Any, shape: Any, dtype: Any, scale: Any = None, zero_poin
 
 def _is_extent(extent: Any) -> bool:
     return extent is None or (isinstance(extent, int) and 0 <= extent < 1 << 63)
-
-
-def _unexpected(error: Exception) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}:{frame.lineno}"
-    return f"The isolated process met an unexpected {type(error).__name__} at {place}: {first_line(error)}"

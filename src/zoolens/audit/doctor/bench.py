@@ -14,12 +14,16 @@ from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed
 from zoolens.audit.doctor.variants import DECLARED, Variant
 from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.datasets.subset import select
+from zoolens.engine.executors.base import current_executor
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, run_job
-from zoolens.measure.jobs import Job
+from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
+from zoolens.measure.jobs import Job, Wanted
 from zoolens.measure.progress import Progress
 from zoolens.measure.stages import stored_predictions
 from zoolens.runtimes.base import Effective, Session, Tensor, Tensors
+from zoolens.store.records import Run
 from zoolens.store.store import Store
+from zoolens.zoos.base import Entry
 
 MIN_HELD_OUT: Final = 60  # images: with fewer, one test cannot tell a difference of 10 points from noise
 KEPT_BYTES: Final = 1 << 29  # decoded images kept in memory
@@ -89,7 +93,26 @@ class Bench:
         if news:
             count = f"{len(news)} variant{'s' if len(news) > 1 else ''}"
             self._progress.say(f"{why}: {count} on {self.sizes[level]:,} images")
+            self._measure_elsewhere(news, level)
         return {one: self.measure(one, level) for one in wanted}
+
+    def _measure_elsewhere(self, variants: Sequence[Variant], level: Level) -> None:
+        """Measure several variants at once where `running_on` chose other machines; otherwise nothing happens."""
+        executor = current_executor()
+        if not executor.elsewhere:
+            return
+        wanted = Wanted(runtimes=(self.job.runtime.name,), options=self.job.options, allow_code=True)
+        plan = replace(self._sized(level), wanted=wanted)
+        evaluations = [Evaluation(self._varied(variant).entry, plan, asked=False) for variant in variants]
+        coming = evaluate_elsewhere(executor, evaluations, self._store, self._progress, self._runs_of)
+        for number, outcomes in coming:
+            self._found[variants[number], self.sizes[level]] = self._evidence(outcomes[-1], self.data[level])
+
+    def _runs_of(self, entry: Entry) -> list[Run]:
+        """What the store has of this variant."""
+        model = replace(self.job, entry=entry).model
+        runs = self._store.runs(model=entry.full_ref, trials=True)
+        return [run for run in runs if run.key.model == model.fingerprint]
 
     def contrast(self, base: Variant, other: Variant, level: Level) -> Contrast:
         return Contrast(self.measure(base, level), self.measure(other, level))
@@ -114,13 +137,17 @@ class Bench:
         self._sessions.clear()
 
     def _evaluate(self, variant: Variant, level: Level) -> Evidence:
+        dataset, progress = self.data[level], _Titled(self._progress, variant.name)
+        outcome = run_job(self._varied(variant), self._sized(level), dataset, self._store, progress)
+        return self._evidence(outcome, dataset)
+
+    def _varied(self, variant: Variant) -> _Varied:
         entry = replace(self.job.entry, manifest=variant.apply(self.job.manifest))
         like = self.job
-        job = _Varied(entry, like.asset, like.runtime, like.options, like.environment, like.isolate, self._open)
-        dataset = self.data[level]
-        plan = self._plan if level is Level.ALL else replace(self._plan, limit=self.sizes[level])
-        outcome = run_job(job, plan, dataset, self._store, _Titled(self._progress, variant.name))
-        return self._evidence(outcome, dataset)
+        return _Varied(entry, like.asset, like.runtime, like.options, like.environment, like.isolate, self._open)
+
+    def _sized(self, level: Level) -> EvaluationPlan:
+        return self._plan if level is Level.ALL else replace(self._plan, limit=self.sizes[level])
 
     def _evidence(self, outcome: Outcome, dataset: Dataset) -> Evidence:
         run = outcome.run

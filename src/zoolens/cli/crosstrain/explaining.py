@@ -8,6 +8,7 @@ import click
 
 from zoolens.cli.crosstrain.options import frameworks_option, json_option, manner, manner_options
 from zoolens.cli.crosstrain.studies import trial_of
+from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="All combinations of the switches, or a folded-over fraction of them.",
 )
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Trainings at once.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=None, help="Trainings at once; default: 1, on a cluster all that fit."
+)
+@on_option
 @manner_options
 @store_option("reads")
 @json_option

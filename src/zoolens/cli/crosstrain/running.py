@@ -11,6 +11,7 @@ import click
 
 from zoolens.cli.crosstrain.options import json_option, manner, manner_options, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line
+from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
 @click.option("--trials", type=click.IntRange(1), default=None, help="So many in all; default: as the plan says.")
 @click.option("--time", "device_time", default=None, help="So much training in all calls together, such as 20m.")
 @click.option("--slice", "wall_time", default=None, help="So much time for this call, such as 9m: then stop cleanly.")
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Trials at once.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=None, help="Trials at once; default: 1, on a cluster all that fit."
+)
+@on_option
 @click.option(
     "--backend",
     type=click.Choice(["auto", "local", "ray"]),
     default="auto",
     show_default=True,
-    help="Where trials run; auto: on Ray if RAY_ADDRESS is set.",
+    help="The older way to say --on; auto: on Ray if RAY_ADDRESS is set.",
 )
 @click.option("--fresh", is_flag=True, help="Set the journal aside and search anew; finished trials stay in the study.")
 @manner_options
@@ -67,11 +71,13 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
         _print(found, seeds)
 
 
-def _shared_out(how: Manner, workers: int) -> Manner:
-    """Trials at once share the cores, unless the user says otherwise."""
-    if how.threads is not None or workers == 1 or how.device != "cpu":
+def _shared_out(how: Manner, workers: int | None) -> Manner:
+    """Trials at once share the cores of this machine, unless the user says otherwise."""
+    from zoolens.engine.executors.base import current_executor
+
+    if how.threads is not None or workers in (None, 1) or how.device != "cpu" or current_executor().elsewhere:
         return how
-    return replace(how, threads=max(1, (os.cpu_count() or 1) // workers))
+    return replace(how, threads=max(1, (os.cpu_count() or 1) // (workers or 1)))
 
 
 def _budget(trials: int | None, wall_time: str | None, device_time: str | None) -> Budget:

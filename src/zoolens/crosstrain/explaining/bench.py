@@ -15,6 +15,7 @@ from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.study import Hyperparameter, Side
 from zoolens.crosstrain.training import Manner, train_into
 from zoolens.crosstrain.workers import Workers
+from zoolens.engine.executors.base import current_executor
 from zoolens.errors import ZoolensError
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
@@ -39,10 +40,12 @@ class Bench:
     """Every run is a trial with one side in `study`. `at_once`: how many are trained beside each other."""
 
     def __init__(
-        self, store: Store, study: str, workers: Workers, manner: Manner, at_once: int, report: Report
+        self, store: Store, study: str, workers: Workers, manner: Manner, at_once: int | None, report: Report
     ) -> None:
         self._store, self._study, self._workers, self._manner = store, study, workers, manner
-        self._at_once, self._report = at_once, report
+        executor = current_executor()
+        self._at_once = at_once or (executor.capacity if executor.elsewhere else 1)
+        self._report = report
         self._sides: dict[tuple[str, Arm, int], Side] = {}
         self.trained = 0
         self.known = 0

@@ -44,14 +44,14 @@ def explain(
     fraction: Fraction = "auto",
     manner: Manner | None = None,
     study: str | None = None,
-    at_once: int = 1,
+    at_once: int | None = None,
     seeds_seen: int = 0,
     progress: Report = lambda _: None,
 ) -> Explanation:
     """`replicates`: seeds in the design, and as many fresh ones for the verification. `at_once`: runs beside each
-    other. `study`: the name under which all runs are filed. `seeds_seen`: how many seeds, from the recipe's own on, led
-    to this question. They are not used: a trial that a search chose for its large gap shows too large a gap with the
-    seeds that it was chosen by."""
+    other; None: one, or on a cluster as many as it can run. `study`: the name under which all runs are filed.
+    `seeds_seen`: how many seeds, from the recipe's own on, led to this question. They are not used: a trial that a
+    search chose for its large gap shows too large a gap with the seeds that it was chosen by."""
     if replicates < 2:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
     sides = tuple(Arm(one) if isinstance(one, str) else one for one in (a, b))

@@ -8,15 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from zoolens.crosstrain.architectures import NAMES
 from zoolens.crosstrain.diff.facts import SideFacts
 from zoolens.crosstrain.recipe import LIBRARY_ONLY_SHIPPED
-from zoolens.errors import ModelError, UnknownName, WorkerError
+from zoolens.engine.pool import WorkerPool
+from zoolens.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
+from zoolens.graph.exporting import reader
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
-from zoolens.graph.workerprocess import WorkerProcess
 
 TIMEOUT: Final = 300.0
 # framework -> importer of its live objects; "keras" is Keras on the backend that most have
@@ -27,7 +26,7 @@ IMPORTERS: Final = {
     "jax": "zoolens.crosstrain.live.keras:JAX",
 }
 _SHIPPED_CHANNELS: Final = 3
-_NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating")
+_NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating", "ran out of memory")
 
 
 @dataclass(frozen=True)
@@ -72,21 +71,9 @@ def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Quest
 
 def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
     """One side for each question, in order."""
-    workers = [WorkerProcess(IMPORTERS[one.framework].partition(":")[0]) for one in questions]
-    with ThreadPoolExecutor(len(workers)) as pool:
-        asking = [pool.submit(_asked, *pair, timeout) for pair in zip(questions, workers, strict=True)]
-        try:
-            return [one.result() for one in asking]
-        finally:
-            for worker in workers:
-                worker.interrupt()  # also when the other side failed or the user has had enough
-
-
-def _asked(question: Question, worker: WorkerProcess, timeout: float) -> Side:
-    try:
-        return _side(question, worker.ask(_message(question), timeout))
-    finally:
-        worker.stop()
+    with ThreadPoolExecutor(len(questions)) as threads, WorkerPool(stopped="The comparison was stopped.") as workers:
+        coming = [threads.submit(_side, question, workers, timeout) for question in questions]
+        return [future.result() for future in coming]
 
 
 def _message(question: Question) -> dict[str, Any]:
@@ -99,15 +86,25 @@ def _message(question: Question) -> dict[str, Any]:
     }
 
 
-def _side(question: Question, answer: dict[str, Any]) -> Side:
-    if "graph" not in answer:
-        if any(words in str(answer.get("error")) for words in _NO_ROOM):
-            size = "×".join(map(str, question.input_shape[1:]))
-            said = f"There is not enough memory to build {question.ref} for images of {size}."
-            raise ModelError(said, hint="Compare it for smaller ones.")
-        raise ModelError(f"{question.ref}: {answer.get('error')}", hint=answer.get("hint"))
-    graph = unpack(base64.b64decode(answer["graph"]))
+def _side(question: Question, workers: WorkerPool, timeout: float) -> Side:
+    kind = reader(IMPORTERS[question.framework].partition(":")[0], None, None)
     try:
+        answer = workers.ask(kind, _message(question), f"inspecting {question.ref}", timeout=timeout)
+        graph = unpack(base64.b64decode(answer["graph"]))
         return Side(question.ref, graph, SideFacts.model_validate(graph.facts.get("live")))
-    except ValidationError as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise WorkerError(f"The process that inspected {question.ref} answered nonsense: {error}.") from error
+    except UnexpectedError as error:
+        raise _refusal(question, error) from error
+    except WorkerError:
+        raise
+    except ZoolensError as error:
+        raise _refusal(question, error) from error
+
+
+def _refusal(question: Question, error: ZoolensError) -> ModelError:
+    if any(words in error.message for words in _NO_ROOM):
+        size = "×".join(map(str, question.input_shape[1:]))
+        sentence = f"There is not enough memory to build {question.ref} for images of {size}."
+        return ModelError(sentence, hint="Compare it for smaller ones.")
+    return ModelError(f"{question.ref}: {error.message}", hint=error.hint)

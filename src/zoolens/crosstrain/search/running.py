@@ -1,18 +1,12 @@
-"""Run a search: trials on this machine, or on Ray, with the same questions, answers and journal.
-
-"auto" is this machine unless RAY_ADDRESS names a cluster. Training happens in processes of its own on either way, so
-on one machine Ray would add its start (seconds) and copies of the objective, and nothing else.
-"""
+"""Run a search: several trials at once, with one journal. Where the objective trains is its own matter."""
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from zoolens.crosstrain.plan import Plan
 from zoolens.crosstrain.search.asking import Asking, Objective, Progress, best_of, carry_out
@@ -20,7 +14,6 @@ from zoolens.crosstrain.search.budget import Budget
 from zoolens.crosstrain.search.journal import Asked, Finished, Journal
 from zoolens.errors import ZoolensError
 
-Backend = Literal["auto", "local", "ray"]
 Report = Callable[[Progress], None]
 
 
@@ -48,31 +41,22 @@ def run_search(
     *,
     budget: Budget | None = None,
     workers: int = 1,
-    backend: Backend = "auto",
     progress: Report | None = None,
     first: int = 1,
 ) -> SearchResult:
     """Go on with the search of this journal, or begin it, until its trials are done or the budget is spent.
 
-    The objective is called with `workers` trials at once: in threads here; with Ray it is sent to other processes and
-    must be picklable. `progress` is called in this thread, before the first trial and after each one. `first`: see
-    `Journal`.
+    The objective is called in threads, with `workers` trials at once. `progress` is called in this thread, before the
+    first trial and after each one. `first`: see `Journal`.
     """
     if workers < 1:
         raise ZoolensError(f"{workers} workers cannot run a trial.", hint="Give at least 1.")
-    if backend == "auto":
-        backend = "ray" if os.environ.get("RAY_ADDRESS") else "local"
     with Journal(journal_path, plan, first) as journal:
         asking = Asking(plan, journal, budget or Budget(), workers)
         before = len(journal.finished)
         report = progress or (lambda _: None)
         report(asking.progress())
-        if backend == "ray":
-            from zoolens.crosstrain.search.ray import run_on_ray
-
-            run_on_ray(asking, objective, workers, report)
-        else:
-            _run_here(asking, objective, workers, report)
+        _run_here(asking, objective, workers, report)
         return SearchResult(
             finished=tuple(sorted(journal.finished.values(), key=lambda one: int(one.trial))),
             best=best_of(journal.finished),

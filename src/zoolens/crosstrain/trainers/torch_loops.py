@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.trainers.torch_optimizers import state_tensors
-from zoolens.errors import ModelError
-from zoolens.runtimes.base import first_line
+from zoolens.errors import ModelError, first_line
 
 _WARM_UP: Final = 3  # steps outside the graph, so that libraries choose their kernels before it is recorded
 

@@ -10,9 +10,8 @@ from typing import Final
 
 from zoolens.datasets.decoders import opencv, tensorflow
 from zoolens.datasets.images import Decode
-from zoolens.errors import DatasetError, MissingDependency, UnknownName
+from zoolens.errors import DatasetError, MissingDependency, UnknownName, first_line
 from zoolens.manifests.schema import DEFAULT_DECODER
-from zoolens.runtimes.base import first_line
 
 
 @dataclass(frozen=True)

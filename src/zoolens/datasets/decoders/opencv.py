@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.images import MAX_PIXELS, Decode
-from zoolens.runtimes.base import first_line
+from zoolens.errors import first_line
 from zoolens.runtimes.opencv import OpenCv
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.images import Decode
-from zoolens.runtimes.base import first_line
+from zoolens.errors import first_line
 from zoolens.runtimes.tensorflow import TensorFlow
 
 _PLACES: Final = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*")  # where in its graph TensorFlow was

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
-from zoolens.engine.launcher import launch
-from zoolens.engine.policy import worker_policy
+from zoolens.engine.pool import WorkerPool
+from zoolens.engine.process import Rights, WorkerKind
 from zoolens.engine.sandbox import trusted
-from zoolens.engine.scratch import make_scratch, remove_scratch
+from zoolens.errors import ZoolensError
 from zoolens.graph.counters.base import KINDS, Counter
 from zoolens.graph.counters.subjects import Subject
 from zoolens.graph.counters.terms import MACS
 from zoolens.graph.sources import Source
 
 TIMEOUT: Final = 600.0  # seconds for all counters of one model
-RESULTS: Final = "results"
 _NONSENSE: Final = "its process answered nonsense"
-_QUIET: Final = {
-    "OMP_NUM_THREADS": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "CUDA_VISIBLE_DEVICES": "-1",
-    "KERAS_BACKEND": "tensorflow",  # whose profiler is one of the counters
-}
+_QUIET: Final = (
+    ("OMP_NUM_THREADS", "1"),
+    ("TF_CPP_MIN_LOG_LEVEL", "3"),
+    ("CUDA_VISIBLE_DEVICES", "-1"),
+    ("KERAS_BACKEND", "tensorflow"),  # whose profiler is one of the counters
+)
 
 
 @dataclass(frozen=True)
@@ -73,66 +68,54 @@ def _counted(source: Source, counters: Sequence[Counter]) -> Iterator[Count]:
     """A counter that takes the process with it is a reason of its own; the others are run in a new one."""
     left = list(counters)
     while left:
-        lines, trouble = _run(source, left)
-        for counter, told in zip(left, lines, strict=False):
-            yield Count(counter, told.get("value"), told.get("terms", {}), told.get("error"))
-        left = left[len(lines) :]
+        answers, trouble = _run(source, left)
+        for counter, answer in zip(left, answers, strict=False):
+            yield Count(counter, answer.get("value"), answer.get("terms", {}), answer.get("error"))
+        left = left[len(answers) :]
         if left:
             yield Count(left.pop(0), reason=trouble)
 
 
 def _run(source: Source, counters: Sequence[Counter]) -> tuple[list[dict[str, Any]], str]:
-    """The answers, as far as they came, and what became of the process."""
-    folder = make_scratch()
+    """What the counters say, as far as they came, and why they came no further."""
+    answers: list[dict[str, Any]] = []
+    with WorkerPool() as workers:
+        try:
+            workers.ask(
+                _worker(source),
+                _job(source, counters),
+                f"counting {Path(source.request.subject).name}",
+                timeout=TIMEOUT,
+                report=lambda answer: answers.append(_checked(answer)),
+            )
+        except ZoolensError as error:
+            return answers, str(error)
+    return answers, _NONSENSE
+
+
+def _checked(answer: Any) -> dict[str, Any]:
+    """The process has read a stranger's file: what is no answer is an error of its counter."""
     try:
-        trouble = _process(folder, source, counters)
-        return _answers(folder / RESULTS), trouble
-    finally:
-        remove_scratch(folder)
-
-
-def _answers(file: Path) -> list[dict[str, Any]]:
-    """Lines that a process wrote which had read a stranger's file: one that is no answer is an error of its counter."""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
-    return [_checked(line) for line in lines]
-
-
-def _checked(line: str) -> dict[str, Any]:
-    try:
-        told = json.loads(line)
-        value, terms, error = told.get("value"), dict(told.get("terms", {})), told.get("error")
+        value, terms, error = answer.get("value"), dict(answer.get("terms", {})), answer.get("error")
     except (ValueError, TypeError, AttributeError):
         return {"error": _NONSENSE}
-    if not all(isinstance(one, int | float) for one in (0 if value is None else value, *terms.values())):
+    if not all(isinstance(number, int | float) for number in (0 if value is None else value, *terms.values())):
         return {"error": _NONSENSE}
     return {"value": value, "terms": terms, "error": None if error is None else str(error)}
 
 
-def _process(folder: Path, source: Source, counters: Sequence[Counter]) -> str:
-    """Run them in a worker, which is sandboxed unless the user trusts the model; what became of it."""
+def _worker(source: Source) -> WorkerKind:
+    """Sandboxed, unless the user trusts the model."""
     request = source.request
     files = (request.subject, *request.files.values()) if source.plugin in plugins.names(plugins.GRAPH_FILES) else ()
-    process = launch(
+    return WorkerKind(
+        "counting process",
         "zoolens.graph.counters.worker",
-        {"job": _job(source, counters), "results": str(folder / RESULTS)},
-        None,
         source.point.partition(":")[0],
-        variables={**_QUIET, "TMPDIR": str(folder)},
-        policy=None if trusted() else worker_policy(folder, source.point.partition(":")[0], None, files),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        variables=_QUIET,
+        rights=None if trusted() else Rights(files=files),
+        own_folder=True,
     )
-    try:
-        _, printed = process.communicate(timeout=TIMEOUT)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            return f"took more than {TIMEOUT:g} s"
-        raise
-    words = printed.decode(errors="replace").strip().splitlines()
-    return f"its process ended with code {process.returncode}{f': {words[-1][:200]}' if words else ''}"
 
 
 def _job(source: Source, counters: Sequence[Counter]) -> dict[str, Any]:

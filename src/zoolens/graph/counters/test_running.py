@@ -82,7 +82,7 @@ def test_a_counter_that_dies_or_fails_stops_no_other(tmp_path, monkeypatch):
     )
     bad = [plugins.load(plugins.COUNTERS, name) for name in ("deadly", "clumsy")]
     counts = run_counters(source(LIGHT, None), [*bad, conventions.COUNTERS["onnx-opcounter"]])
-    assert "ended with code 7" in counts[0].reason
+    assert "exited with code 7" in counts[0].reason
     assert counts[1].reason == "ValueError: no such luck"
     assert counts[2].value == 353_610_488
 

@@ -7,11 +7,11 @@ from math import prod
 import pytest
 
 from zoolens.engine.environments import ensure_environment, environment_of
-from zoolens.errors import ModelError
-from zoolens.graph.exporting import Job, export_many
+from zoolens.engine.process import WorkerProcess
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.exporting import Job, export_many, reader
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.gluon import library as gluon
-from zoolens.graph.workerprocess import WorkerProcess
 from zoolens.runtimes.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
@@ -108,12 +108,14 @@ def test_costs_are_the_known_ones(exported, name, expected):
 
 @pytest.mark.network
 def test_names_do_not_depend_on_what_was_built_before(environment):
-    worker = WorkerProcess("zoolens.graph.importers.gluon.library", environment)
+    worker = WorkerProcess(reader("zoolens.graph.importers.gluon.library", environment, None))
     message = {"importer": POINT, "subject": "resnet18_v2", "size": [64, 64], "raw": True}
     try:
-        assert worker.ask(message, 60) == worker.ask(message, 60)
-        assert "no model 'resnet51_v2'" in worker.ask({**message, "subject": "resnet51_v2"}, 60)["error"]
-        assert "does not take an image" in worker.ask({**message, "subject": "alexnet", "size": [8, 8]}, 60)["error"]
+        assert worker.ask(message, "reading", timeout=60) == worker.ask(message, "reading", timeout=60)
+        with pytest.raises(ZoolensError, match="no model 'resnet51_v2'"):
+            worker.ask({**message, "subject": "resnet51_v2"}, "reading", timeout=60)
+        with pytest.raises(ZoolensError, match="does not take an image"):
+            worker.ask({**message, "subject": "alexnet", "size": [8, 8]}, "reading", timeout=60)
     finally:
         worker.stop()
 

@@ -1,0 +1,156 @@
+"""The contract of executors: functions are named, jobs and results are plain data, whoever submits keeps the store.
+
+A function is named "module:function" and takes one job, a mapping of plain data (JSON values and bytes). It may run in
+another process on another machine, and twice where a machine is lost, so it returns what it found and writes nowhere
+but into temporary folders. Models are opened there as they are here: in sandboxed worker processes of that machine.
+
+`running_on` chooses the executor, as the command line's `--on` does; `current_executor` is asked by the few places that
+can share out their work. A plug-in registers an `Executor` under `zoolens.executors`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar
+
+import zoolens
+from zoolens import plugins
+from zoolens.engine import faults
+from zoolens.engine.sandbox import trusted, trusting
+from zoolens.engine.service import response
+from zoolens.errors import AssetError, ConstraintError, WorkerError, ZoolensError
+
+Job = Mapping[str, Any]
+
+
+class Executor(ABC):
+    """Safe to use from several threads. `elsewhere`: its functions run on other machines, so that work is worth sharing
+    out; otherwise whoever has work does it directly."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    elsewhere: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def open(cls, address: str | None) -> Executor:
+        """`address` is the whole text that the user gave, such as ray://host:port; None: only the name was given."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many jobs can run at once, about."""
+
+    @abstractmethod
+    def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
+        """Run a function on a job. The future has its result, or the `ZoolensError` that it raised.
+
+        `whole_machine`: it measures times, and nothing else of ours should run beside it. `gpu`: it needs one.
+        """
+
+    def close(self) -> None:
+        """Give up what is not finished. Nothing can be submitted afterwards."""
+
+
+def run_jobs(
+    executor: Executor, function: str, jobs: Sequence[Job], *, whole_machine: bool = False
+) -> Iterator[tuple[int, Any]]:
+    """The number of each job and its result or its `ZoolensError`, as they come. Leaving early cancels the rest."""
+    futures = {executor.submit(function, job, whole_machine=whole_machine): number for number, job in enumerate(jobs)}
+    try:
+        for future in as_completed(futures):
+            error = future.exception()
+            if error is not None and not isinstance(error, ZoolensError):
+                raise error
+            yield futures[future], error or future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+# --- which one
+
+
+_current: ContextVar[Executor | None] = ContextVar("zoolens_executor", default=None)
+
+
+def current_executor() -> Executor:
+    """The executor that `running_on` chose for this thread, or this machine."""
+    from zoolens.engine.executors.local import Local
+
+    return _current.get() or Local()
+
+
+@contextmanager
+def running_on(where: str | Executor) -> Iterator[Executor]:
+    """Inside, work that can be shared out runs on this executor: "local", "ray", "ray://host:port"."""
+    executor = open_executor(where) if isinstance(where, str) else where
+    before = _current.set(executor)
+    try:
+        yield executor
+    finally:
+        _current.reset(before)
+        executor.close()
+
+
+def open_executor(where: str) -> Executor:
+    name, separator, _ = where.partition("://")
+    kind: type[Executor] = plugins.load(plugins.EXECUTORS, name)
+    return kind.open(where if separator else None)
+
+
+# --- what travels
+
+
+def task(function: str, job: Job) -> dict[str, Any]:
+    """A job as it travels: with what the user granted, and which zoolens asks."""
+    return {"function": function, "job": dict(job), "trust": trusted(), "version": zoolens.__version__}
+
+
+def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """On the other side: run the function of a `task`, and describe what came of it as plain data."""
+    return response(dict(asked), _performed, lambda request: f"{request['function']} on {platform.node()}")
+
+
+def outcome_of(answer: Mapping[str, Any]) -> Any:
+    """The result that `perform` describes; the error that it describes is raised."""
+    if "error" in answer:
+        raise faults.rebuild(answer["error"])
+    return answer["ok"]
+
+
+def _performed(asked: Mapping[str, Any]) -> Any:
+    if asked["version"] != zoolens.__version__:
+        raise ConstraintError(
+            f"The node {platform.node()} has zoolens {zoolens.__version__}, and {asked['version']} asks it.",
+            hint="Install the same version on all nodes.",
+        )
+    module, _, name = str(asked["function"]).partition(":")
+    with trusting(bool(asked["trust"])):
+        return getattr(importlib.import_module(module), name)(asked["job"])
+
+
+def check_reachable(paths: Sequence[str]) -> None:
+    """On the other side: an error that names this node and the first path that it does not have."""
+    for path in paths:
+        if not Path(path).exists():
+            raise AssetError(
+                f"The node {platform.node()} has no {path}.",
+                hint="Put it there under the same path, or use a file system that all nodes share.",
+            )
+
+
+def lost(executor: str, error: BaseException) -> WorkerError:
+    """A job that the executor gave up."""
+    first = str(error).strip().splitlines()
+    return WorkerError(
+        f"A job was lost on {executor}: {type(error).__name__}{f': {first[0][:300]}' if first else ''}.",
+        hint="Run the same command again: what is finished is kept.",
+    )

@@ -1,0 +1,98 @@
+"""The contract of executors, on this machine; a real Ray cluster is in tests/test_ray.py."""
+
+import platform
+import sys
+
+import pytest
+
+from zoolens.engine.executors.base import (
+    check_reachable,
+    current_executor,
+    open_executor,
+    perform,
+    run_jobs,
+    running_on,
+    task,
+)
+from zoolens.engine.executors.local import Local
+from zoolens.engine.executors.ray import _translated
+from zoolens.engine.sandbox import trusted, trusting
+from zoolens.errors import (
+    AssetError,
+    ConstraintError,
+    MissingDependency,
+    ModelError,
+    UnexpectedError,
+    UnknownName,
+    WorkerError,
+)
+
+HERE = __name__
+
+
+def double(job):
+    if job["x"] == 3:
+        raise ModelError("Three is not doubled.", hint="Take four.")
+    return {"twice": 2 * job["x"], "trusted": trusted()}
+
+
+def test_results_and_errors_come_as_they_are_ready():
+    found = dict(run_jobs(Local(), f"{HERE}:double", [{"x": 1}, {"x": 3}, {"x": 2}]))
+    assert found[0] == {"twice": 2, "trusted": False}
+    assert found[2]["twice"] == 4
+    assert isinstance(found[1], ModelError)
+    assert found[1].hint == "Take four."
+
+
+def test_trust_travels_with_the_job():
+    with trusting():
+        assert Local().submit(f"{HERE}:double", {"x": 1}).result()["trusted"]
+    assert not Local().submit(f"{HERE}:double", {"x": 1}).result()["trusted"]
+
+
+def test_a_function_that_is_not_there_is_said():
+    with pytest.raises(UnexpectedError, match=f"{HERE}:absent on {platform.node()} met an unexpected AttributeError"):
+        Local().submit(f"{HERE}:absent", {}).result()
+
+
+def test_another_version_is_refused():
+    asked = {**task(f"{HERE}:double", {"x": 1}), "version": "0.0.1"}
+    told = perform(asked)["error"]
+    assert told["type"] == ConstraintError.__name__
+    assert platform.node() in told["message"]
+
+
+def test_a_path_that_a_node_does_not_have_is_named(tmp_path):
+    check_reachable([str(tmp_path)])
+    with pytest.raises(AssetError, match=f"{platform.node()} has no {tmp_path}/absent"):
+        check_reachable([str(tmp_path), f"{tmp_path}/absent"])
+
+
+def test_one_is_chosen_for_as_long_as_it_is_wanted():
+    assert not current_executor().elsewhere
+    chosen = Local()
+    with running_on(chosen):
+        assert current_executor() is chosen
+    assert current_executor() is not chosen
+
+
+def test_names_are_those_of_plug_ins():
+    assert isinstance(open_executor("local"), Local)
+    with pytest.raises(UnknownName, match="place to run work on named 'slurm'"):
+        open_executor("slurm://host")
+
+
+def test_missing_ray_is_explained(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependency, match=r"zoolens\[ray\]"):
+        open_executor("ray")
+
+
+def test_what_ray_itself_raises_is_a_sentence():
+    from concurrent.futures import Future
+
+    answer = Future()
+    translated = _translated(answer)
+    answer.set_exception(RuntimeError("node died\nmore"))
+    with pytest.raises(WorkerError, match="A job was lost on Ray: RuntimeError: node died"):
+        translated.result()

@@ -1,0 +1,92 @@
+"""Structures read on other machines: jobs travel in batches of one framework, packed graphs come back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from zoolens.engine.environments import EnvSpec
+from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
+from zoolens.errors import ZoolensError
+from zoolens.graph.exporting import Exported, Job, export_many, files_of
+from zoolens.graph.importers.base import Request
+
+_FUNCTION: Final = "zoolens.graph.fanout:export_here"
+_BATCHES: Final = 2  # for each job that can run at once: who is done early takes another
+
+K = TypeVar("K")
+
+
+def export_elsewhere(executor: Executor, jobs: Iterable[Job[K]], timeout: float) -> Iterator[Exported[K]]:
+    """What `export_many` gives, read by the machines of an executor."""
+    batches = list(_batches(jobs, _BATCHES * executor.capacity))
+    messages = [{"jobs": [_described(job) for job in batch], "timeout": timeout} for batch in batches]
+    for number, answer in run_jobs(executor, _FUNCTION, messages):
+        if isinstance(answer, ZoolensError):
+            yield from (_lost(job, answer) for job in batches[number])
+        else:
+            yield from (Exported(job, **fields) for job, fields in zip(batches[number], answer, strict=True))
+
+
+def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """On the node: what became of each job of a batch, in their order."""
+    jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
+    done = {exported.job.key: exported for exported in _absent(jobs)}
+    reachable = [job for job in jobs if job.key not in done]
+    done |= {one.job.key: one for one in export_many(reachable, workers=1, timeout=message["timeout"])}
+    return [
+        {name: value for name, value in vars(done[job.key]).items() if name not in ("job", "graph")} for job in jobs
+    ]
+
+
+def _absent(jobs: Iterable[Job[int]]) -> Iterator[Exported[int]]:
+    for job in jobs:
+        try:
+            check_reachable(list(files_of([job])))
+        except ZoolensError as error:
+            yield _lost(job, error)
+
+
+def _lost(job: Job[K], error: ZoolensError) -> Exported[K]:
+    """The machine or the way to it failed, not the model."""
+    return Exported(job, 0.0, error=error.message, hint=error.hint, circumstantial=True)
+
+
+def _batches(jobs: Iterable[Job[K]], count: int) -> Iterator[Sequence[Job[K]]]:
+    """About so many batches of equal weight, each of one importer's module and environment."""
+    groups: dict[tuple[str, EnvSpec | None], list[Job[K]]] = defaultdict(list)
+    for job in jobs:
+        groups[job.module, job.environment].append(job)
+    enough = sum(job.weight for group in groups.values() for job in group) / count
+    for group in groups.values():
+        batch: list[Job[K]] = []
+        for job in group:
+            batch.append(job)
+            if sum(one.weight for one in batch) >= enough:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+def _described(job: Job[Any]) -> dict[str, Any]:
+    environment = job.environment
+    return {
+        **job.message,
+        "environment": [list(environment.requirements), list(environment.alone)] if environment else None,
+        "weight": job.weight,
+    }
+
+
+def _job(number: int, fields: Mapping[str, Any]) -> Job[int]:
+    size = fields["size"]
+    together, alone = fields["environment"] or ((), ())
+    return Job(
+        number,
+        fields["importer"],
+        Request(fields["subject"], (size[0], size[1]) if size else None, fields["arguments"], fields["files"]),
+        EnvSpec(tuple(together), tuple(alone)) if fields["environment"] else None,
+        fields["weight"],
+        fields["raw"],
+    )

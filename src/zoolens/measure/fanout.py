@@ -1,0 +1,114 @@
+"""Evaluations on other machines: a node evaluates into a store of its own, and what it found is merged into ours.
+
+A node is sent the model's entry, the plan, and what our store has of the model, so that it does only what is missing.
+Keys, figures and predictions are those of an evaluation on that machine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from zoolens.datasets.opening import absolute_spec, parse_spec
+from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
+from zoolens.errors import ZoolensError
+from zoolens.manifests.schema import Manifest
+from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out_entries
+from zoolens.measure.progress import Progress, Silent
+from zoolens.store.records import Run
+from zoolens.store.store import Store, open_store
+from zoolens.store.transfer import merge_run, pack_run
+from zoolens.zoos.base import Entry, Weights
+
+_FUNCTION = "zoolens.measure.fanout:evaluate_here"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One model to be evaluated by a plan. `asked`: see `evaluate.run_job`."""
+
+    entry: Entry
+    plan: EvaluationPlan
+    asked: bool = True
+
+
+def evaluate_elsewhere(
+    executor: Executor,
+    evaluations: Sequence[Evaluation],
+    store: Store,
+    progress: Progress,
+    known: Callable[[Entry], Sequence[Run]],
+) -> Iterator[tuple[int, list[Outcome]]]:
+    """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
+    to go on from."""
+    jobs = [_job(evaluation, [pack_run(store, run) for run in known(evaluation.entry)]) for evaluation in evaluations]
+    timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
+    progress.begin(f"on {executor.name}", "evaluating", len(jobs))
+    try:
+        for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=timed):
+            if isinstance(answer, ZoolensError):
+                yield number, [Outcome(evaluations[number].entry.ref, errors=(str(answer),))]
+            else:
+                yield number, [_merged(store, fields) for fields in answer]
+            progress.advance(1)
+    finally:
+        progress.end()
+
+
+def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """On the node: the outcomes of one evaluation as plain data, each with its run."""
+    check_reachable(job["paths"])
+    plan = TypeAdapter(EvaluationPlan).validate_python(job["plan"])
+    with (
+        tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder,
+        open_store(Path(folder) / "store.sqlite") as store,
+    ):
+        for packed in job["runs"]:
+            merge_run(store, packed)
+        outcomes = list(carry_out_entries([_entry(job["entry"])], plan, store, Silent(), asked=job["asked"]))
+        return [_described(store, outcome) for outcome in outcomes]
+
+
+def _job(evaluation: Evaluation, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    entry, plan = evaluation.entry, evaluation.plan
+    data = None if plan.data is None else absolute_spec(plan.data)
+    location = "" if data is None else parse_spec(data)[1]
+    paths = [entry.folder, Path(location) if location.startswith("/") else None]
+    return {
+        "entry": {
+            "zoo": entry.zoo,
+            "manifest": entry.manifest.model_dump(mode="json"),
+            "weights": entry.weights.value,
+            "folder": str(entry.folder.absolute()) if entry.folder else None,
+            "file": entry.file,
+        },
+        "plan": TypeAdapter(EvaluationPlan).dump_python(replace(plan, data=data), mode="json"),
+        "asked": evaluation.asked,
+        "runs": runs,
+        "paths": [str(path.absolute()) for path in paths if path is not None and path.exists()],
+    }
+
+
+def _entry(fields: Mapping[str, Any]) -> Entry:
+    return Entry(
+        fields["zoo"],
+        Manifest.model_validate(fields["manifest"]),
+        Weights(fields["weights"]),
+        Path(fields["folder"]) if fields["folder"] else None,
+        fields["file"],
+    )
+
+
+def _described(store: Store, outcome: Outcome) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(outcome).items() if name != "run"}
+    return {**fields, "run": None if outcome.run is None else pack_run(store, outcome.run)}
+
+
+def _merged(store: Store, fields: Mapping[str, Any]) -> Outcome:
+    run = None if fields["run"] is None else merge_run(store, fields["run"])
+    return Outcome(**{**fields, "run": run})

@@ -1,0 +1,95 @@
+"""Take a whole run from one store to another: as plain data, which a machine far away can send.
+
+The run keeps its key, so that merging it twice, or into a store that has part of it already, adds what is missing and
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from zoolens.store.records import (
+    EVALUATED,
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Provenance,
+    Run,
+    StackRecord,
+)
+from zoolens.store.store import Store
+
+
+def pack_run(store: Store, run: Run) -> dict[str, Any]:
+    """Everything that the store has of a run, as JSON values and bytes."""
+    facts = store.observations_by_stage(run.id)
+    return {
+        "model": asdict(run.model),
+        "dataset": asdict(run.dataset),
+        "stack": asdict(run.stack),
+        "attempt": run.key.attempt,
+        "resolved": dict(run.resolved),
+        "stages": {
+            stage: {
+                "done": state.done,
+                "error": state.error,
+                "details": dict(state.details),
+                "observations": [_plain(observation) for observation in facts.get(stage, ())],
+            }
+            for stage, state in store.stages(run.id).items()
+        },
+        "parts": [
+            {"kind": kind, "part": part.part, "table": _written(store.part_table(part))}
+            for kind in store.kinds(run.id)
+            for part in store.parts(run.id, kind)
+        ],
+    }
+
+
+def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
+    """Add a packed run to a store, or what is missing of it, and return it as the store has it then."""
+    run = store.begin_run(
+        ModelRecord(**packed["model"]),
+        DatasetRecord(**packed["dataset"]),
+        StackRecord(**packed["stack"]),
+        attempt=int(packed["attempt"]),
+    )
+    for part in packed["parts"]:
+        store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
+    resolved = dict(packed["resolved"])
+    if resolved:
+        (store.mark_evaluated if EVALUATED in resolved else store.set_resolved)(run.id, resolved)
+    for stage, state in packed["stages"].items():
+        if state["done"]:
+            observations = [_observation(fields) for fields in state["observations"]]
+            store.finish_stage(run.id, stage, observations, details=state["details"])
+        else:
+            store.fail_stage(run.id, stage, str(state["error"]))
+    return store.run(run.id)
+
+
+def _plain(observation: Observation) -> dict[str, Any]:
+    return {**asdict(observation), "provenance": observation.provenance.value}
+
+
+def _observation(fields: Mapping[str, Any]) -> Observation:
+    return Observation(**{**fields, "provenance": Provenance(fields["provenance"])})
+
+
+def _written(table: Any) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _read(content: bytes) -> Any:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()

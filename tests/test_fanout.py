@@ -1,0 +1,120 @@
+"""Work that is shared out gives what it gives on this machine: the same keys, figures, predictions and graphs.
+
+The executor here pretends that its threads are other machines. A real cluster is in test_ray.py.
+"""
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.crosstrain.fanout import train_here
+from zoolens.crosstrain.job import Job
+from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.workers import Workers
+from zoolens.engine.executors.base import running_on
+from zoolens.engine.executors.local import Local
+from zoolens.errors import ConstraintError, UnknownName
+from zoolens.graph.structure import structure_of
+from zoolens.store.store import open_store
+
+TIMED = ("latency", "throughput", "cold", "memory", "energy", "time", "seconds")
+
+
+class Pretended(Local):
+    """Another machine, which is this one."""
+
+    elsewhere = True
+    capacity = 1  # migrations of a store are not safe in two threads of one process
+
+
+def facts(store):
+    """Everything that is no timing, by run."""
+    found = {}
+    for run in store.runs(trials=True):
+        stages = store.observations_by_stage(run.id)
+        observations = {
+            (stage, one.metric, one.scope): (one.value, one.low, one.high, one.n, one.unit, one.provenance)
+            for stage, several in stages.items()
+            for one in several
+            if not any(word in one.metric for word in TIMED)
+        }
+        resolved = {name: value for name, value in run.resolved.items() if name not in ("evaluated",)}
+        predictions = store.table(run.id, "predictions").to_pylist() if "predictions" in store.kinds(run.id) else None
+        found[run.id] = (run.ref, run.key, dict(run.stages), observations, resolved, predictions)
+    return found
+
+
+def test_an_evaluation_elsewhere_finds_the_same_and_goes_on_where_it_was(tmp_path):
+    models, options = ["demo:*"], {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    pytest.importorskip("onnxruntime")
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        zoolens.evaluate(models, "demo", store=here, **options)
+        with running_on(Pretended()):
+            first = zoolens.evaluate(models, "demo", store=there, **options)
+            again = zoolens.evaluate(models, "demo", store=there, **options)
+        assert facts(there) == facts(here)
+        assert all(outcome.measured for outcome in first)
+        assert [outcome.measured for outcome in again] == [()] * len(first)
+
+
+def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):
+    with open_store(tmp_path / "store.sqlite") as store, running_on(Pretended()):
+        outcomes = zoolens.evaluate(["demo:*"], "demo", runtimes=["no-such-runtime"], store=store)
+    assert outcomes
+    assert all("no-such-runtime" in outcome.errors[0] for outcome in outcomes)
+
+
+def test_structures_read_elsewhere_are_the_same(tmp_path):
+    pytest.importorskip("onnx")
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        ours = structure_of(["onnx:light/squeezenet", "demo:*"], store=here)
+        with running_on(Pretended()):
+            theirs = structure_of(["onnx:light/squeezenet", "demo:*"], store=there)
+    assert [(one.ref, one.run, one.packed, one.error) for one in theirs] == [
+        (one.ref, one.run, one.packed, one.error) for one in ours
+    ]
+    assert any(one.packed for one in theirs)
+
+
+@pytest.fixture
+def job(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    for part, count in (("train", 64), ("test", 20)):
+        labels = generator.integers(0, 3, count).astype(np.int32)
+        np.save(folder / f"{part}_x.npy", generator.integers(0, 100, (count, 8, 8, 1)).astype(np.uint8))
+        np.save(folder / f"{part}_y.npy", labels)
+    recipe = Recipe(architecture="mlp", learning_rate=0.01, batch_size=16, epochs=2)
+
+    def make(name, **changes):
+        return Job(
+            recipe=recipe, framework="torch", semantics=recipe.wanted, data=folder, output=tmp_path / name,
+            loop="eager", threads=1, keep_weights=True,
+        ).model_copy(update=changes)  # fmt: skip
+
+    return make
+
+
+def test_a_training_elsewhere_learns_the_same(job):
+    pytest.importorskip("torch")
+    with Workers() as workers:
+        ours, answers = workers.train(job("here"))
+    epochs = []
+    with running_on(Pretended()), Workers() as workers:
+        theirs, their_answers = workers.train(job("there"), epochs.append)
+        unknown = job("x").recipe.model_copy(update={"architecture": "resnet7"})
+        with pytest.raises(UnknownName, match="resnet8"):
+            workers.train(job("x", recipe=unknown))
+    assert np.array_equal(answers, their_answers)
+    assert [epoch.loss for epoch in ours.epochs] == [epoch.loss for epoch in theirs.epochs]
+    assert tuple(epochs) == theirs.epochs
+    assert (job("there").output / "weights.safetensors").read_bytes() == (
+        job("here").output / "weights.safetensors"
+    ).read_bytes()
+
+
+def test_a_machine_of_another_kind_does_not_train_in_the_name_of_ours(job):
+    other = {"cpu": "abacus", "cores": 1, "architecture": "wood"}
+    with pytest.raises(ConstraintError, match="another kind of machine: cpu"):
+        train_here({"job": job("x").model_dump(mode="json"), "weights": None, "machine": other})

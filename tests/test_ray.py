@@ -1,0 +1,73 @@
+"""A real Ray cluster of three nodes on this machine, one of which is killed in the middle: the same as without it."""
+
+import threading
+import time
+
+import pytest
+from tests.test_fanout import facts
+
+import zoolens
+from zoolens.engine.executors.base import running_on
+from zoolens.graph.structure import structure_of
+from zoolens.store.store import open_store
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"limit": 40, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Three nodes; the first only keeps the books. Starting them takes most of the time of these tests."""
+    pytest.importorskip("ray", reason="RAY ABSENT: install zoolens[ray] to test running on it")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # Ray keeps a token there
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        small = {"num_cpus": 1, "object_store_memory": 100 << 20}
+        made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0, "include_dashboard": False})
+        made.victim = made.add_node(**small)
+        made.add_node(**small)
+        patch.setenv("RAY_ADDRESS", made.address)
+        yield made
+        made.shutdown()
+
+
+def test_a_node_that_is_killed_in_the_middle_changes_nothing(cluster, tmp_path):
+    pytest.importorskip("onnxruntime")
+    models = ["demo:*"]
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        zoolens.evaluate(models, "demo", store=here, **OPTIONS)
+        with running_on("ray") as executor:
+            assert executor.elsewhere
+            assert executor.capacity == 2
+            watcher = threading.Thread(target=kill_when_one_is_stored, args=(cluster, tmp_path / "there.sqlite"))
+            watcher.start()
+            outcomes = zoolens.evaluate(models, "demo", store=there, **OPTIONS)
+            watcher.join()
+        assert not any(outcome.errors for outcome in outcomes)
+        assert len(outcomes) > 2
+        assert facts(there) == facts(here)
+
+
+def kill_when_one_is_stored(cluster, path):
+    deadline = time.monotonic() + 120
+    with open_store(path) as store:
+        while not store.runs() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    cluster.remove_node(cluster.victim, allow_graceful=False)
+
+
+def test_structures_and_the_sandbox_are_the_same_there(cluster, tmp_path):
+    pytest.importorskip("onnx")
+    models = ["onnx:light/squeezenet", "onnx:light/shufflenet"]
+    ours = structure_of(models, store=tmp_path / "here.sqlite")
+    with running_on("ray"):
+        theirs = structure_of(models, store=tmp_path / "there.sqlite")
+    assert [one.packed for one in theirs] == [one.packed for one in ours]
+
+
+def test_what_is_not_on_a_node_is_named(cluster, tmp_path):
+    with running_on("ray") as executor, pytest.raises(zoolens.ZoolensError, match="has no /nowhere/at/all"):
+        executor.submit("zoolens.measure.fanout:evaluate_here", {"paths": ["/nowhere/at/all"]}).result(60)
