@@ -61,15 +61,20 @@ def audit_page():
     )
 
 
-def crosstrain_page():
-    from zoolens.crosstrain.report.page import Page, Section, Tile, html
-    from zoolens.crosstrain.report.tables import Column, Table
+def report_page():
+    from zoolens.present.charts import Chart, axis, heading, level, series, values
+    from zoolens.present.pages import Page, Section, Tile, page_html
+    from zoolens.present.tables import Column, Link, Table
 
-    table = Table("t", (Column(HOSTILE[0]),), tuple((one,) for one in HOSTILE))
-    section = Section(HOSTILE[1], HOSTILE, HOSTILE, HOSTILE, tables=((HOSTILE[2], table),), files=HOSTILE)
-    return html(
-        Page(HOSTILE[4], HOSTILE[3], (Tile(HOSTILE[0], HOSTILE[2]),), {one: one for one in HOSTILE}, (section,))
-    )
+    columns = (Column(HOSTILE[0]), Column(HOSTILE[1], "link"))
+    table = Table("t", columns, tuple((one, Link(one, one)) for one in HOSTILE))
+    encoding = {"x": level("x", HOSTILE, axis(HOSTILE[0])), "color": series("x", HOSTILE)}
+    spec = {"title": heading(HOSTILE[0], HOSTILE[1]), "data": values([{"x": one} for one in HOSTILE])}
+    chart = Chart("c", HOSTILE[1], {**spec, "mark": {"type": "circle", "tooltip": True}, "encoding": encoding})
+    section = Section(HOSTILE[1], HOSTILE, HOSTILE, HOSTILE, (chart,), "", ((HOSTILE[2], table),), HOSTILE)
+    tiles = (Tile(HOSTILE[0], HOSTILE[2], HOSTILE[3]),)
+    facts = {one: one for one in HOSTILE}
+    return page_html(Page(HOSTILE[4], HOSTILE[3], HOSTILE[2], False, tiles, (section,), facts, True))
 
 
 def diff_page():
@@ -91,6 +96,58 @@ def test_a_script_that_runs_would_be_seen(browser, tmp_path):
     assert MARK in shown(browser, tmp_path, page)
 
 
-@pytest.mark.parametrize("make", [audit_page, crosstrain_page, diff_page])
+def test_our_own_scripts_run_and_draw(browser, tmp_path):
+    """Under the same policy that stops scripts of others."""
+    assert 'role="graphics-document"' in shown(browser, tmp_path, report_page())
+    page = shown(browser, tmp_path, audit_page())
+    assert page.count('role="graphics-document"') == 5
+    assert 'aria-sort="descending"' in page
+
+
+@pytest.mark.parametrize("make", [audit_page, report_page, diff_page])
 def test_no_script_of_a_stranger_runs(browser, tmp_path, make):
     assert MARK not in shown(browser, tmp_path, make())
+
+
+HERE = "/home/someone/private/net.onnx"
+
+
+def shared_pages():
+    """Every page that a user may pass on, made of models, data and notes that lie somewhere on this machine."""
+    from zoolens.audit.report import test_report
+    from zoolens.audit.report.html import html as audit_html
+    from zoolens.graph.building import GraphBuilder
+    from zoolens.graph.diff.page import html as diff_html
+    from zoolens.graph.diff.report import diff
+    from zoolens.present.pages import Page, Section, page_html
+
+    audit = test_report.audit()
+    [row] = audit.architectures
+    networks = tuple(replace(one, error=f"{HERE} cannot be read", name=HERE) for one in row.networks)
+    yield audit_html(replace(audit, notes=(HERE,), architectures=(replace(row, networks=networks),)))
+
+    builder = GraphBuilder(HERE)
+    image = builder.add("input", (), (1, 3, 8, 8), source=HERE, axes="NCHW")
+    graph = builder.finish([builder.add("unknown", [image], (1, 4, 8, 8), source=HERE, kind="x")])
+    other = builder.finish([image])
+    yield diff_html(diff(graph, other, names=(HERE, HERE + ".b")))
+
+    yield page_html(Page(HERE, HERE, HERE, sections=(Section(HERE, (HERE,), (HERE,), (HERE,)),), facts={"data": HERE}))
+
+
+def test_a_page_that_is_passed_on_tells_no_folder_and_no_name_of_this_machine(tmp_path):
+    import platform
+
+    from zoolens.crosstrain.report import write_report
+    from zoolens.crosstrain.report.conftest import made_study
+
+    study = made_study(25, (HERE, "jax"), name=HERE)
+    study = replace(study, details={"data": {"location": HERE, "note": f"read from {HERE}"}})
+    report = write_report(study, tmp_path / "report")[0].read_text(encoding="utf-8")
+    for page in (*shared_pages(), report):
+        own = page.partition("<script>")[0]  # what follows are our own scripts
+        assert "net.onnx" in own
+        assert "/home/" not in own
+        assert "someone" not in own
+        assert str(tmp_path) not in own
+        assert platform.node() not in own

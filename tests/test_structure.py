@@ -73,6 +73,8 @@ FRAMEWORKS = {
     "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py", "manifests/hub.py"],
     "pandas": ["store/*.py", "queries/frame.py", "crosstrain/frame.py"],
     "psycopg": ["store/*.py"],
+    "vl_convert": ["present/images.py"],
+    "jinja2": ["present/pages.py"],
 }
 
 

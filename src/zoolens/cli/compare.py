@@ -9,7 +9,8 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.errors import GateFailed
-from zoolens.present.terminal import make_console, plain
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.compare import Answers, Report, VectorChange
@@ -120,20 +121,17 @@ def _print_vectors(console: Any, one: VectorChange) -> None:
 
 
 def _print_figures(console: Any, report: Report) -> None:
-    from rich.table import Table
-
     from zoolens.present.figures import with_interval
 
-    table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
-    for name, side in (("metric", "left"), ("scope", "left"), ("A", "right"), ("B", "right"), ("B vs A", "right")):
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    rows = []
     for one in report.figures:
-        if one.metric == "recall" or one.change is None:
-            continue
-        change = f"{100 * one.change:+.2f} pt" if one.unit == "fraction" else f"{100 * one.change:+.1f} %"
-        table.add_row(*map(plain, (one.metric, one.scope, with_interval(one.a), with_interval(one.b), change)))
+        if one.metric != "recall" and one.change is not None:
+            change = f"{100 * one.change:+.2f} pt" if one.unit == "fraction" else f"{100 * one.change:+.1f} %"
+            rows.append([one.metric, one.scope, with_interval(one.a), with_interval(one.b), change])
+    columns = [Column("metric", keep=9), Column("scope", keep=5), Column("A", "number", keep=7)]
+    columns += [Column("B", "number", keep=7), Column("B vs A", "number", keep=8)]
     console.print()
-    console.print(table)
+    print_table(columns, rows, console)
 
 
 def _print_classes(console: Any, answers: Answers) -> None:

@@ -13,7 +13,8 @@ from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ModelError
 from zoolens.present.figures import count, figure
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -129,11 +130,11 @@ def _print_layers(total: Cost) -> None:
         Column("layer", keep=9),
         Column("op", keep=7),
         Column("output", keep=3),
-        Column("MACs", right=True, keep=8),
-        Column("share", right=True, keep=6),
-        Column("FLOPs", right=True, keep=4),
-        Column("parameters", right=True, keep=5),
-        Column("intensity", right=True, keep=1),
+        Column("MACs", "number", keep=8),
+        Column("share", "number", keep=6),
+        Column("FLOPs", "number", keep=4),
+        Column("parameters", "number", keep=5),
+        Column("intensity", "number", keep=1),
     )
     print_table(columns, [_layer_row(layer, total.macs) for layer in total.layers if layer.flops or layer.parameters])
 
@@ -164,7 +165,11 @@ def shortened(name: str) -> str:
 
 def _print_counters(total: Cost, counts: Sequence[Count], claims: Sequence[Claim]) -> None:
     console = make_console()
-    columns = (Column("counter", keep=9), Column("says", right=True, keep=8), Column("of our MACs", right=True, keep=7))
+    columns = (
+        Column("counter", keep=9),
+        Column("says", "number", keep=8),
+        Column("of our MACs", "number", keep=7),
+    )
     print_table(columns, list(_counter_rows(total, counts, claims)))
     console.print()
     for one in counts:

@@ -102,7 +102,7 @@ def short_names(a: str, b: str) -> tuple[str, str]:
 
 
 def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
-    from zoolens.graph.diff.verdict import amount
+    from zoolens.graph.diff.phrases import amount
 
     console = make_console()
     for ref, cost, held in zip(refs, (found.cost_a, found.cost_b), found.held, strict=True):
@@ -124,7 +124,7 @@ def _sentence(text: str) -> str:
 
 
 def _figures(one: Difference, found: Diff) -> str:
-    from zoolens.graph.diff.verdict import amount
+    from zoolens.graph.diff.phrases import amount
 
     parts = [one.cause]
     if one.macs:

@@ -10,7 +10,8 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.disagreements import Disagreements, Vote
@@ -76,7 +77,7 @@ def print_disagreements(found: Disagreements) -> None:
         f"\n{found.total:,} of {size:,} inputs of {plain(found.dataset)} ({100 * found.total / size:.1f} %) are not "
         "answered alike by all" + (", the most contested first\n" if found.inputs else "\n")
     )
-    columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", right=True)]
+    columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", "number")]
     columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(found))]
     rows = [
         [

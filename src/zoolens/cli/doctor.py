@@ -12,7 +12,8 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.doctor.verdict import Diagnosis, Trial
@@ -103,10 +104,10 @@ def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:
 def _print_trials(diagnosis: Diagnosis, show_all: bool) -> None:
     columns = [
         Column("variant", keep=9),
-        Column("images", right=True, keep=3),
-        Column("top-1 [95 %]", right=True, keep=8),
-        Column("against the manifest", right=True, keep=7),
-        Column("p (Holm)", right=True, keep=6),
+        Column("images", "number", keep=3),
+        Column("top-1 [95 %]", "number", keep=8),
+        Column("against the manifest", "number", keep=7),
+        Column("p (Holm)", "number", keep=6),
         Column("run", keep=1),
     ]
     declared, *others = diagnosis.trials

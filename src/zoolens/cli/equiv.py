@@ -13,7 +13,8 @@ from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed, ZoolensError
 from zoolens.present.figures import stack_label
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.behaviour import Accuracy, Behaviour
@@ -226,8 +227,12 @@ def print_matrix(matrix: Matrix) -> None:
     console = make_console()
     console.print(f"Same answer, % of {matrix.n:,} inputs of {plain(matrix.dataset)}; families together\n")
     numbers = [str(i + 1) for i in range(len(matrix.names))]
-    columns = [Column("", right=True, keep=1000), Column("model", keep=1000), Column("accuracy", right=True, keep=999)]
-    columns += [Column(number, right=True, keep=len(numbers) - i) for i, number in enumerate(numbers)]
+    columns = [
+        Column("", "number", keep=1000),
+        Column("model", keep=1000),
+        Column("accuracy", "number", keep=999),
+    ]
+    columns += [Column(number, "number", keep=len(numbers) - i) for i, number in enumerate(numbers)]
     rows = [
         [
             numbers[i],

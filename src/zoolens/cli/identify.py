@@ -12,7 +12,8 @@ from zoolens.cli.sizes import Size
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.identification import Identification
@@ -84,7 +85,7 @@ def _print(result: Identification) -> None:
     console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
     columns = [
         Column("network", keep=9),
-        Column("likeness", right=True, keep=8),
+        Column("likeness", "number", keep=8),
         Column("this has", keep=5, folds=True),
     ]
     print_table(columns, [_row(match) for match in result.matches])

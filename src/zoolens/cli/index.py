@@ -134,12 +134,13 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.index.estimates import COVERED, estimate_operators
     from zoolens.present.figures import figure
-    from zoolens.present.terminal import Column, print_table
+    from zoolens.present.tables import Column
+    from zoolens.present.terminal import print_table
     from zoolens.store.store import open_store
 
     with Bars() as bars, open_store(store) as opened:
         found = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
-    columns = [Column("model", keep=3), Column("sum", right=True, keep=2), Column("critical path", right=True)]
+    columns = [Column("model", keep=3), Column("sum", "number", keep=2), Column("critical path", "number")]
     usable = [one for one in found if one.raw.covered >= COVERED]
     rows = [[one.ref, figure(one.raw.seconds, "s"), figure(one.raw.critical_path, "s")] for one in usable]
     print_table(columns, rows)
@@ -222,7 +223,8 @@ def _print_summary(index: Index) -> None:
 def _print_unsigned(index: Index) -> None:
     from collections import Counter
 
-    from zoolens.present.terminal import Column, print_table
+    from zoolens.present.tables import Column
+    from zoolens.present.terminal import print_table
 
     unsigned = [row for row in index.rows if not row.signature]
     if not unsigned:

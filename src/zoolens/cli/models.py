@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,11 +10,16 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.present.figures import count, figure
 from zoolens.present.streams import open_console
-from zoolens.present.terminal import plain
+from zoolens.present.tables import Column
+from zoolens.present.terminal import print_table
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.catalog import Listing, listing, params_of
 
 LARGE = 100  # a zoo with more models gets one line until it is asked for
+COLUMNS = (
+    Column("model", keep=9, folds=True), Column("task", keep=5), Column("weights", keep=7), Column("formats", keep=4),
+    Column("params", "number", keep=8), Column("claimed top-1", "number", keep=6),
+)  # fmt: skip
 _WEIGHTS = {str(state).replace(" ", "-"): state for state in Weights}
 _SCALES = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9}
 
@@ -69,25 +73,11 @@ def _print(found: Listing, *, in_full: bool) -> None:
     shown = [entry for entry in found.entries if entry.zoo not in large]
     console = open_console(width=None if open_console().is_terminal else 160)
     if shown:
-        console.print(_table(shown))
+        print_table(COLUMNS, [[entry.ref, *_cells(entry)] for entry in shown], console)
     for name in sorted(large):
         click.echo(f"{name}: {sizes[name]:,} models; list them with --zoo {name}, or narrow with --search.")
     if not found.entries:
         click.echo("No model fits.")
-
-
-def _table(entries: Sequence[Entry]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("model", overflow="fold")
-    for name in ("task", "weights", "formats"):
-        table.add_column(name)
-    for name in ("params", "claimed top-1"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for entry in entries:
-        table.add_row(*map(plain, (entry.ref, *_cells(entry))))
-    return table
 
 
 def _cells(entry: Entry) -> list[str]:

@@ -11,7 +11,8 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -175,8 +176,8 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     metrics.sort(key=lambda name: [*answer.plan.query.show, name].index(name))  # as SHOW has them
     compared = answer.reference is not None
     columns = [Column("model", keep=10), Column("runtime", keep=8)]
-    columns += [Column("equal answers", right=True, keep=9)] if compared else []  # the last to go, beside the name
-    columns += [Column(name, right=True, keep=6) for name in metrics]
+    columns += [Column("equal answers", "number", keep=9)] if compared else []  # the last to go, beside the name
+    columns += [Column(name, "number", keep=6) for name in metrics]
     told = [name for name in shown[0].attributes if name != "runtime"]
     columns += [Column(name, keep=6) for name in told]
     columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]

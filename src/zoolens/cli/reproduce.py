@@ -11,7 +11,8 @@ import click
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
-from zoolens.present.terminal import make_console, plain
+from zoolens.present.tables import Column
+from zoolens.present.terminal import Styled, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.reproduce import Verdict
@@ -28,8 +29,6 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
 
     Exits with 1 if an answer (not a timing) falls outside.
     """
-    from rich.table import Table
-
     from zoolens.cli.asking import answered_yes
     from zoolens.cli.bars import Bars
     from zoolens.comparisons.reproduce import reproduce
@@ -40,16 +39,14 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     console = make_console()
     console.print(f"{plain(result.original.ref)} in {result.original.stack.runtime}: ", end="")
     console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("", "metric", "scope", "then", "now"):
-        table.add_column(name)
+    rows = []
     for one in result.verdicts:
-        if one.then.metric == "recall" and one.inside:
-            continue
-        mark = "[green]✓[/]" if one.inside else "[yellow]~[/]" if one.drifts else "[red]✗[/]"
-        now = figure(one.now.value, one.then.unit) if one.now else "gone"
-        table.add_row(mark, *map(plain, (one.then.metric, one.then.scope, with_interval(one.then), now)))
-    console.print(table)
+        if one.then.metric != "recall" or not one.inside:
+            mark = Styled("✓", "green") if one.inside else Styled("~", "yellow") if one.drifts else Styled("✗", "red")
+            now = figure(one.now.value, one.then.unit) if one.now else "gone"
+            rows.append([mark, one.then.metric, one.then.scope, with_interval(one.then), now])
+    names = {"": 9, "metric": 9, "scope": 5, "then": 7, "now": 8}
+    print_table([Column(name, keep=keep) for name, keep in names.items()], rows, console)
     if result.identical is not None:
         console.print(f"{100 * result.identical:.4g} % of the answers are the same bit by bit.")
     console.print(_summary(result.verdicts))

@@ -9,7 +9,8 @@ from typing import Any
 from zoolens.cli.jsonout import echo_json
 from zoolens.measure.evaluate import Outcome
 from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
-from zoolens.present.terminal import Column, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import print_table
 from zoolens.store.records import Observation
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
@@ -24,13 +25,13 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
             Column("run", keep=8),
             Column("model", keep=10),
             Column("runtime", keep=9),
-            Column("top-1 [95 %]", right=True, keep=7),
-            Column("ECE", right=True, keep=2),
-            *(Column(f"p50 ×{batch}", right=True, keep=6) for batch in batches),
-            Column("p99 clean / raw", right=True, keep=3),
-            Column("cold", right=True, keep=1),
-            Column("size", right=True, keep=5),
-            Column("params", right=True, keep=4),
+            Column("top-1 [95 %]", "number", keep=7),
+            Column("ECE", "number", keep=2),
+            *(Column(f"p50 ×{batch}", kind="number", keep=6) for batch in batches),
+            Column("p99 clean / raw", "number", keep=3),
+            Column("cold", "number", keep=1),
+            Column("size", "number", keep=5),
+            Column("params", "number", keep=4),
         ]
         print_table(columns, rows)
 

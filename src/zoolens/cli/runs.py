@@ -12,7 +12,8 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.present.streams import open_console
-from zoolens.present.terminal import Column, print_blocks, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import plain, print_blocks, print_facts, print_table
 from zoolens.store.records import Observation, Provenance, Run, RunKind, StageState
 from zoolens.store.scopes import parse_scope
 
@@ -184,8 +185,8 @@ def _list_columns(*, purpose: bool) -> list[Column]:
         Column("model", keep=10),
         Column("dataset", keep=3),
         Column("runtime", keep=9),
-        Column("top-1 [95 %]", right=True, keep=7),
-        Column("p50", right=True, keep=6),
+        Column("top-1 [95 %]", "number", keep=7),
+        Column("p50", "number", keep=6),
         Column("stages", keep=4),
     ]
     return [*columns[:2], Column("purpose", keep=6), *columns[2:]] if purpose else columns
@@ -253,19 +254,11 @@ def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequenc
 
 
 def _print_facts(console: Console, facts: Mapping[str, str], title: str | None = None) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     if not facts:
         return
     if title is not None:
-        console.print(f"\n[bold]{escape(title)}[/]")
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    for name, text in facts.items():
-        table.add_row(escape(name), escape(text))
-    console.print(table)
+        console.print(f"\n[bold]{plain(title)}[/]")
+    print_facts(facts, console)
 
 
 def _print_section(console: Console, title: str, data: Mapping[str, Any]) -> None:
@@ -286,26 +279,19 @@ def _short(value: Any) -> str:
 
 
 def _print_observations(console: Console, observations: Sequence[Observation]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     if not observations:
         return
-    table = Table(box=None, header_style="bold", pad_edge=False, title_justify="left")
-    table.add_column("metric")
-    table.add_column("scope")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("", overflow="fold")
+    rows = []
     for metric, group in _by_metric(observations).items():
         for position, one in enumerate(group[:SCOPES_SHOWN]):
             name = metric if position == 0 else ""
-            cells = [name, one.scope, _value(one), "" if one.n is None else f"{one.n:,}", _remark(one)]
-            table.add_row(*(escape(cell) for cell in cells))
+            rows.append([name, one.scope, _value(one), "" if one.n is None else f"{one.n:,}", _remark(one)])
         if len(group) > SCOPES_SHOWN:
-            table.add_row("", f"… and {len(group) - SCOPES_SHOWN} more (--json lists them)")
+            rows.append(["", f"… and {len(group) - SCOPES_SHOWN} more (--json lists them)", "", "", ""])
+    columns = [Column("metric", keep=9), Column("scope", keep=8), Column("value", "number", keep=9)]
+    columns += [Column("n", "number", keep=5), Column("", keep=6, folds=True)]
     console.print("\n[bold]observations[/]")
-    console.print(table)
+    print_table(columns, rows, console)
 
 
 def _by_metric(observations: Iterable[Observation]) -> dict[str, list[Observation]]:

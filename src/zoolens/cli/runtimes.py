@@ -6,6 +6,8 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.present.streams import open_console
+from zoolens.present.tables import Column
+from zoolens.present.terminal import Styled, print_table
 
 
 @click.command()
@@ -18,7 +20,7 @@ def command(as_json: bool) -> None:
 
     found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
     if as_json:
-        rows = [
+        data = [
             {
                 "name": one.name,
                 "summary": one.summary,
@@ -31,19 +33,16 @@ def command(as_json: bool) -> None:
             }
             for one in found
         ]
-        echo_json(rows)
+        echo_json(data)
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("runtime", "version", "formats", "cannot"):
-        table.add_column(name)
+    rows = []
     for one in found:
-        missing = f"[dim]not installed: zoolens\\[{one.extra}][/]" if one.extra else "[dim]only with --env[/]"
+        missing = f"not installed: zoolens[{one.extra}]" if one.extra else "only with --env"
         cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
-        table.add_row(one.name, one.version() or missing, ", ".join(one.formats), cannot)
+        rows.append([one.name, one.version() or Styled(missing, "dim"), ", ".join(one.formats), cannot])
+    columns = [Column("runtime", keep=9), Column("version", keep=8), Column("formats", keep=7, folds=True)]
     console = open_console(width=None if open_console().is_terminal else 140)
-    console.print(table)
+    print_table([*columns, Column("cannot", keep=6, folds=True)], rows, console)
     console.print(f"\nModels run in a worker with this sandbox: {describe()}", highlight=False)
     for missing in shortcomings():
         console.print(f"  {missing}", style="yellow", highlight=False)

@@ -13,7 +13,8 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
-from zoolens.present.terminal import Column, make_console, plain, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -134,9 +135,9 @@ def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
     from zoolens.present.figures import count
 
     columns = [
-        Column("#", right=True, keep=5), Column("kind", keep=9), Column("distance", right=True, keep=6),
-        Column("nodes", right=True, keep=8), Column("parameters", right=True, keep=4),
-        Column("MACs of A", right=True, keep=7), Column("in A", keep=3), Column("in B", keep=2),
+        Column("#", "number", keep=5), Column("kind", keep=9), Column("distance", "number", keep=6),
+        Column("nodes", "number", keep=8), Column("parameters", "number", keep=4),
+        Column("MACs of A", "number", keep=7), Column("in A", keep=3), Column("in B", keep=2),
     ]  # fmt: skip
     cells = [
         (
@@ -185,10 +186,10 @@ def _print_twins(twins: Sequence[Twin]) -> None:
     runtimes = " and ".join(dict.fromkeys(run.stack.runtime for run in (first.on.a, first.on.b)))
     console.print(f"  {first.on.n:,} inputs of {plain(first.on.dataset)}, {plain(runtimes)}\n")
     columns = [
-        Column("pieces", right=True, keep=9), Column("dropped", right=True, keep=4),
-        Column("MACs of A replaced", right=True, keep=3),
-        Column("agreement (measured)", right=True, keep=8), Column("at least, 95 %", right=True, keep=6),
-        Column("top-1, twin − A", right=True, keep=7), Column("", keep=5),
+        Column("pieces", "number", keep=9), Column("dropped", "number", keep=4),
+        Column("MACs of A replaced", "number", keep=3),
+        Column("agreement (measured)", "number", keep=8), Column("at least, 95 %", "number", keep=6),
+        Column("top-1, twin − A", "number", keep=7), Column("", keep=5),
     ]  # fmt: skip
     last = twins[-1]
     print_table(columns, [_twin_cells(twin, last=twin is last) for twin in twins])

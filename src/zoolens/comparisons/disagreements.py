@@ -6,8 +6,6 @@ found.inputs[0].votes
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,8 +30,8 @@ from zoolens.comparisons.signatures import (
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes
 from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.present.tables import csv_text
 from zoolens.store.records import Run, RunKind
-from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store
 
 NEIGHBOURS: Final = 5
@@ -275,16 +273,14 @@ def as_data(found: Disagreements) -> dict[str, Any]:
 
 def as_csv(found: Disagreements) -> str:
     """One row an input; an answer and its score for each of the panel."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    names = [f"{one.name} {what}" for one in found.panel for what in ("answer", "score")]
-    writer.writerow(["index", "input", "truth", "entropy", "margin", *map(spreadsheet_cell, names)])
-    for one in found.inputs:
-        votes = [
-            cell
-            for vote in one.votes
-            for cell in (found.class_name(vote.answer), "" if vote.score is None else f"{vote.score:.4f}")
-        ]
-        row = [one.index, one.input, found.class_name(one.label), f"{one.entropy:.4f}", f"{one.margin:.4f}"]
-        writer.writerow([spreadsheet_cell(cell) for cell in (*row, *votes)])
-    return stream.getvalue()
+    panel = [f"{one.name} {what}" for one in found.panel for what in ("answer", "score")]
+    rows = [
+        [one.index, one.input, found.class_name(one.label), f"{one.entropy:.4f}", f"{one.margin:.4f}"]
+        + [cell for vote in one.votes for cell in (found.class_name(vote.answer), _score(vote))]
+        for one in found.inputs
+    ]
+    return csv_text(["index", "input", "truth", "entropy", "margin", *panel], rows)
+
+
+def _score(vote: Vote) -> str:
+    return "" if vote.score is None else f"{vote.score:.4f}"

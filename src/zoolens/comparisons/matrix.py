@@ -5,8 +5,6 @@ matrix = zoolens.agreement_matrix("demo:*")
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +24,8 @@ from zoolens.comparisons.signatures import Signature, default_dataset, signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE
+from zoolens.present.tables import csv_text
 from zoolens.store.records import Run
-from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store, borrowed_store
 
 Array = NDArray[np.float64]
@@ -159,16 +157,14 @@ def as_data(matrix: Matrix) -> dict[str, Any]:
 
 def as_csv(matrix: Matrix) -> str:
     """One row an ordered pair; empty cells where the two cannot be compared."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["a", "b", "run_a", "run_b", "dataset", "n", "agreement", "accuracy_difference"])
-    for i, one in enumerate(matrix.names):
-        for j, two in enumerate(matrix.names):
-            figures = (matrix.agreement[i, j], matrix.difference[i, j])
-            cells = ["" if np.isnan(value) else repr(float(value)) for value in figures]
-            row = [one, two, matrix.runs[i].id, matrix.runs[j].id, matrix.dataset, matrix.n, *cells]
-            writer.writerow([spreadsheet_cell(cell) for cell in row])
-    return stream.getvalue()
+    names = ("a", "b", "run_a", "run_b", "dataset", "n", "agreement", "accuracy_difference")
+    runs, data = [run.id for run in matrix.runs], (matrix.dataset, matrix.n)
+    rows = [
+        (a, b, runs[i], runs[j], *data, matrix.agreement[i, j], matrix.difference[i, j])
+        for i, a in enumerate(matrix.names)
+        for j, b in enumerate(matrix.names)
+    ]
+    return csv_text(names, rows)
 
 
 def _listed(values: Array) -> list[float | None]:

@@ -14,10 +14,12 @@ from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper, is
 from zoolens.crosstrain.filing import read_study, study_names
 from zoolens.crosstrain.noise import Noise, noise_of
 from zoolens.crosstrain.published import ARCHITECTURES, TEST_SAMPLES
-from zoolens.crosstrain.report import Column, Section, Table, write_report
+from zoolens.crosstrain.report import write_report
 from zoolens.crosstrain.study import Study, Trial
 from zoolens.crosstrain.training import replicates
 from zoolens.errors import DatasetError
+from zoolens.present.pages import Section
+from zoolens.present.tables import Column, Table
 from zoolens.store.store import Store
 
 _COLUMNS: Final = (

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from zoolens.store.records import Observation, Provenance, Run, is_disturbed
+
+NOTHING: Final = "–"  # where there is no figure
 
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -11,9 +16,31 @@ _SCALES = {
 }
 
 
+def short_number(value: float) -> str:
+    """A number without a unit: 0.05, 1e−8, 512."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e5 or abs(value) < 1e-3:
+        digits, power = f"{value:.2e}".split("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    return NOTHING if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
+
+
+def nats(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+def p_value(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1g}"
+
+
 def figure(value: float | None, unit: str = "") -> str:
     if value is None:
-        return "–"
+        return NOTHING
     if unit == "fraction":
         return f"{100 * value:.1f} %"
     if unit in ("s", "B"):
@@ -27,7 +54,7 @@ def figure(value: float | None, unit: str = "") -> str:
 def count(value: float | None) -> str:
     """A large whole number, shortened: 61.7k."""
     if value is None:
-        return "–"
+        return NOTHING
     for factor, name in _SCALES[""]:
         if abs(value) >= factor:
             return f"{_three_digits(value / factor)}{name}"
@@ -37,7 +64,7 @@ def count(value: float | None) -> str:
 def with_interval(observation: Observation | None) -> str:
     """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known."""
     if observation is None or observation.value is None:
-        return "–"
+        return NOTHING
     text = figure(observation.value, observation.unit) + disturbed_mark(observation)
     if observation.low is None or observation.high is None:
         return text

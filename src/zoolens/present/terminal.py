@@ -6,13 +6,13 @@ and colons it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from zoolens.present.streams import open_console
+from zoolens.present.tables import Column
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 200  # a pipe has no width: leave the lines whole
 GAP = 2
 FOLDED = 24  # cells that a column of sentences needs at least
-
-
-@dataclass(frozen=True)
-class Column:
-    """`keep`: the higher, the longer it stays when space runs out. `folds`: holds sentences, which may be broken."""
-
-    name: str
-    right: bool = False
-    keep: int = 0
-    folds: bool = False
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -80,22 +70,46 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def print_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], console: Console | None = None, *, header: bool = True
+) -> None:
+    """Print as many columns as the terminal has room for, and name those that it has no room for."""
     from rich.table import Table
 
-    console = make_console()
-    table: Any = Table(box=None, header_style="bold", pad_edge=False)
+    console = console or make_console()
+    table: Any = Table(box=None, header_style="bold", pad_edge=False, show_header=header)
     shown = fitting_columns(columns, rows, console.width)
     for i in shown:
         table.add_column(
             plain(columns[i].name),
             justify="right" if columns[i].right else "left",
+            style="dim" if columns[i].kind == "key" else None,
             overflow="fold",
             no_wrap=not columns[i].folds and any(columns[j].folds for j in shown),
         )
     for row in rows:
-        table.add_row(*(plain(row[i]) for i in shown))
+        table.add_row(*(_markup(row[i]) for i in shown))
     console.print(table)
     hidden = [columns[i].name for i in range(len(columns)) if i not in shown]
     if hidden:
         console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.[/]")
+
+
+def print_facts(facts: Mapping[str, str], console: Console) -> None:
+    """Names and what is said of each, in two columns without a head."""
+    print_table([Column("", "key"), Column("", folds=True)], list(facts.items()), console, header=False)
+
+
+class Styled(str):
+    """A cell in a style of rich's, such as "red" or "dim"."""
+
+    style: str
+
+    def __new__(cls, text: str, style: str) -> Styled:
+        cell = super().__new__(cls, text)
+        cell.style = style
+        return cell
+
+
+def _markup(cell: str) -> str:
+    return f"[{cell.style}]{plain(cell)}[/]" if isinstance(cell, Styled) else plain(cell)

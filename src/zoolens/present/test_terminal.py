@@ -1,6 +1,7 @@
-from zoolens.present.terminal import Column, fitting_columns, print_blocks, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import fitting_columns, print_blocks, print_table
 
-COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", right=True, keep=5), Column("size")]
+COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", "number", keep=5), Column("size")]
 ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]
 
 
@@ -27,7 +28,7 @@ def test_sentences_are_broken_before_a_column_goes():
 
 
 def test_a_long_table_reads_as_a_short_one(capsys):
-    columns = [Column("name"), Column("size", right=True), Column("größe ×")]
+    columns = [Column("name"), Column("size", "number"), Column("größe ×")]
     rows = [["a[b]", "1", "漢字"], ["longer name", "2,000", "x"]]
     print_table(columns, rows)
     short = [line.rstrip() for line in capsys.readouterr().out.splitlines()]

@@ -1,19 +1,32 @@
-"""One self-contained HTML page: charts, sortable tables and findings, with nothing fetched from anywhere."""
+"""An audit as one page: charts, sortable tables and findings, with nothing fetched from anywhere."""
 
 from __future__ import annotations
 
-import json
-from importlib import resources
-
 from zoolens.audit.document import Audit
+from zoolens.audit.findings import Severity
+from zoolens.audit.report.charts import ratio_views, spread_views
+from zoolens.present.pages import Tile, render
 
 
 def html(audit: Audit) -> str:
-    # "<" cannot end the script element or open a comment once it is written as an escape of JSON.
-    data = json.dumps(audit.to_json(), ensure_ascii=False, default=str, allow_nan=False).replace("<", "\\u003c")
-    page = _part("audit.html").replace("@@CSS@@", _part("audit.css")).replace("@@JS@@", _part("audit.js"))
-    return page.replace("@@DATA@@", data)
+    ratios, spreads = ratio_views(audit), spread_views(audit)
+    return render(
+        "audit.html",
+        title="zoolens audit",
+        charts=[view.chart for view in (*ratios, *spreads) if view.chart],
+        data=audit.to_json(),
+        script="audit.js",
+        lead=audit.facts.get("summary", ""),
+        figures=_tiles(audit),
+        ratios=ratios,
+        spreads=spreads,
+    )
 
 
-def _part(name: str) -> str:
-    return resources.files("zoolens.audit.report").joinpath("page", name).read_text(encoding="utf-8")
+def _tiles(audit: Audit) -> list[Tile]:
+    return [
+        Tile(str(len(audit.shared)), "shared architectures"),
+        Tile(str(len(audit.zoos)), "zoos"),
+        Tile(str(sum(row.groups > 1 for row in audit.shared)), "names with several networks"),
+        *(Tile(str(audit.count(severity)), severity.label, severity.label) for severity in reversed(Severity)),
+    ]

@@ -1,69 +1,51 @@
-"""The same facts as CSV files, one per table, for spreadsheets and data frames."""
+"""The facts of an audit as tables, one for each CSV file."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
-from zoolens.store.spreadsheets import spreadsheet_cell
+from zoolens.present import tables as present
+from zoolens.present.tables import Column, Table
 
-Table = tuple[list[str], list[list[Any]]]
+_CAUSE = ("severity", "rule", "family", "zoos", "architectures", "findings", "title", "gap")
+_FINDING = ("id", "rule", "severity", "architecture", "models", "title", "evidence", "fix")
 
 
 def write_csv(audit: Audit, folder: Path) -> list[Path]:
     """Write every table into the folder, made where it is absent; files of the same name are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, (columns, rows) in tables(audit):
-        path = folder / f"{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(columns)
-            writer.writerows([[spreadsheet_cell(cell) for cell in row] for row in rows])
-        written.append(path)
-    return written
+    return present.write_csv(tables(audit), folder)
 
 
-def tables(audit: Audit) -> Iterator[tuple[str, Table]]:
-    yield "architectures", _architectures(audit.architectures)
+def tables(audit: Audit) -> Iterator[Table]:
+    yield _architectures(audit.architectures)
     networks = [network for row in audit.architectures for network in row.networks]
-    yield "networks", _rows(Network, networks)
-    yield "causes", _causes(audit)
-    yield "findings", _findings(audit)
-    yield "ranks", _rows(ZooRank, audit.ranks)
-    yield "conformance", _rows(Conformance, audit.conformance)
-    yield "judged", _rows(Judged, audit.judged)
+    yield _table("networks", _names(Network), [asdict(network) for network in networks])
+    yield _table("causes", _CAUSE, [cause.to_json() for cause in audit.causes])
+    yield _table("findings", _FINDING, [finding.to_json() for finding in audit.findings])
+    yield _table("ranks", _names(ZooRank), [asdict(rank) for rank in audit.ranks])
+    yield _table("conformance", _names(Conformance), [asdict(network) for network in audit.conformance])
+    yield _table("judged", _names(Judged), [asdict(claim) for claim in audit.judged])
 
 
 def _architectures(rows: Sequence[ArchitectureRow]) -> Table:
-    columns, cells = _rows(ArchitectureRow, rows)
-    place = columns.index("networks")
-    columns[place] = "zoos"
-    for row, source in zip(cells, rows, strict=True):
-        row[place] = " ".join(sorted({network.zoo for network in source.networks}))
-    return columns, cells
+    """In the place of its networks an architecture has the zoos that hold them."""
+    names = ["zoos" if name == "networks" else name for name in _names(ArchitectureRow)]
+    zoos = [" ".join(sorted({network.zoo for network in row.networks})) for row in rows]
+    return _table("architectures", names, [asdict(row) | {"zoos": of} for row, of in zip(rows, zoos, strict=True)])
 
 
-def _causes(audit: Audit) -> Table:
-    columns = ["severity", "rule", "family", "zoos", "architectures", "findings", "title", "gap"]
-    return columns, [[_flat(cause.to_json()[column]) for column in columns] for cause in audit.causes]
+def _names(kind: type) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
-def _findings(audit: Audit) -> Table:
-    columns = ["id", "rule", "severity", "architecture", "models", "title", "evidence", "fix"]
-    return columns, [[_flat(found.to_json()[column]) for column in columns] for found in audit.findings]
-
-
-def _rows(kind: type, rows: Sequence[Any]) -> Table:
-    columns = [field.name for field in fields(kind)]
-    return columns, [[_flat(asdict(row)[column]) for column in columns] for row in rows]
+def _table(name: str, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
+    cells = tuple(tuple(_flat(row[column]) for column in columns) for row in rows)
+    return Table(name, tuple(map(Column, columns)), cells)
 
 
 def _flat(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return "; ".join(str(one) for one in value)
-    return value
+    return "; ".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoolens.audit.document import ArchitectureRow, Audit
 from zoolens.audit.findings import Severity
 from zoolens.audit.rules.counting import NOISE
+from zoolens.present.tables import Column
+from zoolens.present.terminal import plain, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,9 +20,7 @@ CAUSES = 20
 
 
 def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
-    from rich.markup import escape
-
-    console.print(f"[bold]{escape(str(audit.facts.get('summary', '')))}[/]\n")
+    console.print(f"[bold]{plain(str(audit.facts.get('summary', '')))}[/]\n")
     _spreads(audit, console)
     _ranks(audit, console)
     _ratios(audit, console)
@@ -28,22 +28,15 @@ def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
     _judged(audit, console)
     _findings(audit, console, everything=all_findings)
     for note in audit.notes:
-        console.print(f"[dim]{escape(note)}[/]")
+        console.print(f"[dim]{plain(note)}[/]")
 
 
 def _table(console: Console, title: str, columns: list[tuple[str, bool]], rows: list[list[str]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     if not rows:
         return
     console.print(f"[bold]{title}[/]")  # a title of the table itself would be folded to the table's width
-    table: Any = Table(box=None, header_style="dim", pad_edge=False)
-    for name, right in columns:
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    console.print(table)
+    kinds = [Column(name, "number") if right else Column(name, folds=True) for name, right in columns]
+    print_table(kinds, rows, console)
     console.print()
 
 
@@ -133,22 +126,20 @@ def _judged(audit: Audit, console: Console) -> None:
 
 
 def _findings(audit: Audit, console: Console, *, everything: bool) -> None:
-    from rich.markup import escape
-
     counts = ", ".join(f"{audit.count(severity)} {severity.label}" for severity in reversed(Severity))
     if everything:
         console.print(f"[bold]Findings[/]: {counts}")
         for finding in audit.findings:
-            console.print(f"{_badge(finding.severity)}  {escape(finding.title)}")
-            console.print(f"        [dim]{escape(finding.id)}[/]")
+            console.print(f"{_badge(finding.severity)}  {plain(finding.title)}")
+            console.print(f"        [dim]{plain(finding.id)}[/]")
         return
     causes = audit.causes
     console.print(f"[bold]Findings[/]: {counts}, from {len(causes)} cause{'' if len(causes) == 1 else 's'}")
     for cause in causes[:CAUSES]:
         several = len(cause.findings) > 1
         again = f"{cause.family}, {cause.rule}: {len(cause.findings)} findings, in {', '.join(cause.zoos)}; such as "
-        console.print(f"{_badge(cause.severity)}  {escape(again) if several else ''}{escape(cause.title)}")
-        console.print(f"        [dim]{escape(cause.findings[0])}[/]")
+        console.print(f"{_badge(cause.severity)}  {plain(again) if several else ''}{plain(cause.title)}")
+        console.print(f"        [dim]{plain(cause.findings[0])}[/]")
     hidden = len(causes) - len(causes[:CAUSES])
     more = f"… and {hidden} more causes: " if hidden else ""
     if more or len(causes) < len(audit.findings):

@@ -41,6 +41,7 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
     from zoolens.crosstrain.filing import study_names
     from zoolens.crosstrain.report.overview import write_overview
     from zoolens.crosstrain.reporting import report_study
+    from zoolens.present.images import can_draw
     from zoolens.store.store import open_store
 
     truth = None if labels is None else _read_labels(labels)
@@ -54,6 +55,8 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
             _print(found)
             written[place.name] = found.study
             paper = found.paper or paper  # it is about all published studies of the store
+    if not can_draw():
+        click.echo("The charts are in the page; as PNG too after: pip install 'zoolens[reports]'", err=True)
     if len(written) > 1:
         click.echo(f"All of them: {write_overview(written, output)}")
     if paper:

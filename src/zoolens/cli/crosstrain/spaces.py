@@ -11,7 +11,8 @@ import click
 from zoolens.cli.crosstrain.options import folder, json_option, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line, value_text
 from zoolens.cli.jsonout import echo_json
-from zoolens.present.terminal import Column, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.plan import Dimension, Search
@@ -77,7 +78,7 @@ def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
 
 
 def _print_subspaces(found: list[Subspace]) -> None:
-    columns = [Column("subspace", right=True, keep=9), *(Column(axis.name, right=True) for axis in found[0].axes)]
+    columns = [Column("subspace", "number", keep=9), *(Column(axis.name, kind="number") for axis in found[0].axes)]
     print_table(columns, [[str(one.index), *(_range(axis) for axis in one.axes)] for one in found])
 
 

@@ -10,7 +10,8 @@ from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.crosstrain.trialtext import NOTHING, percent, print_trial, settings_line, trial_data, value_text
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
-from zoolens.present.terminal import Column, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study import Study, Trial
@@ -120,10 +121,10 @@ def _print_list(studies: list[Study]) -> None:
     columns = [
         Column("study", keep=5),
         Column("sides", keep=3),
-        Column("trials", right=True, keep=4),
-        Column("Δ ≥ 5 %", right=True, keep=2),
-        Column("median Δ", right=True),
-        Column("largest Δ", right=True, keep=2),
+        Column("trials", "number", keep=4),
+        Column("Δ ≥ 5 %", "number", keep=2),
+        Column("median Δ", "number"),
+        Column("largest Δ", "number", keep=2),
         Column("source"),
     ]
     rows = []
@@ -145,9 +146,9 @@ def _print_study(study: Study, everything: bool) -> None:
     else:
         click.echo()
     varied = study.hyperparameters
-    columns = [Column("trial", keep=9), Column("Δ", right=True, keep=8)]
-    columns += [Column(name, right=True, keep=6) for name in study.frameworks]
-    columns += [Column(name, right=True, keep=4) for name in varied]
+    columns = [Column("trial", keep=9), Column("Δ", "number", keep=8)]
+    columns += [Column(name, "number", keep=6) for name in study.frameworks]
+    columns += [Column(name, "number", keep=4) for name in varied]
     print_table([*columns, Column("notes", folds=True)], [_trial_row(study, one) for one in shown])
 
 

@@ -149,7 +149,8 @@ def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
 
 def _print_locksteps(found: list[Lockstep]) -> None:
     from zoolens.crosstrain.lockstep.words import lines, table
-    from zoolens.present.terminal import Column, print_table
+    from zoolens.present.tables import Column
+    from zoolens.present.terminal import print_table
 
     for one in found:
         for line in lines(one):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from zoolens.present.figures import figure
-from zoolens.present.terminal import Column, print_table
+from zoolens.present.tables import Column
+from zoolens.present.terminal import print_table
 from zoolens.statistics.intervals import wilson
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ def points(value: float | None) -> str:
 def print_sides(sides: Sequence[Side]) -> None:
     columns = [
         Column("side", keep=4),
-        Column("accuracy", right=True, keep=3),
-        Column("right", right=True),
+        Column("accuracy", "number", keep=3),
+        Column("right", "number"),
         Column("status", keep=2),
-        Column("time", right=True),
+        Column("time", "number"),
     ]
     print_table(columns, [_side_row(side) for side in sides])
 
@@ -87,9 +88,9 @@ def _print_curves(sides: Sequence[Side]) -> None:
     epochs = max((len(side.losses) for side in sides), default=0)
     if epochs < 2:
         return
-    columns = [Column("epoch", right=True, keep=9)]
+    columns = [Column("epoch", "number", keep=9)]
     for side in sides:
-        columns += [Column(f"{side.framework} loss", right=True), Column("accuracy", right=True, keep=1)]
+        columns += [Column(f"{side.framework} loss", kind="number"), Column("accuracy", "number", keep=1)]
     rows = []
     for epoch in _some(epochs):
         row = [str(epoch + 1)]
@@ -121,9 +122,9 @@ def _print_classes(sides: Sequence[Side]) -> None:
         rows.append((max(there) - min(there) if there else 0.0, number, found))
     rows.sort(key=lambda row: (-row[0], row[1]))
     click.echo(f"\nClasses, the most different first{f' ({CLASSES_SHOWN})' if len(rows) > CLASSES_SHOWN else ''}")
-    columns = [Column("class", right=True, keep=3)]
-    columns += [Column(side.framework, right=True, keep=2) for side in known]
-    columns += [Column(f"answered by {side.framework}", right=True) for side in known]
+    columns = [Column("class", "number", keep=3)]
+    columns += [Column(side.framework, kind="number", keep=2) for side in known]
+    columns += [Column(f"answered by {side.framework}", kind="number") for side in known]
     table = []
     for _, number, found in rows[:CLASSES_SHOWN]:
         answered = [f"{side.answered[number]:,}" if side.answered else NOTHING for side in known]

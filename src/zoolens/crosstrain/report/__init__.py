@@ -1,7 +1,5 @@
-"""A study as one HTML page, PNG pictures and CSV files."""
+"""A study as one HTML page, charts as PNG and CSV files."""
 
-from zoolens.crosstrain.report.page import Section
-from zoolens.crosstrain.report.tables import Column, Table
 from zoolens.crosstrain.report.writing import write_report
 
-__all__ = ["Column", "Section", "Table", "write_report"]
+__all__ = ["write_report"]

@@ -1,54 +1,16 @@
-"""Tables as data, and as CSV: everything that the page or a picture shows is in one of these files, unrounded."""
+"""The tables of a report: everything that its page or a chart shows is in one of them, unrounded."""
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from zoolens.crosstrain.analysis.tables import summarise
 from zoolens.crosstrain.report.findings import Figure, Findings, side_of, warnings
 from zoolens.crosstrain.study import Trial
-from zoolens.store.spreadsheets import spreadsheet_cell
-
-Kind = Literal["text", "number", "percent", "nats", "p"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """`kind`: how the page words it; files have the plain value."""
-
-    name: str
-    kind: Kind = "text"
-
-
-@dataclass(frozen=True)
-class Table:
-    """`name`: of its file."""
-
-    name: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-
-def write_csv(tables: Sequence[Table], folder: Path) -> list[Path]:
-    """One file per table; of two with the same name the later is numbered."""
-    written: list[Path] = []
-    for table in tables:
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name)[:60].strip("-") or "table"
-        count = sum(re.fullmatch(rf"{re.escape(stem)}(-\d+)?", path.stem) is not None for path in written)
-        path = folder / (f"{stem}-{count + 1}.csv" if count else f"{stem}.csv")
-        with path.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow([_plain(column.name) for column in table.columns])
-            writer.writerows([[_plain(value) for value in row] for row in table.rows])
-        written.append(path)
-    return written
+from zoolens.present.tables import Column, Table
 
 
 def trials_table(findings: Findings, trials: Sequence[int] | None = None, *, brief: bool = False) -> Table:
@@ -189,12 +151,3 @@ def dependence_tables(findings: Findings) -> Iterator[Table]:
 
 def _columns(name: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
     return Table(name, tuple(map(Column, columns)), tuple(rows))
-
-
-def _plain(value: Any) -> Any:
-    """For a spreadsheet; not a number is an empty cell."""
-    if isinstance(value, str):
-        return spreadsheet_cell(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if np.isfinite(value) else None
-    return value

@@ -1,4 +1,4 @@
-"""`write_report`: a study as a folder with one page, its pictures as PNG, and every number as CSV."""
+"""`write_report`: a study as a folder with one page, its charts as PNG, and every number as CSV."""
 
 from __future__ import annotations
 
@@ -11,31 +11,29 @@ import numpy as np
 from zoolens.crosstrain.analysis.collapsed import Flag
 from zoolens.crosstrain.analysis.dependence import TRUSTED, Dependence
 from zoolens.crosstrain.analysis.information import Information
-from zoolens.crosstrain.report.curves import training_picture
-from zoolens.crosstrain.report.dependencies import curves_picture, interaction_picture, quality
-from zoolens.crosstrain.report.findings import Findings, gather
-from zoolens.crosstrain.report.page import Page, Section, Tile, html
-from zoolens.crosstrain.report.pictures import (
+from zoolens.crosstrain.report.charts import (
     MOST_DIMENSIONS,
-    accuracy_picture,
-    delta_picture,
-    pairs_picture,
-    space_picture,
+    accuracy_chart,
+    delta_chart,
+    pairs_chart,
+    space_chart,
+    training_chart,
 )
-from zoolens.crosstrain.report.raster import write_png
+from zoolens.crosstrain.report.dependencies import curves_chart, interaction_chart, quality
+from zoolens.crosstrain.report.findings import Findings, gather
 from zoolens.crosstrain.report.tables import (
-    Column,
-    Table,
     accuracies_table,
     deltas_table,
     densities_table,
     dependence_tables,
     information_table,
     trials_table,
-    write_csv,
 )
-from zoolens.crosstrain.report.words import percent
 from zoolens.crosstrain.study import Study
+from zoolens.present import images
+from zoolens.present.figures import percent
+from zoolens.present.pages import Page, Section, Tile, page_html
+from zoolens.present.tables import Column, Table, write_csv
 
 SHOWN: Final = 10  # trials at each end
 CURVES: Final = 3  # trials whose training is drawn
@@ -50,17 +48,29 @@ def write_report(
     flags: Sequence[Flag] | None = None,
     seed: int = 0,
 ) -> list[Path]:
-    """The files written; those of the same name are replaced. `sections` stand after ours, their tables in CSV too.
-    `flags`: collapsed sides from `analysis.collapsed.flag`, where test labels are known; None: without labels."""
+    """Write the report of a study and return its files; those of the same name are replaced.
+
+    `sections` stand after ours, their tables are written as CSV too. `flags`: collapsed sides from
+    `analysis.collapsed.flag`, where test labels are known; None: without labels. The charts are drawn by the page
+    itself; as PNG they are written where the extra `reports` is installed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     findings = gather(study, flags=flags, seed=seed)
-    parts = tuple(_sections(findings)) + tuple(sections)
+    parts = (*_sections(findings), *sections)
+    drawn = images.can_draw()
+    page = Page(
+        study.name,
+        _lead(findings),
+        tiles=tuple(_tiles(findings)),
+        sections=parts,
+        facts=study.details,
+        pictures=drawn,
+    )
     written = [folder / INDEX]
-    page = Page(study.name, _lead(findings), tuple(_tiles(findings)), study.details, parts)
-    written[0].write_text(html(page), encoding="utf-8", errors="replace")
-    for picture in (one for part in parts for one in part.pictures):
-        write_png(picture, folder / f"{picture.name}.png")
-        written.append(folder / f"{picture.name}.png")
+    written[0].write_text(page_html(page), encoding="utf-8", errors="replace")
+    for chart in (chart for part in parts for chart in part.charts if drawn):
+        written.append(folder / f"{chart.name}.png")
+        written[-1].write_bytes(images.png(chart))
     theirs = [table for part in sections for _, table in part.tables]
     return written + write_csv([*_files(findings), *theirs], folder)
 
@@ -87,12 +97,12 @@ def _tiles(findings: Findings) -> Iterator[Tile]:
     yield Tile(f"{findings.pair_count:,}", "pairs with both accuracies")
     if findings.pair_count:
         share = findings.apart / findings.pair_count
-        yield Tile(percent(share, 1), f"of pairs ≥ 5 % apart ({findings.apart:,})", share > 0)
+        yield Tile(percent(share, 1), f"of pairs ≥ 5 % apart ({findings.apart:,})", "high" if share > 0 else "")
         yield Tile(percent(float(findings.delta.known.max())), "largest Δ")
         yield Tile(percent(float(np.median(findings.delta.known))), "median Δ")
     for status, count in findings.statuses.most_common():
-        yield Tile(f"{count:,}", f"sides {status}", status != "finished")
-    yield Tile(f"{findings.collapsed:,}", "sides that always answer the same", findings.collapsed > 0)
+        yield Tile(f"{count:,}", f"sides {status}", "high" if status != "finished" else "")
+    yield Tile(f"{findings.collapsed:,}", "sides that always answer the same", "high" if findings.collapsed else "")
 
 
 def _sections(findings: Findings) -> Iterator[Section]:
@@ -102,18 +112,18 @@ def _sections(findings: Findings) -> Iterator[Section]:
             "Kernel densities (Gaussian, Silverman's bandwidth, reflected at 0 and 100 %); each point below a curve "
             "is one trial. Δ is the absolute difference of test accuracy, in percentage points.",
         ),
-        pictures=tuple(one for one in (accuracy_picture(findings), delta_picture(findings)) if one),
+        charts=tuple(chart for chart in (accuracy_chart(findings), delta_chart(findings)) if chart),
         tables=(("Accuracy", accuracies_table(findings)), ("Δ", deltas_table(findings))),
         files=("accuracies.csv", "deltas.csv", "densities.csv"),
     )
-    pairs = pairs_picture(findings)
+    pairs = pairs_chart(findings)
     if pairs:
         words = "Solid: equal. Dashed: 5 points apart."
-        yield Section("Side against side", (words,), pictures=(pairs,), files=("trials.csv",))
+        yield Section("Side against side", (words,), charts=(pairs,), files=("trials.csv",))
     yield _trials(findings)
-    space = space_picture(findings)
+    space = space_chart(findings)
     if space:
-        yield Section("The space", tuple(_space_words(findings)), pictures=(space,), files=("trials.csv",))
+        yield Section("The space", tuple(_space_words(findings)), charts=(space,), files=("trials.csv",))
     yield _information(findings)
     yield _dependence(findings)
 
@@ -131,11 +141,11 @@ def _trials(findings: Findings) -> Section:
         shown.append((f"{len(without)} trials without a Δ{some}", without[:SHOWN]))
     tables = [(title, trials_table(findings, rows, brief=True)) for title, rows in shown if rows]
     words = "" if tables else "No trials."
-    curves = training_picture([findings.study.trials[place] for place in order[:CURVES]])
+    curves = training_chart([findings.study.trials[place] for place in order[:CURVES]])
     return Section(
         "Trials",
         (words,) if words else (),
-        pictures=(curves,) if curves else (),
+        charts=(curves,) if curves else (),
         tables=tuple(tables),
         files=("trials.csv",),
     )
@@ -199,16 +209,16 @@ def _dependence(findings: Findings) -> Section:
     poor = (
         f"Leave-one-out R² is below {TRUSTED}: most of Δ is noise or fine structure that this surrogate does not see."
     )
-    pictures = [curves_picture(found)]
+    charts = [curves_chart(found)]
     if found.surface is not None:
-        pictures.append(interaction_picture(found.surface, dict(findings.columns), found))
+        charts.append(interaction_chart(found.surface, dict(findings.columns), found))
     columns = (Column("hyperparameters"), Column("H", "number"), Column("strength", "percent"))
     rows = tuple((" and ".join(one.name for one in pair.inputs), pair.h, pair.strength) for pair in found.interactions)
     return Section(
         title,
         words,
         () if found.trusted else (poor,),
-        pictures=tuple(one for one in pictures if one),
+        charts=tuple(chart for chart in charts if chart),
         tables=(("Interactions", Table("h", columns, rows)),) if rows else (),
         files=tuple(f"{table.name}.csv" for table in dependence_tables(findings)),
     )

@@ -1,61 +1,29 @@
-"""What sentences about differences are made of."""
+"""Values of layers as they are written by hand: windows, paddings, numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from zoolens.graph.diff.align import Alignment
-from zoolens.graph.diff.causes import Finding
-from zoolens.graph.diff.findings import Difference
-from zoolens.graph.diff.places import where
-from zoolens.graph.model import Node
-
-Names = tuple[str, str]
 
 
 def window(extents: Sequence[int]) -> str:
     return "×".join(map(str, extents)) if extents else "dense"
 
 
-def values_of(difference: Difference) -> tuple[Any, Any]:
-    return difference.findings[0].values
-
-
-def all_values(difference: Difference) -> list[tuple[Any, Any]]:
-    return list(dict.fromkeys(one.values for one in difference.findings))
-
-
-def owner(difference: Difference, names: Names) -> str:
-    """Who has the layers that the other lacks."""
-    return names[0] if difference.findings[0].pair.a else names[1]
-
-
-def other(difference: Difference, names: Names) -> str:
-    return names[1] if difference.findings[0].pair.a else names[0]
-
-
-def instead(one: object, two: object, names: Names) -> str:
-    return f"{two} in {names[1]} instead of {one} in {names[0]}"
-
-
-def at(difference: Difference, alignment: Alignment, text: str) -> str:
-    return f"{where(difference.findings, alignment)}: {text}"
-
-
-def op_of(finding: Finding) -> str:
-    return node_of(finding).op
-
-
-def node_of(finding: Finding) -> Node:
-    layer = finding.pair.a or finding.pair.b
-    assert layer is not None
-    return layer.node
-
-
 def number(value: float) -> str:
-    """1.001e-5, as it is written by hand."""
+    """1.001e-5, not 1.001e-05."""
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}"
+
+
+def amount(value: int) -> str:
+    """A count with its sign, shortened: +4.09 G."""
+    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:+.3g} {unit}"
+    return f"{value:+d}"
 
 
 def pad_words(pads: Sequence[int]) -> str:
@@ -72,3 +40,8 @@ def pad_words(pads: Sequence[int]) -> str:
 
 def pool_word(op: str) -> str:
     return {"max_pool": "max-pool", "avg_pool": "average pool"}.get(op, op.replace("_", " "))
+
+
+def norm_word(norm: str) -> str:
+    words = {"": "no norm", "batch": "batch norm", "affine": "a norm folded to scale and shift"}
+    return words.get(norm, norm.replace("_", " "))

@@ -11,8 +11,9 @@ from textwrap import wrap
 from typing import Final
 
 from zoolens.graph.diff.cards import Card, Line, cards
+from zoolens.graph.diff.phrases import amount
 from zoolens.graph.diff.report import Diff
-from zoolens.graph.diff.verdict import amount
+from zoolens.present.text import shareable
 
 COLUMN: Final = 430
 GUTTER: Final = 90
@@ -32,14 +33,16 @@ text{font:12px system-ui,sans-serif;fill:#1f2933}
 .card{fill:#f5f7fa;stroke:#cbd2d9}.changed{fill:#fff8e6;stroke:#e0a800}
 .gone{fill:none;stroke:#cbd2d9;stroke-dasharray:4 4}
 .mark{fill:#fdd9a0}.minor{fill:#e3eefb}.only{fill:#fbd0d0}.bar-a{fill:#4078c0}.bar-b{fill:#c05a40}
-.badge{fill:#b35c00}.badge-minor{fill:#6b8fb8}.badge-text{fill:#fff;font-size:10px;text-anchor:middle}
+.badge{fill:#b35c00}.badge-minor{fill:#6b8fb8}.badge-text{fill:#fff;font-size:10px;text-anchor:middle}.paper{fill:#fff}
+@media (prefers-color-scheme:dark){text{fill:#e6e9ed}.stage,.dim{fill:#9aa4af}.badge-text{fill:#fff}.paper{fill:#14171b}
+.card{fill:#1d2127;stroke:#353c45}.changed{fill:#2e2817;stroke:#a87f0a}.gone{stroke:#353c45}
+.mark{fill:#6b4a12}.minor{fill:#24405f}.only{fill:#6a2b2b}}
 """
 
 
 def safe(text: object, longest: int = LONGEST) -> str:
-    """Text for SVG and HTML: no markup, no characters that XML forbids, no line without end."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-    return escape(clean if len(clean) <= longest else clean[: longest - 1] + "…")
+    """Text for SVG: no markup, no characters that XML forbids, no line without end, no folder of this machine."""
+    return escape(shareable(text, longest))
 
 
 def svg(diff: Diff, *, legend: bool = True) -> str:
@@ -67,7 +70,7 @@ def svg(diff: Diff, *, legend: bool = True) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}" role="img">'
         f"<title>{safe(f'{diff.names[0]} and {diff.names[1]}: {diff.verdict}', 400)}</title><style>{STYLE}</style>"
-        f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>' + "".join(_header(diff)) + "".join(body) + "</svg>"
+        f'<rect class="paper" width="{WIDTH}" height="{y}"/>' + "".join(_header(diff)) + "".join(body) + "</svg>"
     )
 
 

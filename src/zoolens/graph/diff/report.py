@@ -12,9 +12,9 @@ from zoolens.graph.diff.align import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.places import place_of
+from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.shares import INTERPLAY, with_shares
 from zoolens.graph.diff.verdict import verdict
-from zoolens.graph.diff.words import sentence
 from zoolens.graph.held import Held, held_parameters
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.blind import norm_blind as without_norms

@@ -7,6 +7,7 @@ from typing import Final
 
 from zoolens.graph.diff import causes
 from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.phrases import amount
 from zoolens.graph.diff.shares import INTERPLAY
 
 NAMED: Final = 4  # causes in the line; the rest is counted
@@ -80,10 +81,3 @@ def _share(part: int, gap: int) -> str:
     return (
         f" ({100 * part / gap:.0f} % of the cost gap)" if abs(part) <= ABSURD * abs(gap) else f" ({amount(part)} MACs)"
     )
-
-
-def amount(value: int) -> str:
-    for factor, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:+.3g} {unit}"
-    return f"{value:+d}"

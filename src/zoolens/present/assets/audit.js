@@ -2,9 +2,7 @@
 // All text is set through textContent: names of models are untrusted.
 const facts = JSON.parse(document.getElementById("facts").textContent);
 const SVG = "http://www.w3.org/2000/svg";
-const PALETTE = ["#1f77b4", "#e08214", "#2ca02c", "#9467bd", "#d6455d", "#17a2b8", "#8c564b", "#7f7f7f", "#bcbd22"];
 const zoos = [...new Set(facts.architectures.flatMap(row => row.networks.map(one => one.zoo)))].sort();
-const colour = zoo => PALETTE[zoos.indexOf(zoo) % PALETTE.length];
 const section = id => document.getElementById(id);
 const SEVERITIES = ["high", "medium", "low", "info"];
 
@@ -93,90 +91,21 @@ const badge = severity => make("span", { class: "badge " + severity }, severity)
 // --- head
 
 const shared = facts.architectures.filter(row => new Set(row.networks.filter(one => one.macs !== null).map(one => one.zoo)).size > 1);
-const tally = severity => facts.findings.filter(one => one.severity === severity).length;
-document.getElementById("lead").textContent = facts.facts.summary ?? "";
-const tiles = [[shared.length, "shared architectures"], [zoos.length, "zoos"],
-  [shared.filter(row => row.groups > 1).length, "names with several networks"],
-  ...SEVERITIES.map(severity => [tally(severity), severity, severity])];
-document.getElementById("tiles").append(...tiles.map(([value, name, kind]) =>
-  make("div", { class: "tile " + (kind ?? "") }, make("b", {}, String(value)), make("span", {}, name))));
 for (const part of document.querySelectorAll("main section")) {
   document.getElementById("contents").append(make("a", { href: "#" + part.id }, part.querySelector("h2").textContent));
 }
 
-// --- charts
+// --- charts with several views, of which one is shown
 
-const first = 10;
-function switches(id, options, show) {
-  const place = section(id).querySelector(".switch");
-  const buttons = options.map(([name, value]) => make("button", { "aria-pressed": "false", onclick: () => press(value) }, name));
-  function press(value) {
-    options.forEach(([, one], at) => buttons[at].setAttribute("aria-pressed", String(one === value)));
-    show(value);
-  }
-  place.append(...buttons);
-  press(options[0][1]);
+for (const place of document.querySelectorAll(".switch")) {
+  const views = [...place.parentElement.querySelectorAll("figure")], buttons = [...place.querySelectorAll("button")];
+  const press = chosen => {
+    buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(at === chosen)));
+    views.forEach((view, at) => { view.hidden = at !== chosen; });
+  };
+  buttons.forEach((button, at) => button.addEventListener("click", () => press(at)));
+  press(0);
 }
-
-function spreads(view) {
-  const key = view === "first" ? "claimed_top1" : "best_top1";
-  const spread = view === "first" ? "spread_first" : "spread_best";
-  const odd = view === "first" ? "outlier_first" : "outlier_best";
-  const rows = facts.architectures.filter(row => row[spread] !== null && (view !== "first" || row.study)).sort((a, b) => b[spread] - a[spread]).slice(0, first);
-  const place = section("spreads").querySelector(".chart");
-  if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture has claims in two zoos.")); return; }
-  const claims = rows.map(row => row.networks.filter(one => one[key] !== null && !one[odd]));
-  const values = claims.flat().map(one => one[key]);
-  const low = Math.floor(Math.min(...values) - 1), high = Math.ceil(Math.max(...values) + 1);
-  const [left, width, step] = [190, 700, 30];
-  const x = value => left + (value - low) / (high - low) * width;
-  const chart = draw("svg", { width: left + width + 90, height: rows.length * step + 40, role: "img", "aria-label": "claimed top-1 by zoo" });
-  for (let mark = Math.ceil(low / 5) * 5; mark <= high; mark += 5) {
-    chart.append(draw("line", { x1: x(mark), x2: x(mark), y1: 20, y2: rows.length * step + 20, class: "grid" }),
-      draw("text", { x: x(mark), y: 12, "text-anchor": "middle", class: "dim" }, mark + " %"));
-  }
-  rows.forEach((row, at) => {
-    const y = at * step + 36, found = claims[at].map(one => one[key]);
-    chart.append(draw("text", { x: left - 10, y: y + 4, "text-anchor": "end" }, row.name),
-      draw("line", { x1: x(Math.min(...found)), x2: x(Math.max(...found)), y1: y, y2: y, class: "grid", "stroke-width": 4 }),
-      draw("text", { x: x(Math.max(...found)) + 12, y: y + 4, class: "dim" }, row[spread].toFixed(2)));
-    for (const one of claims[at]) {
-      chart.append(tipped(draw("circle", { cx: x(one[key]), cy: y, r: 6, fill: colour(one.zoo) }), `${one.zoo}: ${one.name}, ${one[key].toFixed(2)} %`));
-    }
-  });
-  place.replaceChildren(legend(new Set(claims.flat().map(one => one.zoo))), chart);
-}
-
-function legend(used) {
-  return make("div", { class: "legend" }, ...zoos.filter(zoo => used.has(zoo)).map(zoo =>
-    make("span", {}, make("i", { style: `background:${colour(zoo)}` }), zoo)));
-}
-
-function ratios(view) {
-  const key = view;
-  const rows = facts.architectures.filter(row => row[key] !== null && (view === "macs_ratio" || row.study))
-    .sort((a, b) => b[key] - a[key]).slice(0, first);
-  const place = section("ratios").querySelector(".chart");
-  if (!rows.length) { place.replaceChildren(make("p", {}, "No architecture is known in two zoos.")); return; }
-  const high = Math.max(1.1, ...rows.map(row => Math.max(row[key], row.real_ratio ?? 1, row.studied_ratio ?? 1)));
-  const [left, width, step] = [190, 640, 38];
-  const x = value => left + (value - 1) / (high - 1) * width;
-  const chart = draw("svg", { width: left + width + 150, height: rows.length * step + 34, role: "img", "aria-label": "cost ratios" });
-  chart.append(draw("text", { x: left, y: 12, class: "dim" }, "1× (equal)"));
-  rows.forEach((row, at) => {
-    const y = at * step + 22;
-    chart.append(draw("text", { x: left - 10, y: y + 19, "text-anchor": "end" }, row.name));
-    for (const [offset, value, fill, name] of [[0, view === "macs_ratio" ? row.macs_ratio : row.real_ratio, "var(--accent)", "real"], [15, view === "macs_ratio" ? null : row.studied_ratio, "var(--info)", "as studied"]]) {
-      if (value === null) continue;
-      chart.append(tipped(draw("rect", { x: left, y: y + offset, width: Math.max(2, x(value) - left), height: 12, fill, rx: 2 }), `${row.name}, ${name}: ${value.toFixed(3)}×. ${row.summary}`),
-        draw("text", { x: x(value) + 8, y: y + offset + 11, class: "dim" }, `${value.toFixed(2)}× ${name}`));
-    }
-  });
-  place.replaceChildren(chart);
-}
-
-switches("spreads", [["as in the 2022 study: its architectures, first weights", "first"], ["today: all architectures, best weights", "best"]], spreads);
-switches("ratios", [["zoos of the study, by the ratio as studied", "studied_ratio"], ["by the real ratio", "real_ratio"], ["all zoos", "macs_ratio"]], ratios);
 
 // --- tables
 
@@ -281,7 +210,7 @@ function grid() {
     });
   });
   const keys = [["fine", "as most have it, or nothing to say"], ...SEVERITIES.map(one => [one, one]), ["unknown", "structure not known here"], ["none", "not offered"]];
-  place.replaceChildren(make("div", { class: "legend squares" }, ...keys.map(([kind, text]) => make("span", {}, make("i", { class: kind }), text))), chart);
+  place.replaceChildren(make("div", { class: "legend" }, ...keys.map(([kind, text]) => make("span", {}, make("i", { class: kind }), text))), chart);
 }
 
 // Into so many columns of about equal height, none of which ends with the name of a family.

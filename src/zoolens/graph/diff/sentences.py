@@ -1,0 +1,362 @@
+"""Each difference as one sentence for an engineer: the only place where findings of a diff become words.
+
+A and B stand for the names of the two sides throughout.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from zoolens.graph.diff import causes, settings
+from zoolens.graph.diff.align import Alignment
+from zoolens.graph.diff.causes import Finding
+from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.phrases import norm_word, number, pad_words, plural, pool_word, window
+from zoolens.graph.diff.places import Place, blocks_of, described, place_of, position, where
+from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.diff.strides import stride_values
+from zoolens.graph.model import Node
+
+Names = tuple[str, str]
+Say = Callable[[Difference, Alignment, Names], str]
+
+PAIR: Final = 2
+_UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
+
+
+def sentence(difference: Difference, alignment: Alignment, names: Names) -> str:
+    if difference.cause == INTERPLAY:
+        return "cost that follows from several of these together"
+    return _SAY.get(difference.cause, _operator)(difference, alignment, names)
+
+
+# --- what sentences are made of
+
+
+def _instead(pair: tuple[Any, Any], names: Names, unit: str = "") -> str:
+    return f"{pair[1]}{unit} in {names[1]} instead of {pair[0]} in {names[0]}"
+
+
+def _beside(pair: tuple[Any, Any], names: Names, unit: str = "") -> str:
+    return f"{pair[1]}{unit} in {names[1]}, {pair[0]}{unit} in {names[0]}"
+
+
+def _owner(difference: Difference, names: Names) -> str:
+    """Who has the layers that the other lacks."""
+    return names[0] if difference.findings[0].pair.a else names[1]
+
+
+def _other(difference: Difference, names: Names) -> str:
+    return names[1] if difference.findings[0].pair.a else names[0]
+
+
+def _node(finding: Finding) -> Node:
+    layer = finding.pair.a or finding.pair.b
+    assert layer is not None
+    return layer.node
+
+
+def _op(finding: Finding) -> str:
+    return _node(finding).op.replace("_", " ")
+
+
+def _is_whole(difference: Difference) -> bool:
+    """Whether layers are there on one side only."""
+    return difference.findings[0].aspect == "whole"
+
+
+def _values(
+    words: str,
+    read: Callable[[Any], object] = str,
+    unit: str = "",
+    *,
+    join: Callable[[tuple[Any, Any], Names, str], str] = _instead,
+    placed: bool = True,
+) -> Say:
+    """A sentence that names the place and both values, each as `read` reads it."""
+
+    def say(difference: Difference, alignment: Alignment, names: Names) -> str:
+        one, two = map(read, difference.findings[0].values)
+        text = f"{words}{join((one, two), names, unit)}"
+        return f"{where(difference.findings, alignment)}: {text}" if placed else text
+
+    return say
+
+
+# --- sizes of layers
+
+
+def _width(difference: Difference, alignment: Alignment, names: Names) -> str:
+    pairs = list(dict.fromkeys(finding.values for finding in difference.findings))
+    first = difference.findings[0].pair.a
+    unit = "kernels" if first and first.kind == "conv" else "features"
+    place = where(difference.findings, alignment)
+    if len(pairs) == 1:
+        one, two = pairs[0]
+        return f"{place}: {two:,} {unit} in {names[1]} instead of {one:,} in {names[0]}"
+    one, two = (", ".join(f"{pair[side]:,}" for pair in pairs[:4]) for side in (0, 1))
+    ratio = pairs[0][1] / pairs[0][0]
+    return f"{place}: {ratio:.3g} × as many {unit} in {names[1]} ({two} instead of {one} in {names[0]})"
+
+
+def _extents(value: Any) -> Any:
+    return window(value) if isinstance(value, tuple) else value
+
+
+# --- layers that one side lacks
+
+
+def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
+    first = difference.findings[0]
+    row = alignment.rows[first.row]
+    side, block = _owner(difference, names), row.a or row.b
+    if (row.a is None or row.b is None) and block is not None and not block.plain:
+        kind = f"{block.kind} block" if block.kind != "transition" else "transition"
+        place = block.stage if block.stage.startswith("stage") else f"the {block.stage}"
+        return f"{place}: {plural(len({one.row for one in difference.findings}), f'more {kind}')} in {side}"
+    layers = [one for one in difference.findings if _node(one).parameter("kernel")] or list(difference.findings)
+    node = _node(layers[0])
+    kernel = f"{window(settings.kernel(node))} " if node.op == "conv" else ""
+    what = f"{kernel}{'dense layer' if node.op == 'dense' else node.op}"
+    return f"{where(layers, alignment)}: {plural(len(layers), f'more {what}')} in {side}"
+
+
+def _head(difference: Difference, alignment: Alignment, names: Names) -> str:
+    layers = [one for one in difference.findings if _node(one).parameter("kernel")]
+    what = plural(len(layers), f"more {_node(difference.findings[0]).op} layer")
+    return f"{where(layers, alignment)}: {what} in {_owner(difference, names)}"
+
+
+def _gate(difference: Difference, alignment: Alignment, names: Names) -> str:
+    rows = len({one.row for one in difference.findings})
+    return f"squeeze-and-excitation in {plural(rows, 'block')} only in {_owner(difference, names)}"
+
+
+def _output(difference: Difference, alignment: Alignment, names: Names) -> str:
+    final = _op(difference.findings[0])
+    return f"a final {final} in {_owner(difference, names)}, raw scores in {_other(difference, names)}"
+
+
+def _auxiliary(difference: Difference, alignment: Alignment, names: Names) -> str:
+    return f"further outputs in {_owner(difference, names)} ({len(difference.findings)} layers)"
+
+
+def _preprocessing(difference: Difference, alignment: Alignment, names: Names) -> str:
+    steps = ", ".join(map(_op, difference.findings))
+    return f"preprocessing inside the network in {_owner(difference, names)} (right after the input: {steps})"
+
+
+def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str:
+    ops = [_node(one).op for one in difference.findings]
+    if "add" not in ops:
+        place = where(difference.findings, alignment)
+        return f"{place}: a convolution on the shortcut only in {_owner(difference, names)}"
+    done = "removed" if difference.findings[0].pair.a else "added"
+    convs = ops.count("conv")
+    along = f" (with {plural(convs, 'convolution')} on it)" if convs else ""
+    return f"{blocks_of(difference.findings, alignment)}: shortcut {done} in {names[1]}{along}"
+
+
+def _activation(difference: Difference, alignment: Alignment, names: Names) -> str:
+    place, first = where(difference.findings, alignment), difference.findings[0]
+    if _is_whole(difference):
+        return f"{place}: {_node(first).op} only in {_owner(difference, names)}"
+    return f"{place}: {_beside(first.values, names)}"
+
+
+def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
+    place, first = where(difference.findings, alignment), difference.findings[0]
+    if not _is_whole(difference):
+        one, two = map(pool_word, first.values)
+        return f"{place}: {_beside((one, two), names)}"
+    on = " on the shortcut" if _on_shortcut(first) else ""
+    place = place.split(" of ", 1)[1] if on and " of " in place else place
+    pool = pool_word(_node(first).op)
+    return f"{place}: {pool}{on} in {_owner(difference, names)}, none in {_other(difference, names)}"
+
+
+def _operator(difference: Difference, alignment: Alignment, names: Names) -> str:
+    place, first = where(difference.findings, alignment), difference.findings[0]
+    if _is_whole(difference):
+        return f"{place}: {settings.operator(_node(first))} only in {_owner(difference, names)}"
+    return f"{place}: {_instead(first.values, names)}"
+
+
+# --- order and arrangement
+
+
+def _flatten(difference: Difference, alignment: Alignment, names: Names) -> str:
+    one, two = (order or "NCHW" for order in difference.findings[0].values)
+    return f"maps are flattened in the order {_instead((one, two), names)}: the weights after it are permuted"
+
+
+def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
+    if len(difference.findings) == PAIR:
+        return f"{blocks_of(difference.findings, alignment, exact=True)}: swapped in {names[1]}"
+    return f"{blocks_of(difference.findings, alignment)}: in another order in {names[1]}"
+
+
+def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
+    counts = Counter((0 if one.pair.a else 1, _node(one).op) for one in difference.findings)
+    parts = [f"{count} {op.replace('_', ' ')} only in {names[side]}" for (side, op), count in sorted(counts.items())]
+    return f"values are arranged otherwise, which costs nothing: {', '.join(parts)}"
+
+
+# --- norms, biases and constants
+
+
+def _bias(difference: Difference, alignment: Alignment, names: Names) -> str:
+    side = 0 if difference.findings[0].values[0] else 1
+    layers = [(one.pair.a, one.pair.b)[side] for one in difference.findings]
+    total = sum(bias.size for layer in layers if layer and (bias := layer.node.parameter("bias")))
+    first = difference.findings[0].pair.a
+    after = all(layer is not None and settings.normed(layer.node) for layer in layers)
+    void = "; a norm follows each, so they add nothing" if after else ""
+    count = plural(len(layers), "layer")
+    return f"{total:,} extra {first.kind if first else 'layer'} biases in {names[side]} ({count}{void})"
+
+
+def _norm(difference: Difference, alignment: Alignment, names: Names) -> str:
+    place, first = where(difference.findings, alignment), difference.findings[0]
+    if _is_whole(difference):
+        return f"{place}: {len(difference.findings)} more {_op(first)} in {_owner(difference, names)}"
+    one, two = map(norm_word, first.values)
+    return f"{place}: {_beside((one, two), names)}"
+
+
+def _norm_parameters(difference: Difference, alignment: Alignment, names: Names) -> str:
+    count = len(difference.findings)
+    if _is_whole(difference):
+        return f"a further scale and shift after {count} norms in {_owner(difference, names)}, which adds nothing"
+    role, has = difference.findings[0].values
+    letter = {"scale": "scale (gamma)", "shift": "shift (beta)"}[role]
+    return f"{count} norms without a learned {letter} in {names[0] if has[1] else names[1]}"
+
+
+def _epsilon(difference: Difference, alignment: Alignment, names: Names) -> str:
+    one, two = map(number, difference.findings[0].values)
+    layer = difference.findings[0].pair.a
+    merged = layer is None or layer.node.op in ("conv", "dense", "batch_norm")
+    what = "BN" if layer is None or merged else layer.node.op.replace("_", " ")
+    count = plural(len(difference.findings), "norm")
+    return f"{what} epsilon {two} in {names[1]} vs {one} in {names[0]} ({count})"
+
+
+def _norm_placement(difference: Difference, alignment: Alignment, names: Names) -> str:
+    merged = next((one for one in difference.findings if one.aspect == "norm"), difference.findings[0])
+    before, after = (names[1], names[0]) if merged.values[0] else (names[0], names[1])
+    return f"norms and activations come before the convolutions in {before} (pre-activation), after them in {after}"
+
+
+def _lrn(difference: Difference, alignment: Alignment, names: Names) -> str:
+    if not _is_whole(difference):
+        return _constant(difference, alignment, names)
+    count = len(difference.findings)
+    return f"no local response normalisation in {_other(difference, names)} ({count} in {_owner(difference, names)})"
+
+
+def _constant(difference: Difference, alignment: Alignment, names: Names) -> str:
+    place, first = where(difference.findings, alignment), difference.findings[0]
+    name = str(first.group[1]) if isinstance(first.group, tuple) else "setting"
+    if name == "count_pad":
+        return f"{place}: padding counts in the average only in {names[0] if first.values[0] else names[1]}"
+    if name == "pad_value":
+        one, two = ("−∞" if value is None else f"{value:g}" for value in first.values)
+        return f"{place}: max-pool padded with {_instead((one, two), names)}"
+    op = _op(first)
+    one, two = (_setting(op, name, value) for value in first.values)
+    return f"{place}: {op} {name.replace('_', ' ')} {_instead((one, two), names)}"
+
+
+def _setting(op: str, name: str, value: Any) -> str:
+    if value is None:
+        return _UNSAID.get((op, name), "none")
+    return number(value) if isinstance(value, float) else str(value)
+
+
+# --- strides that sit elsewhere
+
+
+def _stride_placement(difference: Difference, alignment: Alignment, names: Names) -> str:
+    striding = [[one for one in difference.findings if _strides_more(one, side)] for side in (0, 1)]
+    main = [[one for one in found if not _on_shortcut(one)] or found for found in striding]
+    steps = sorted({max(stride_values(one.pair)[side], default=1) for side in (0, 1) for one in main[side]})
+    stride = f"stride {' and '.join(map(str, steps))}"
+    begin = ""
+    spots = [_striding_places(main[side], side, alignment) for side in (0, 1)]
+    if _within_blocks(difference):
+        places = dict.fromkeys(place_of(one.pair, alignment.rows[one.row]) for one in main[0] or main[1])
+        begin = f"{described(list(places), alignment)}: "
+        spots = [_striding_layers(main[side], side) for side in (0, 1)]
+    return f"{begin}{stride} is on {spots[0]} in {names[0]}, on {spots[1]} in {names[1]}"
+
+
+def _strides_more(finding: Finding, side: int) -> bool:
+    values = stride_values(finding.pair)
+    return max(values[side], default=1) > max(values[1 - side], default=1)
+
+
+def _on_shortcut(finding: Finding) -> bool:
+    layer = finding.pair.a or finding.pair.b
+    return layer is not None and layer.path == "shortcut"
+
+
+def _within_blocks(difference: Difference) -> bool:
+    """Whether each stride moved within its block."""
+    rows: dict[int, set[int]] = {}
+    for one in difference.findings:
+        rows.setdefault(one.row, set()).update(side for side in (0, 1) if _strides_more(one, side))
+    return all(len(sides) != 1 for sides in rows.values())
+
+
+def _striding_layers(findings: Sequence[Finding], side: int) -> str:
+    nodes = [layer.node for one in findings if (layer := (one.pair.a, one.pair.b)[side])]
+    pools = {"max_pool": " max-pool", "avg_pool": " average pool"}
+    words = dict.fromkeys(f"the {'×'.join(map(str, settings.kernel(n)))}{pools.get(n.op, '')}" for n in nodes)
+    return " and ".join(words) or "no layer"
+
+
+def _striding_places(findings: Sequence[Finding], side: int, alignment: Alignment) -> str:
+    places: dict[Place, None] = {}
+    for one in findings:
+        row = alignment.rows[one.row]
+        layer, block = ((one.pair.a, row.a), (one.pair.b, row.b))[side]
+        if layer and block:
+            places[position(layer, block)] = None
+    place = described(list(places), alignment) if places else "no layer"
+    return f"{_striding_layers(findings, side)} ({place.removeprefix('the pools ').removeprefix('the pool ')})"
+
+
+_SAY: Final[dict[str, Say]] = {
+    causes.INPUT_SIZE: _values("input ", window, placed=False),
+    causes.INPUT_CHANNELS: _values("input channels: ", _extents),
+    causes.PREPROCESSING: _preprocessing,
+    causes.STRIDE_PLACEMENT: _stride_placement,
+    causes.STRIDE: _values("stride ", max),
+    causes.KERNEL: _values("a ", window, " window"),
+    causes.WIDTH: _width,
+    causes.DEPTH: _depth,
+    causes.SHORTCUT: _shortcut,
+    causes.ORDER: _order,
+    causes.GROUPS: _values("", lambda count: f"{count} groups" if count > 1 else "no groups", join=_beside),
+    causes.DILATION: _values("dilation ", _extents),
+    causes.PADDING: _values("", pad_words, join=_beside),
+    causes.BIAS: _bias,
+    causes.NORM: _norm,
+    causes.EPSILON: _epsilon,
+    causes.NORM_PARAMETERS: _norm_parameters,
+    causes.WIRING: _wiring,
+    causes.NORM_PLACEMENT: _norm_placement,
+    causes.ACTIVATION: _activation,
+    causes.POOLING: _pooling,
+    causes.LRN: _lrn,
+    causes.GATE: _gate,
+    causes.HEAD: _head,
+    causes.OUTPUT: _output,
+    causes.CLASSES: _values("", "{:,}".format, " classes", placed=False),
+    causes.FLATTEN: _flatten,
+    causes.CONSTANT: _constant,
+    causes.AUXILIARY: _auxiliary,
+}
