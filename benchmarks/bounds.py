@@ -19,8 +19,9 @@ import numpy as np
 from scipy.stats import binom
 
 from zoolens.statistics.anytime import Method, lowers_in_order, paired_interval, paired_lowers
-from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper, corrected
+from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper
 from zoolens.statistics.groups import worst_group
+from zoolens.statistics.multiplicity import corrected
 
 ALPHA = 0.05
 SIZES = (100, 1_000, 10_000)

@@ -31,8 +31,8 @@ from zoolens.measure.evaluate import EvaluationPlan, carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.predictions import KIND
-from zoolens.statistics.binomial import holm
-from zoolens.statistics.intervals import exact_mcnemar
+from zoolens.statistics.multiplicity import holm
+from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.store import Store, open_store
 
 REPO = Path(__file__).parent.parent

@@ -163,8 +163,13 @@ def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> 
         difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
     console.print(
         f"accuracy: A {a}, B {b}\n  B − A [bold]{difference}[/] "
-        f"(only A right: {accuracy.only_a:,}, only B right: {accuracy.only_b:,}; paired, anytime-valid)"
+        f"(only A right: {accuracy.only_a:,}, only B right: {accuracy.only_b:,}; paired)"
     )
+    if bounds is not None and bounds.accuracy_drop is not None:
+        console.print(
+            f"  B is {_promised_change(bounds.accuracy_drop)} on inputs drawn like these "
+            f"({_percent(bounds.confidence, 0)} confidence, betting)"
+        )
 
 
 def _print_arora(console: Any, found: ModelBounds) -> None:
@@ -186,6 +191,14 @@ def _hundredths(value: float, digits: int = 1) -> str:
 def _at_least(bound: float) -> str:
     """A lower bound is rounded down: what is promised must hold."""
     return f"{math.floor(1000 * bound) / 10:.1f} %"
+
+
+def _promised_change(drop: float) -> str:
+    """What an upper bound on the drop in accuracy says, rounded so that it still holds."""
+    points = math.ceil(10_000 * drop) / 100
+    if points < 0:
+        return f"more accurate by at least [bold]{-points:.2f} points[/]"
+    return f"less accurate by at most [bold]{points:.2f} points[/]"
 
 
 def _interval(interval: tuple[float, float]) -> str:

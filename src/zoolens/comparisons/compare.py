@@ -23,7 +23,8 @@ from zoolens.measure.classorder import data_classes, judged_right, stored_transl
 from zoolens.measure.predictions import Predictions, prefix, read_predictions, vector_column
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
-from zoolens.statistics.intervals import Interval, exact_mcnemar, paired_difference
+from zoolens.statistics.intervals import Interval, paired_difference
+from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
 

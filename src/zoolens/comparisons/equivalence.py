@@ -24,10 +24,10 @@ from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.progress import Progress
 from zoolens.measure.vectors import TOLERANCE
-from zoolens.statistics.anytime import paired_interval
-from zoolens.statistics.binomial import binomial_lower, binomial_upper
+from zoolens.statistics.anytime import paired_lower
+from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.groups import WorstGroup, worst_group
-from zoolens.statistics.intervals import CONFIDENCE, Interval
+from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference, wilson
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 
@@ -37,13 +37,18 @@ BOUNDS: Final = get_args(Bound)
 
 @dataclass(frozen=True)
 class Bounds:
-    """Each holds by itself with `confidence`, for the distribution that the inputs of this dataset were drawn from."""
+    """What may be concluded for further inputs that are drawn like those of this dataset.
+
+    `agreement` and `accuracy_drop` are promises: each holds by itself with `confidence` or more. The intervals are the
+    ones that `eval` and `compare` print for the same runs, at this confidence.
+    """
 
     confidence: float
     agreement: float  # at least; Clopper–Pearson, of the output on which the two agree least
-    accuracy_a: Interval | None = None  # Clopper–Pearson
+    accuracy_a: Interval | None = None  # Wilson
     accuracy_b: Interval | None = None
-    difference: Interval | None = None  # of accuracy, B − A; paired and anytime-valid
+    difference: Interval | None = None  # of accuracy, B − A; the paired score interval
+    accuracy_drop: float | None = None  # at most so much less accurate is B; betting, as queries bound it
 
 
 @dataclass(frozen=True)
@@ -215,20 +220,15 @@ def _bounds(
     return Bounds(
         confidence=1 - alpha,
         agreement=lower,
-        accuracy_a=clopper_pearson(accuracy.right_a, accuracy.n, alpha),
-        accuracy_b=clopper_pearson(accuracy.right_b, accuracy.n, alpha),
-        difference=paired_interval(_differences(*signatures, fit), alpha),
+        accuracy_a=wilson(accuracy.right_a, accuracy.n, 1 - alpha),
+        accuracy_b=wilson(accuracy.right_b, accuracy.n, 1 - alpha),
+        difference=paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, 1 - alpha),
+        accuracy_drop=-paired_lower(_differences(*signatures, fit), alpha),
     )
 
 
-def clopper_pearson(successes: int, n: int, alpha: float) -> Interval:
-    """The exact two-sided interval of a share."""
-    return Interval(binomial_lower(successes, n, alpha / 2), binomial_upper(successes, n, alpha / 2))
-
-
 def _differences(a: Signature, b: Signature, fit: Compatibility) -> NDArray[np.int8]:
-    """−1 where only A is right, 1 where only B is, in the order of the inputs: the bound is one of sequences, and
-    queries take the same one."""
+    """−1 where only A is right, 1 where only B is, in the order of the inputs, on which the bound depends."""
     ours, theirs = translated(a, fit.translation_a), translated(b, fit.translation_b)
     return theirs.correct.astype(np.int8) - ours.correct.astype(np.int8)
 

@@ -22,7 +22,8 @@ from zoolens.measure.lock import resolve_stack
 from zoolens.measure.predictions import Batch, PredictionBuffer, Predictions
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.fake import Fake
-from zoolens.statistics.intervals import exact_mcnemar, paired_difference
+from zoolens.statistics.intervals import paired_difference
+from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
 from zoolens.testing.store_contract import dataset_record, model_record

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from zoolens.crosstrain.loading import filed_answers
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.measure.answers import kept_labels
-from zoolens.statistics.intervals import exact_mcnemar, paired_difference
+from zoolens.statistics.intervals import paired_difference
+from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.store import Store
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from zoolens.crosstrain.analysis.collapsed import Flag, Labels, flag
 from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper, is_released
 from zoolens.crosstrain.filing import read_study, study_names
-from zoolens.crosstrain.noise import Noise, noise_of
+from zoolens.crosstrain.noise import noise_of, verdict
 from zoolens.crosstrain.published import ARCHITECTURES, TEST_SAMPLES
 from zoolens.crosstrain.report import write_report
 from zoolens.crosstrain.study import Study, Trial
@@ -20,6 +20,7 @@ from zoolens.crosstrain.training import replicates
 from zoolens.errors import DatasetError
 from zoolens.present.pages import Section
 from zoolens.present.tables import Column, Table
+from zoolens.statistics.seeds import SeedNoise
 from zoolens.store.store import Store
 
 _COLUMNS: Final = (
@@ -102,7 +103,7 @@ def _noise_sections(store: Store, study: Study) -> list[Section]:
     return [Section("Difference and noise", words, tables=(("", table),), files=("noise.csv",))]
 
 
-def noise_words(found: Sequence[Noise]) -> str:
+def noise_words(found: Sequence[SeedNoise]) -> str:
     """Two trainings of different sides beside two of the same side: the same kind of difference."""
     between = [abs(a - b) for one in found for a, b in zip(one.accuracies_a, one.accuracies_b, strict=True)]
     sides = [accuracies for one in found for accuracies in (one.accuracies_a, one.accuracies_b)]
@@ -115,7 +116,7 @@ def noise_words(found: Sequence[Noise]) -> str:
     )
 
 
-def _row(trial: str, one: Noise) -> tuple[object, ...]:
+def _row(trial: str, one: SeedNoise) -> tuple[object, ...]:
     interval, excess = one.difference.interval, one.excess
     return (
         trial,
@@ -126,5 +127,5 @@ def _row(trial: str, one: Noise) -> tuple[object, ...]:
         interval.high if interval else None,
         one.p_value,
         excess.value if excess else None,
-        one.verdict,
+        verdict(one),
     )

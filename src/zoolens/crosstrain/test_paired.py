@@ -8,7 +8,7 @@ from zoolens.crosstrain.pairing import churn, side_of
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.measure.answers import keep_labels
-from zoolens.statistics.intervals import exact_mcnemar
+from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 

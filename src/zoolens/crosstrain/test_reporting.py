@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.filing import file_study, file_trial
-from zoolens.crosstrain.noise import noise
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.reporting import noise_words, report_study
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.errors import DatasetError
+from zoolens.statistics.seeds import seed_noise
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 
@@ -85,4 +85,4 @@ def test_labels_must_be_those_of_the_published_test_set(store, tmp_path):
 
 
 def test_one_seed_has_no_noise_to_speak_of():
-    assert noise_words([noise("torch", [0.5], "jax", [0.6])]) == "No pair has two seeds with both accuracies."
+    assert noise_words([seed_noise("torch", [0.5], "jax", [0.6])]) == "No pair has two seeds with both accuracies."

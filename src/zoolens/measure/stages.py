@@ -31,7 +31,7 @@ from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.subject import Subject
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
-from zoolens.statistics.intervals import no_better_than_guessing
+from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store

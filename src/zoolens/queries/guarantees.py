@@ -9,7 +9,8 @@ import numpy as np
 
 from zoolens.errors import ZoolensError
 from zoolens.queries.view import Values, View
-from zoolens.statistics.binomial import binomial_lower, binomial_lowers, corrected
+from zoolens.statistics.binomial import binomial_lower, binomial_lowers
+from zoolens.statistics.multiplicity import corrected
 
 # What has to be alike for a row of one index to be the same thing as a row of another.
 _STACK: Final = ("runtime", "runtime_version", "device", "precision", "mode", "threads", "cpu")

@@ -1,13 +1,13 @@
-"""Exact bounds on a share, from how often something held in n independent inputs.
+"""Exact Clopper–Pearson bounds on a share, from how often something held in n independent inputs.
 
-They are about the distribution that the inputs were drawn from, and about nothing else: no bound here is independent of
-the dataset. Tests pin them to scipy; `benchmarks/bounds.py` simulates their coverage.
+A bound is a promise: it holds at least as often as its confidence says, for every n. An interval that describes a share
+is `intervals.wilson`. Bounds are about the distribution that the inputs were drawn from, and about nothing else. Tests
+pin them to scipy; `benchmarks/bounds.py` simulates their coverage.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -73,27 +73,6 @@ def binomial_tail(successes: int, n: int, share: float) -> float:
         return 1.0 - binomial_tail(n - successes + 1, n, 1 - share)
     steps = _log_steps(successes, n, _short(successes, n))
     return math.exp(_log_mass(successes, n, share) + _log_tail_over_mass(steps, share))
-
-
-def corrected(alpha: float, candidates: int) -> float:
-    """Bonferroni: the alpha of each of several bounds so that, with confidence 1 − alpha, all of them hold.
-
-    `candidates` counts everything that might have been chosen: they must be named by what is known without the answers
-    on the probe inputs (cost, family, zoo). To count only those that looked good on them would be to look twice.
-    """
-    if candidates < 1:
-        raise ValueError(f"There are {candidates} candidates: at least one is needed.")
-    return alpha / candidates
-
-
-def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Adjusted p-values of several tests that are reported together: those ≤ alpha may all be believed at once."""
-    given = np.asarray(p_values, np.float64)
-    order = np.argsort(given, kind="stable")
-    stepped = given[order] * np.arange(len(given), 0, -1)
-    adjusted = np.empty_like(given)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(stepped))
-    return adjusted
 
 
 def _check(successes: int, n: int, alpha: float) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.statistics.anytime import Method, paired_lower
-from zoolens.statistics.binomial import binomial_lower, corrected
+from zoolens.statistics.binomial import binomial_lower
+from zoolens.statistics.multiplicity import corrected
 
 Data = TypeVar("Data")
 

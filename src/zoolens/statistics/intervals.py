@@ -1,4 +1,8 @@
-"""Intervals and exact tests. Each is a few lines of arithmetic; tests pin them to scipy and to simulation."""
+"""Intervals that describe what was measured: each has about the confidence it states, and is as narrow as that allows.
+
+Each is a few lines of arithmetic; tests pin them to scipy and to simulation. What must hold without fail is a bound:
+see `binomial` and `anytime`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +18,7 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.95
 BLOCKS = 500
 RESAMPLES = 1000
+_HALVINGS: Final = 60  # of a bracket that is at most 2 wide: more digits than a float has
 
 
 class Interval(NamedTuple):
@@ -36,52 +41,40 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
 
 
 def paired_difference(only_a: int, only_b: int, n: int, confidence: float = CONFIDENCE) -> Interval:
-    """Interval of (share of B) − (share of A) on the same inputs, from the discordant counts.
+    """Score interval of (share of B) − (share of A) on the same n inputs (Tango 1998).
 
-    Agresti and Min's adjusted Wald interval: half a pseudo-observation in each of the four cells. `only_a` is the
-    number of inputs on which only A is right.
+    `only_a` counts the inputs on which only A is right, `only_b` those on which only B is. The interval holds every
+    difference that the score test does not reject, as Wilson's does for one share. Its coverage stays near the nominal
+    one also where the two disagree on a handful of inputs, all in one direction. An interval made of a standard error,
+    such as that of Agresti and Min, then covers only 86 % instead of 95 %.
     """
     if n == 0:
         return Interval(-1.0, 1.0)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    a, b, total = only_a + 0.5, only_b + 0.5, n + 2.0
-    difference = (b - a) / total
-    half = z * math.sqrt((a + b) - (b - a) ** 2 / total) / total
-    return Interval(max(-1.0, difference - half), min(1.0, difference + half))
+    return Interval(_score_lower(only_a, only_b, n, z), -_score_lower(only_b, only_a, n, z))
 
 
-def exact_mcnemar(only_a: int, only_b: int) -> float:
-    """Two-sided exact p-value that the discordant inputs fall on either side by a fair coin."""
-    n = only_a + only_b
-    if n == 0:
-        return 1.0
-    log_half = n * math.log(0.5)
-    log_factorial = math.lgamma(n + 1)
-    tail = math.fsum(
-        math.exp(log_factorial - math.lgamma(k + 1) - math.lgamma(n - k + 1) + log_half)
-        for k in range(min(only_a, only_b) + 1)
-    )
-    return min(1.0, 2 * tail)
+def _score_lower(only_a: int, only_b: int, n: int, z: float) -> float:
+    """The smallest difference whose score statistic is at most z. The statistic falls as the difference grows."""
+    low, high = -1.0, (only_b - only_a) / n
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _score(only_a, only_b, n, middle) > z else (low, middle)
+    return low
 
 
-def no_better_than_guessing(correct: NDArray[np.bool_], labels: NDArray[Any]) -> bool:
-    """Whether so many right answers are what an even guess among the data's classes gives, or fewer.
+def _score(only_a: int, only_b: int, n: int, difference: float) -> float:
+    """How many standard errors the counts lie above a supposed difference.
 
-    Exact binomial: False as soon as guessing would be right so often in fewer than one case of twenty.
+    The error is the one under that difference: the share on which only A is right is the most likely one that the
+    supposed difference allows, which is the larger root of a quadratic equation.
     """
-    n, right, classes = len(correct), int(np.count_nonzero(correct)), len(np.unique(labels))
-    if classes < 2 or right / n > 2 / classes:
-        return False
-    return _binomial_tail(right, n, 1 / classes) >= 1 - CONFIDENCE
-
-
-def _binomial_tail(k: int, n: int, p: float) -> float:
-    """Chance of k successes or more among n."""
-    terms = (
-        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
-        for i in range(k, n + 1)
-    )
-    return min(1.0, math.fsum(map(math.exp, terms)))
+    linear = (2 * n - (only_b - only_a)) * difference - (only_a + only_b)
+    constant = -only_a * difference * (1 - difference)
+    share = (math.sqrt(max(0.0, linear * linear - 8 * n * constant)) - linear) / (4 * n)
+    variance = n * (2 * share + difference * (1 - difference))
+    excess = only_b - only_a - n * difference
+    return excess / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, excess)
 
 
 def quantile(

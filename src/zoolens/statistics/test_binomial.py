@@ -4,15 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from zoolens.statistics.binomial import (
-    binomial_lower,
-    binomial_lowers,
-    binomial_tail,
-    binomial_upper,
-    corrected,
-    holm,
-    needed_successes,
-)
+from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_tail, binomial_upper, needed_successes
 
 
 @pytest.mark.parametrize(
@@ -79,33 +71,10 @@ def test_a_bound_covers_the_truth_at_the_nominal_rate():
     assert 0.05 < misses <= alpha + 0.015
 
 
-def test_bonferroni_covers_the_best_of_many_candidates():
-    generator = np.random.default_rng(1)
-    counts = generator.binomial(300, 0.8, (2000, 20)).max(axis=1)
-    naive = np.mean(binomial_lowers(counts, 300, 0.05) > 0.8)
-    held = np.mean(binomial_lowers(counts, 300, corrected(0.05, 20)) > 0.8)
-    assert naive > 0.3
-    assert held <= 0.06
-
-
-def test_holm_steps_down():
-    assert holm([0.01, 0.04, 0.03, 0.5]).tolist() == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert holm([]).tolist() == []
-
-
 @pytest.mark.parametrize(("k", "n", "alpha"), [(3, 2, 0.05), (-1, 2, 0.05), (0, 0, 0.05), (1, 2, 0.0), (1, 2, 1.0)])
 def test_nonsense_is_refused(k, n, alpha):
     with pytest.raises(ValueError):
         binomial_lower(k, n, alpha)
-    with pytest.raises(ValueError):
-        corrected(0.05, 0)
-
-
-def test_one_candidate_needs_no_correction_and_no_p_value_is_above_one():
-    assert corrected(0.05, 1) == 0.05
-    adjusted = holm([1, 0])
-    assert (adjusted.tolist(), adjusted.dtype) == ([1.0, 0.0], np.float64)
-    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
 
 
 def test_a_confidence_of_one_cannot_be_had():

@@ -29,8 +29,8 @@ from zoolens.manifests.files import read_manifest
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.progress import Progress, Silent
 from zoolens.runtimes.draft import find_model
-from zoolens.statistics.binomial import corrected
 from zoolens.statistics.intervals import CONFIDENCE
+from zoolens.statistics.multiplicity import corrected
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.twins.pieces import Piece, pieces_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Final
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.measure.predictions import Predictions
-from zoolens.statistics.intervals import Interval, exact_mcnemar, paired_difference, wilson
+from zoolens.statistics.intervals import Interval, paired_difference, wilson
+from zoolens.statistics.significance import exact_mcnemar
 
 ALPHA: Final = 0.05
 WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more
@@ -130,13 +130,3 @@ class Contrast:
 def could_tell(n: int, tests: int) -> bool:
     """Whether a difference worth seeing, won image by image with none lost, would be significant on n images."""
     return exact_mcnemar(0, math.ceil(WORTH_SEEING * n)) * tests < ALPHA
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment: the chance of even one false alarm among all of them stays below the level."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for place, index in enumerate(order):
-        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - place)))
-        adjusted[index] = highest
-    return adjusted

@@ -22,7 +22,8 @@ from zoolens.audit.doctor.verdict import Diagnosis, Status
 from zoolens.datasets.imagenet import imagenet_classes
 from zoolens.manifests.schema import Manifest
 from zoolens.preprocess.classlookup import find_classes
-from zoolens.statistics.intervals import no_better_than_guessing, wilson
+from zoolens.statistics.intervals import wilson
+from zoolens.statistics.significance import no_better_than_guessing
 
 POOR: Final = 0.5  # top-1 below which other orders are tried
 GAP: Final = 0.3  # of top-1, between answers as labelled and answers renamed, that only another order explains

@@ -2,18 +2,13 @@ import numpy as np
 import pytest
 
 from zoolens.audit.doctor.bench import MIN_HELD_OUT
-from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed, holm
+from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed
 
 
 def evidence(correct, log_score=None):
     right = np.array(correct, bool)
     scores = np.zeros(len(right)) if log_score is None else np.array(log_score, float)
     return Evidence("run", np.arange(len(right)).astype(str), right, scores, np.zeros(len(right), np.int64))
-
-
-def test_holm_is_the_published_example():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
 
 
 def test_a_contrast_counts_the_images_on_which_the_two_differ():

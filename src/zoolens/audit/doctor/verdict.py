@@ -8,11 +8,12 @@ from enum import StrEnum
 from typing import Final
 
 from zoolens.audit.doctor.bench import MIN_HELD_OUT, Bench, Level
-from zoolens.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidence, holm
+from zoolens.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidence
 from zoolens.audit.doctor.search import equals_of
 from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, NotSwept, Variant, neighbours
 from zoolens.manifests.schema import Manifest
 from zoolens.statistics.intervals import Interval
+from zoolens.statistics.multiplicity import holm
 
 
 class Status(StrEnum):
@@ -164,7 +165,7 @@ def _trials(bench: Bench) -> tuple[Trial, ...]:
     level = max(level for level in Level if bench.known(DECLARED, level))
     declared = bench.measure(DECLARED, level)
     contrasts = {one: bench.contrast(DECLARED, one, bench.widest(one)) for one in bench.tried}
-    adjusted = holm([contrast.p_value for contrast in contrasts.values()])
+    adjusted = holm([contrast.p_value for contrast in contrasts.values()]).tolist()
     others = [
         _trial(variant, contrast, p_value)
         for (variant, contrast), p_value in zip(contrasts.items(), adjusted, strict=True)

@@ -10,12 +10,12 @@ import click
 from zoolens.cli.crosstrain.trialtext import percent
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.noise import Noise
     from zoolens.crosstrain.paired import Paired
     from zoolens.crosstrain.study import Trial
+    from zoolens.statistics.seeds import SeedNoise
 
 
-def print_pairs(pairs: Sequence[Paired], noises: Sequence[Noise]) -> None:
+def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
     """Each pair on these images; then, where there are replicates, over the seeds."""
     if pairs:
         click.echo()
@@ -39,14 +39,14 @@ def pair_line(one: Paired) -> str:
     return f"{said}; {percent(one.churn, 1)} answered differently" if one.churn is not None else said
 
 
-def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[Noise]:
+def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[SeedNoise]:
     """Of a trial and its replicates; none without replicates."""
     from zoolens.crosstrain.noise import noise_of
 
     return [noise_of(trials, one.a, one.b) for one in pairs] if len(trials) > 1 else []
 
 
-def pairs_data(pairs: Sequence[Paired], noises: Sequence[Noise]) -> dict[str, Any]:
+def pairs_data(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {"pairs": [asdict(one) for one in pairs], "noise": [asdict(one) for one in noises]}

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from zoolens.crosstrain.explaining.contest import Arm
-from zoolens.crosstrain.noise import Values
 from zoolens.crosstrain.pairing import apply
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.study import Hyperparameter, Side
@@ -17,6 +16,7 @@ from zoolens.crosstrain.training import Manner, train_into
 from zoolens.crosstrain.workers import Workers
 from zoolens.engine.executors.base import current_executor
 from zoolens.errors import ZoolensError
+from zoolens.statistics.student import Values
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from zoolens.crosstrain.explaining.contest import Contest
 from zoolens.crosstrain.explaining.design import Design
 from zoolens.crosstrain.explaining.shapley import Interaction, Share
-from zoolens.crosstrain.noise import Estimate, Noise
 from zoolens.crosstrain.recipe import Recipe
+from zoolens.statistics.seeds import SeedNoise
+from zoolens.statistics.student import Estimate
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class StandIn:
     `assumed`: semantics that the libraries' own have no name for, such as first values by several rules; the stand-ins
     have those of "aligned"."""
 
-    shipped: Noise
-    stand_in: Noise
+    shipped: SeedNoise
+    stand_in: SeedNoise
     off: Estimate
     same_way: bool
     reproduces: bool
@@ -45,8 +46,8 @@ class Verification:
 
     culprits: tuple[str, ...]
     side: str
-    before: Noise
-    after: Noise
+    before: SeedNoise
+    after: SeedNoise
     gained: Estimate
     closed: bool
 
@@ -86,7 +87,7 @@ class Explanation:
     study: str
     recipe: Recipe
     contest: Contest
-    pair: Noise
+    pair: SeedNoise
     explained: Explained | None = None
     verification: Verification | None = None
     stand_in: StandIn | None = None

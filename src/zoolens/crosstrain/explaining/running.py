@@ -16,7 +16,6 @@ from zoolens.crosstrain.explaining.design import Fraction, choose
 from zoolens.crosstrain.explaining.results import Explained, Explanation, StandIn, Switch, Verification
 from zoolens.crosstrain.explaining.shapley import Share, interactions, shares
 from zoolens.crosstrain.filing import file_study
-from zoolens.crosstrain.noise import Estimate, Noise, Values, mean_estimate, noise
 from zoolens.crosstrain.pairing import apply
 from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import Semantics
@@ -24,6 +23,8 @@ from zoolens.crosstrain.study import Side
 from zoolens.crosstrain.training import Manner
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
+from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.statistics.student import Estimate, Values, mean_estimate
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 
@@ -103,7 +104,7 @@ class _Explaining:
         verification = self._verified(game, explained.shares, switched)
         return self._explanation(game, pair, explained, verification, stand_in)
 
-    def _met(self, stage: str, a: Arm, b: Arm) -> tuple[Noise, Contest, tuple[Semantics, Semantics]]:
+    def _met(self, stage: str, a: Arm, b: Arm) -> tuple[SeedNoise, Contest, tuple[Semantics, Semantics]]:
         """The two trained under all seeds, and what they do differently by their live objects."""
         found = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
         pair = self._noise(stage, a, b, self._seeds)
@@ -113,7 +114,7 @@ class _Explaining:
     def _explanation(
         self,
         game: Contest,
-        pair: Noise,
+        pair: SeedNoise,
         explained: Explained | None = None,
         verification: Verification | None = None,
         stand_in: StandIn | None = None,
@@ -160,7 +161,7 @@ class _Explaining:
             found.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
         return found
 
-    def _verified(self, game: Contest, parts: Sequence[Share], pair: Noise) -> Verification | None:
+    def _verified(self, game: Contest, parts: Sequence[Share], pair: SeedNoise) -> Verification | None:
         culprits = culprits_of(parts)
         if not culprits:
             return None
@@ -172,11 +173,11 @@ class _Explaining:
         before = self._noise("verification", game.a, game.b, self._fresh)
         return judged(culprits, side, before, self._noise("verification", arms["a"], arms["b"], self._fresh))
 
-    def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> Noise:
+    def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
         ours, theirs = self._bench.accuracies(stage, self._recipe, (a, b), seeds).T
         same = a.framework == b.framework
         names = (f"{a.framework} (A)", f"{b.framework} (B)") if same else (a.framework, b.framework)
-        return noise(names[0], ours.tolist(), names[1], theirs.tolist())
+        return seed_noise(names[0], ours.tolist(), names[1], theirs.tolist())
 
 
 def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
@@ -190,7 +191,7 @@ def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def judged(culprits: tuple[str, ...], side: str, before: Noise, after: Noise) -> Verification:
+def judged(culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedNoise) -> Verification:
     """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show."""
     sign = 1 if before.difference.value > 0 else -1
     gained = mean_estimate(sign * (_differences(before) - _differences(after)))
@@ -200,7 +201,7 @@ def judged(culprits: tuple[str, ...], side: str, before: Noise, after: Noise) ->
     return replace(found, closed=found.shown and found.narrowed and least <= (after.level or 0.0))
 
 
-def stood_in(shipped: Noise, found: Noise, assumed: tuple[str, ...]) -> StandIn:
+def stood_in(shipped: SeedNoise, found: SeedNoise, assumed: tuple[str, ...]) -> StandIn:
     """A gap is reproduced by one that is beyond noise, has its sign, and may be as large."""
     off = mean_estimate(_differences(found) - _differences(shipped))
     near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
@@ -218,7 +219,7 @@ def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple
     )
 
 
-def _differences(found: Noise) -> Values:
+def _differences(found: SeedNoise) -> Values:
     return np.subtract(found.accuracies_b, found.accuracies_a)
 
 

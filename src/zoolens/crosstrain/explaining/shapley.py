@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.explaining.design import Design
-from zoolens.crosstrain.noise import Estimate, Values, mean_estimate, t_quantile
 from zoolens.statistics.intervals import Interval
+from zoolens.statistics.student import Estimate, Values, mean_estimate, t_quantile
 
 Matrix = NDArray[np.float64]
 

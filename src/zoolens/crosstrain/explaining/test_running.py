@@ -10,12 +10,13 @@ from zoolens.crosstrain.explaining.running import culprits_of, explain, judged, 
 from zoolens.crosstrain.explaining.shapley import Share
 from zoolens.crosstrain.explaining.words import _verification, as_data, lines
 from zoolens.crosstrain.filing import read_study
-from zoolens.crosstrain.noise import Estimate, noise
 from zoolens.crosstrain.recipe import Optimizer, Recipe
 from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.training import Manner
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
+from zoolens.statistics.seeds import seed_noise
+from zoolens.statistics.student import Estimate
 from zoolens.store.store import open_store
 
 SLOW, PLAIN = Semantics(norm_momentum=0.9999), Semantics()
@@ -43,9 +44,9 @@ def test_a_share_of_nothing_is_no_culprit(nothing):
 
 
 def test_a_gap_that_fresh_seeds_do_not_show_cannot_be_closed():
-    before = noise("a", [0.50, 0.80, 0.60, 0.75], "b", [0.65, 0.99, 0.55, 0.90])
+    before = seed_noise("a", [0.50, 0.80, 0.60, 0.75], "b", [0.65, 0.99, 0.55, 0.90])
     assert before.difference.value > 0.1
-    found = judged(("x",), "a", before, noise("a", [0.66, 0.99, 0.56, 0.90], "b", [0.65, 0.99, 0.55, 0.90]))
+    found = judged(("x",), "a", before, seed_noise("a", [0.66, 0.99, 0.56, 0.90], "b", [0.65, 0.99, 0.55, 0.90]))
     assert not found.closed
     game = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))
     recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
@@ -55,28 +56,28 @@ def test_a_gap_that_fresh_seeds_do_not_show_cannot_be_closed():
 
 def test_a_gap_is_closed_only_if_it_shrank_to_noise():
     ours, theirs = [0.80, 0.82, 0.81, 0.79], [0.30, 0.33, 0.29, 0.31]
-    before = noise("a", ours, "b", theirs)
-    assert judged(("x",), "b", before, noise("a", ours, "b", [0.81, 0.80, 0.82, 0.80])).closed
-    halved = judged(("x",), "b", before, noise("a", ours, "b", [0.60, 0.61, 0.59, 0.60]))
+    before = seed_noise("a", ours, "b", theirs)
+    assert judged(("x",), "b", before, seed_noise("a", ours, "b", [0.81, 0.80, 0.82, 0.80])).closed
+    halved = judged(("x",), "b", before, seed_noise("a", ours, "b", [0.60, 0.61, 0.59, 0.60]))
     assert not halved.closed
     assert halved.gained.value == pytest.approx(0.2925)
-    wild = judged(("x",), "b", before, noise("a", ours, "b", [0.1, 0.9, 0.2, 0.95]))
+    wild = judged(("x",), "b", before, seed_noise("a", ours, "b", [0.1, 0.9, 0.2, 0.95]))
     assert not wild.closed  # its interval reaches 0, and it is not shown to be smaller
 
 
 def test_a_gap_that_turned_round_did_not_become_smaller():
     ours = [0.80, 0.82, 0.81, 0.79]
-    before = noise("a", ours, "b", [0.75, 0.77, 0.75, 0.74])
-    turned = judged(("x",), "b", before, noise("a", ours, "b", [0.90, 0.92, 0.92, 0.89]))
+    before = seed_noise("a", ours, "b", [0.75, 0.77, 0.75, 0.74])
+    turned = judged(("x",), "b", before, seed_noise("a", ours, "b", [0.90, 0.92, 0.92, 0.89]))
     assert turned.gained.excludes_zero
     assert (turned.narrowed, turned.closed) == (False, False)
 
 
 def test_a_stand_in_must_have_the_same_gap():
-    shipped = noise("a", [0.8, 0.81, 0.82], "b", [0.5, 0.52, 0.51])
-    assert stood_in(shipped, noise("a", [0.79, 0.80, 0.82], "b", [0.5, 0.5, 0.52]), ()).reproduces
-    assert not stood_in(shipped, noise("a", [0.8, 0.81, 0.82], "b", [0.7, 0.72, 0.71]), ()).reproduces
-    assert not stood_in(shipped, noise("a", [0.1, 0.8, 0.5], "b", [0.1, 0.1, 0.5]), ()).reproduces  # may be noise
+    shipped = seed_noise("a", [0.8, 0.81, 0.82], "b", [0.5, 0.52, 0.51])
+    assert stood_in(shipped, seed_noise("a", [0.79, 0.80, 0.82], "b", [0.5, 0.5, 0.52]), ()).reproduces
+    assert not stood_in(shipped, seed_noise("a", [0.8, 0.81, 0.82], "b", [0.7, 0.72, 0.71]), ()).reproduces
+    assert not stood_in(shipped, seed_noise("a", [0.1, 0.8, 0.5], "b", [0.1, 0.1, 0.5]), ()).reproduces  # may be noise
 
 
 @pytest.mark.parametrize(
@@ -85,14 +86,14 @@ def test_a_stand_in_must_have_the_same_gap():
 )
 def test_a_gap_that_stand_ins_do_not_have_cannot_be_shared_out(theirs, same_way):
     ours = [0.8, 0.81, 0.82]
-    shipped = noise("a", ours, "b", [0.5, 0.52, 0.51])
-    assert stood_in(shipped, noise("a", ours, "b", theirs), ()).same_way == same_way
+    shipped = seed_noise("a", ours, "b", [0.5, 0.52, 0.51])
+    assert stood_in(shipped, seed_noise("a", ours, "b", theirs), ()).same_way == same_way
 
 
 def test_stand_ins_without_the_gap_in_words():
     ours = [0.8, 0.81, 0.82]
-    shipped = noise("torch", ours, "jax", [0.5, 0.52, 0.51])
-    stand_in = stood_in(shipped, noise("torch", ours, "jax", [0.79, 0.82, 0.81]), ("init",))
+    shipped = seed_noise("torch", ours, "jax", [0.5, 0.52, 0.51])
+    stand_in = stood_in(shipped, seed_noise("torch", ours, "jax", [0.79, 0.82, 0.81]), ("init",))
     game = contest(Arm("torch"), Semantics(norm_momentum=0.9), Arm("jax"), Semantics(norm_momentum=0.99))
     recipe = Recipe(architecture="resnet50", mode="library", learning_rate=0.1, batch_size=8, epochs=1)
     said = "\n".join(lines(Explanation("study", recipe, game, shipped, stand_in=stand_in)))

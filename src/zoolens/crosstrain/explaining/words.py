@@ -9,7 +9,8 @@ from zoolens.crosstrain import noise
 from zoolens.crosstrain.explaining.contest import FRAMEWORK, Contest, Factor
 from zoolens.crosstrain.explaining.results import Explained, Explanation, StandIn, Verification
 from zoolens.crosstrain.explaining.shapley import Share
-from zoolens.crosstrain.noise import Estimate, signed
+from zoolens.crosstrain.noise import signed
+from zoolens.statistics.student import Estimate
 
 
 def as_data(explanation: Explanation) -> dict[str, Any]:

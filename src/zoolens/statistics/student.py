@@ -1,0 +1,59 @@
+"""The mean of a few values and its interval, by Student's t distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.statistics.intervals import CONFIDENCE, Interval
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean and its 95 % t interval, which a single value does not have (None)."""
+
+    value: float
+    interval: Interval | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.interval is not None and not self.interval.contains(0.0)
+
+
+def mean_estimate(values: Values) -> Estimate:
+    """The mean, and its t interval."""
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return Estimate(mean)
+    half = t_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Estimate(mean, Interval(mean - half, mean + half))
+
+
+@lru_cache(maxsize=64)
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The value that Student's t with whole degrees of freedom exceeds in size with probability 1 − confidence."""
+    low, high = 0.0, 1.0
+    while _t_within(high, freedom) < confidence:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, freedom) < confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _t_within(t: float, freedom: int) -> float:
+    """P(|T| ≤ t); Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(freedom))
+    square, sine = math.cos(angle) ** 2, math.sin(angle)
+    odd = freedom % 2 == 1
+    term, total = (math.cos(angle), 0.0) if odd else (1.0, 0.0)
+    for k in range(1 if odd else 0, freedom - 1, 2):
+        total += term
+        term *= square * (k + 1) / (k + 2)
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total

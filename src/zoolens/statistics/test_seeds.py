@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from zoolens.statistics.seeds import seed_noise
+
+
+def test_the_level_is_what_equal_sides_show_and_their_excess_is_within_noise():
+    generator = np.random.default_rng(0)
+    ours, theirs = generator.normal(0.8, 0.02, (2, 4000))
+    found = seed_noise("a", ours, "b", theirs)
+    assert found.level == pytest.approx(np.abs(ours - theirs).mean(), rel=0.03)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("seeds", [2, 4, 8])
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.1])
+def test_the_excess_interval_covers_also_where_sides_share_their_weights(shared, seeds, gap):
+    """`shared`: the correlation of the sides' accuracies over the seeds."""
+    generator = np.random.default_rng(1)
+    level = np.sqrt(2 / np.pi * 2 * (1 - shared)) * 0.02
+    covered = []
+    for _ in range(300):
+        common, one, other = generator.normal(0, 0.02, (3, seeds))
+        ours, theirs = (np.sqrt(shared) * common + np.sqrt(1 - shared) * own for own in (one, other))
+        covered.append(seed_noise("a", 0.8 + ours, "b", 0.8 - gap + theirs).excess.interval.contains(gap - level))
+    assert np.mean(covered) > 0.91  # 95 % less three standard errors of 300 draws
+
+
+def test_the_level_knows_what_the_sides_of_a_seed_have_in_common():
+    generator = np.random.default_rng(0)
+    common, one, other = generator.normal(0, [[0.02], [0.002], [0.002]], (3, 4000))
+    found = seed_noise("a", 0.8 + common + one, "b", 0.8 + common + other)
+    assert found.level == pytest.approx(np.abs(one - other).mean(), rel=0.03)
+
+
+def test_sides_that_never_vary():
+    found = seed_noise("a", [0.5, 0.5, 0.5], "b", [0.5, 0.5, 0.5])
+    assert (found.level, found.excess.value, found.p_value, found.beyond_noise) == (0, 0, 1, False)
