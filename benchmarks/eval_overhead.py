@@ -25,7 +25,7 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySettings, measure_latency
-from zoolens.measure.progress import Silent
+from zoolens.progress import Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.store.store import open_store

@@ -17,7 +17,7 @@ from zoolens.crosstrain.data import load
 from zoolens.crosstrain.job import Epoch, Job, Outcome
 from zoolens.crosstrain.plan import Dimension, Plan, Search
 from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.search.asking import SearchStatus
 from zoolens.crosstrain.search.journal import Told
 from zoolens.crosstrain.search.running import run_search
 from zoolens.crosstrain.study import Hyperparameter
@@ -84,7 +84,7 @@ def search_costs(folder: Path, trials: int) -> Costs:
 
         since: list[float] = []
 
-        def note(_: Progress) -> None:
+        def note(_: SearchStatus) -> None:
             since.append(time.perf_counter())
 
         untrained: Any = Untrained()

@@ -7,7 +7,7 @@ import zoolens
 from zoolens.engine import sandbox
 from zoolens.measure import stages
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.progress import Silent
+from zoolens.progress import Silent
 
 QUICK = {"cold": False}
 

@@ -59,7 +59,7 @@ def build_and_kill(store, halves):
 class Watcher:
     read = 0
 
-    def begin(self, title, stage, total): ...
+    def begin(self, title, stage, total, unit=""): ...
 
     def advance(self, steps):
         self.read += steps

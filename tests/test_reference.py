@@ -8,7 +8,7 @@ import pytest
 
 import zoolens
 from zoolens.measure.evaluate import carry_out, evaluate
-from zoolens.measure.progress import Silent
+from zoolens.progress import Silent
 
 REPO = Path(__file__).parent.parent
 ZOO = REPO / "tests" / "reference_zoo"

@@ -29,7 +29,8 @@ from zoolens.audit.rules import claims as claim_rules
 from zoolens.audit.rules import counting, failures, filesizes, naming, structure
 from zoolens.audit.rules import papers as paper_rules
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.graph.structure import Progress, Structure, structure_of
+from zoolens.graph.structure import Structure, structure_of
+from zoolens.progress import Progress
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.catalog import listing
 

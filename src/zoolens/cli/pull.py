@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from zoolens.cli.bars import Bars
 from zoolens.cli.jsonout import echo_json
 from zoolens.errors import AssetError
-from zoolens.manifests.download import Progress
 from zoolens.manifests.locations import presence, resolve_asset
 from zoolens.manifests.schema import Asset
-from zoolens.present.streams import open_console
+from zoolens.progress import count_bytes
 from zoolens.zoos.base import Entry
 from zoolens.zoos.catalog import find_models
 
@@ -35,12 +35,8 @@ def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None
 def pull(entry: Entry, format_: str | None = None) -> dict[str, Path]:
     """Local files of the first asset that is here or can be fetched."""
     asset = _choose(entry, format_)
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, console=open_console(stderr=True), transient=True) as bar:
-        return resolve_asset(asset, entry.folder, fetch=True, progress=_shown_in(bar, entry.ref))
+    with Bars() as bars:
+        return resolve_asset(asset, entry.folder, fetch=True, progress=count_bytes(bars, entry.ref))
 
 
 def _choose(entry: Entry, format_: str | None) -> Asset:
@@ -53,15 +49,3 @@ def _choose(entry: Entry, format_: str | None) -> Asset:
         )
     order = {"present": 0, "remote": 1, "absent": 2}
     return min(assets, key=lambda asset: order[presence(asset, entry.folder)])
-
-
-def _shown_in(bar: object, title: str) -> Progress:
-    from rich.progress import Progress as Bar
-
-    assert isinstance(bar, Bar)
-    task = bar.add_task(title, total=None, visible=False)
-
-    def progress(done: int, total: int | None) -> None:
-        bar.update(task, completed=done, total=total, visible=True)
-
-    return progress

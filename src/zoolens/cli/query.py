@@ -63,10 +63,10 @@ def command(text: str | None, **options: Any) -> None:
 
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
-    from zoolens.cli.latebars import LateBars
+    from zoolens.cli.bars import Bars
     from zoolens.queries.asking import query
 
-    with LateBars() as bars:
+    with Bars() as bars:
         answer = query(
             _asked(_text(text, options["file"]), options["bounds"]),
             ref=options["ref"],

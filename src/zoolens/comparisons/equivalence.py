@@ -22,8 +22,8 @@ from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.runs import measured_pairs
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.measure.progress import Progress
 from zoolens.measure.vectors import TOLERANCE
+from zoolens.progress import Progress
 from zoolens.statistics.anytime import paired_lower
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.groups import WorstGroup, worst_group

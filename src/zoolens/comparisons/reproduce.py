@@ -17,7 +17,7 @@ from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.evaluate import EvaluationPlan, open_data, run_job
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options
 from zoolens.statistics.intervals import Interval
 from zoolens.store.records import Observation, Run

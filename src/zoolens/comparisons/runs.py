@@ -19,7 +19,7 @@ from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import FORMATS
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.jobs import Wanted, plan_jobs
-from zoolens.measure.progress import Progress
+from zoolens.progress import Progress
 from zoolens.runtimes.draft import find_model
 from zoolens.store.records import ANSWERING_KINDS, Run
 from zoolens.store.store import Store

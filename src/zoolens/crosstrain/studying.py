@@ -21,7 +21,7 @@ from zoolens.crosstrain.job import Epoch, Status
 from zoolens.crosstrain.pairing import apply
 from zoolens.crosstrain.plan import Plan
 from zoolens.crosstrain.planfiles import check_plan
-from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.search.asking import SearchStatus
 from zoolens.crosstrain.search.budget import Budget
 from zoolens.crosstrain.search.journal import Journal, Told, writing_lock
 from zoolens.crosstrain.search.running import SearchResult, run_search
@@ -45,7 +45,7 @@ class Watch(Protocol):
 
     def trial(self, trial: Trial) -> None: ...
 
-    def search(self, progress: Progress) -> None: ...
+    def search(self, status: SearchStatus) -> None: ...
 
 
 class Unwatched:
@@ -53,7 +53,7 @@ class Unwatched:
 
     def trial(self, trial: Trial) -> None: ...
 
-    def search(self, progress: Progress) -> None: ...
+    def search(self, status: SearchStatus) -> None: ...
 
 
 @dataclass(frozen=True)

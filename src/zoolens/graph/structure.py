@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from zoolens.consent import NotGranted
 from zoolens.engine.environments import confirm_environment
@@ -25,6 +25,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
 from zoolens.graph.sources import Model, Size, Source, find_entries, source_of
 from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
+from zoolens.progress import Progress, Silent
 from zoolens.store.store import Store, borrowed_store
 from zoolens.store.target import resolve
 from zoolens.zoos.base import Entry
@@ -32,28 +33,6 @@ from zoolens.zoos.base import Entry
 STAGE: Final = "structure"
 KIND: Final = "graph"
 MAX_SIDE: Final = 1 << 15  # of an image, in pixels: a framework that cannot trace without data allocates it
-
-
-class Progress(Protocol):
-    """As in `measure.progress`, which lies above us."""
-
-    def begin(self, title: str, stage: str, total: int | None) -> None: ...
-
-    def advance(self, steps: int) -> None: ...
-
-    def end(self) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
-class _Nobody:
-    def begin(self, title: str, stage: str, total: int | None) -> None: ...
-
-    def advance(self, steps: int) -> None: ...
-
-    def end(self) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -198,7 +177,7 @@ def _read_now(
         return {}
     found = {key: denied for key, one in wanted.items() if (denied := _denied(one)) is not None}
     wanted = {key: one for key, one in wanted.items() if key not in found}
-    watcher = progress or _Nobody()
+    watcher = progress or Silent()
     watcher.begin("structure", "reading", len(wanted))
     try:
         for done in export_many(_jobs(wanted), workers=workers, say=watcher.say):

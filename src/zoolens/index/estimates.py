@@ -26,7 +26,7 @@ from zoolens.index.rows import Figure
 from zoolens.index.rowtable import RowTable
 from zoolens.index.structures import known_structures
 from zoolens.measure.operators import LatencyTable, latency_table
-from zoolens.measure.progress import Progress
+from zoolens.progress import Progress
 from zoolens.store.records import Observation, Provenance, Run
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store

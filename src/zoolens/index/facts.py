@@ -27,7 +27,7 @@ from zoolens.index.spaces import Space, class_spaces, may_be_renamed
 from zoolens.index.structures import Structures, architecture_keys, known_structures
 from zoolens.measure.classorder import stored_translation
 from zoolens.measure.latency import LatencySamples, latency_observations
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.store.records import Run, RunKind, is_disturbed
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store

@@ -12,7 +12,7 @@ from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.index.journal import Damaged
 from zoolens.index.semantic import SemanticIndex
-from zoolens.measure.progress import Progress
+from zoolens.progress import Progress
 from zoolens.store.records import Run
 
 Open = Callable[[Path | None], SemanticIndex]

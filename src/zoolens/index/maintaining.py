@@ -17,8 +17,8 @@ from zoolens.index.opening import build_index
 from zoolens.index.placing import index_path, removed_models, set_removed
 from zoolens.index.semantic import check_file
 from zoolens.measure.evaluate import Outcome, evaluate
-from zoolens.measure.progress import Progress
 from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.progress import Progress
 from zoolens.store.store import Store
 
 

@@ -16,8 +16,8 @@ from zoolens.index.index import Index
 from zoolens.index.memory import memory_budget
 from zoolens.index.placing import removed_models
 from zoolens.index.snapshot import read_snapshot, write_snapshot
-from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.progress import Progress, Silent
 from zoolens.store.state import StoreState, state_of_file
 from zoolens.store.target import resolve
 

@@ -19,7 +19,7 @@ from zoolens.index.coded import Coded, coded, stacked
 from zoolens.index.derived import Arrays, read_derived, write_derived
 from zoolens.index.placing import forget_answers, runs_path
 from zoolens.measure.answers import has_answers
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
 from zoolens.store.state import Newest
 from zoolens.store.store import RUNS_AT_ONCE, Store

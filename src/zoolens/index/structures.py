@@ -10,12 +10,13 @@ from pydantic import ValidationError
 
 from zoolens.errors import ZoolensError
 from zoolens.graph.sources import Size, manifest_size, source_of
-from zoolens.graph.structure import STAGE, Progress, structure_of
+from zoolens.graph.structure import STAGE, structure_of
 from zoolens.index.attributes import manifest_of, split_ref
 from zoolens.index.names import Names, stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
 from zoolens.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
+from zoolens.progress import Progress
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry, Weights
 

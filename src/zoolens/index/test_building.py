@@ -26,7 +26,7 @@ class Watcher:
     def __init__(self):
         self.read, self.said, self.stage = 0, [], ""
 
-    def begin(self, title, stage, total):
+    def begin(self, title, stage, total, unit=""):
         self.stage = stage
 
     def advance(self, steps):

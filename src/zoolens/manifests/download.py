@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from zoolens.errors import AssetError
 from zoolens.manifests.addresses import is_loopback, opener_for
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
+Downloaded = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
 MAX_BYTES = 64 << 30  # no model file is larger; a server that streams for ever must not fill the disk
 _CHUNK = 1 << 20
@@ -25,7 +25,9 @@ _MAX_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-def download(url: str, target: Path, *, sha256: str, size: int | None = None, progress: Progress | None = None) -> None:
+def download(
+    url: str, target: Path, *, sha256: str, size: int | None = None, progress: Downloaded | None = None
+) -> None:
     """Put the content of `url` at `target`, or raise AssetError and leave nothing behind."""
     check_url(url)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +76,7 @@ def _opened(url: str) -> Any:
     raise AssetError(f"{url} is the end of more than {_MAX_REDIRECTS} redirects.", hint="Use another address.")
 
 
-def _stream(url: str, out: Any, size: int | None, progress: Progress | None) -> str:
+def _stream(url: str, out: Any, size: int | None, progress: Downloaded | None) -> str:
     hasher, count = hashlib.sha256(), 0
     try:
         with _opened(url) as answer:

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from zoolens.errors import AssetError
 from zoolens.manifests import hub
 from zoolens.manifests.digests import digest
-from zoolens.manifests.download import Progress, check_url, download
+from zoolens.manifests.download import Downloaded, check_url, download
 from zoolens.manifests.schema import DEFAULT_DECODER, Asset, AssetFile, Manifest
 from zoolens.paths import cache_dir
 from zoolens.untrusted import SECRET_NAME, size_of
@@ -38,13 +38,13 @@ _SCHEME: Final = re.compile(r"^([a-z][a-z0-9+.-]+)://")
 
 
 def resolve_asset(
-    asset: Asset, folder: Path | None, *, fetch: bool, progress: Progress | None = None
+    asset: Asset, folder: Path | None, *, fetch: bool, progress: Downloaded | None = None
 ) -> dict[str, Path]:
     """Local, verified paths of an asset by role."""
     return {file.role: resolve_file(file, folder, fetch=fetch, progress=progress) for file in asset.files}
 
 
-def resolve_file(file: AssetFile, folder: Path | None, *, fetch: bool, progress: Progress | None = None) -> Path:
+def resolve_file(file: AssetFile, folder: Path | None, *, fetch: bool, progress: Downloaded | None = None) -> Path:
     """The local path of one file, fetched if allowed and needed, verified if the manifest gives a SHA-256."""
     path = locate(file, folder)
     if path is None:
@@ -231,7 +231,7 @@ def torch_checkpoints() -> Path:
     return Path(home).expanduser() / "hub" / "checkpoints"
 
 
-def _fetch(file: AssetFile, progress: Progress | None) -> Path:
+def _fetch(file: AssetFile, progress: Downloaded | None) -> Path:
     if file.location.startswith("hf://"):
         path = hub.fetch(hub.parse(file.location))
         _verify(file, path)

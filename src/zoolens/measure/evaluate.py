@@ -28,7 +28,6 @@ from zoolens.measure.carryover import METRIC, metric_settings, with_current_metr
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
 from zoolens.measure.jobs import Job, Skipped, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
-from zoolens.measure.progress import Progress, Silent
 from zoolens.measure.stages import (
     TIMED_WITH,
     Context,
@@ -44,6 +43,7 @@ from zoolens.measure.stages import (
 )
 from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.progress import Progress, Silent, count_bytes
 from zoolens.runtimes.base import Effective, Options
 from zoolens.runtimes.draft import find_models
 from zoolens.store.records import DatasetRecord, Provenance, Run, RunKind
@@ -232,18 +232,8 @@ def run_job(
 
 def _fetch(job: Job, progress: Progress) -> None:
     """Download what is not here yet, with a bar; files that are here cost nothing."""
-    seen = 0
-
-    def downloaded(done: int, total: int | None) -> None:
-        nonlocal seen
-        if not seen:
-            progress.begin(job.title, "download", total)
-        progress.advance(done - seen)
-        seen = done
-
-    resolve_asset(job.asset, job.entry.folder, fetch=True, progress=downloaded)
-    if seen:
-        progress.end()
+    resolve_asset(job.asset, job.entry.folder, fetch=True, progress=count_bytes(progress, job.title))
+    progress.end()
 
 
 def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None, *, asked: bool) -> Run:

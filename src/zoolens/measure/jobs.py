@@ -17,7 +17,7 @@ from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensE
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Asset, Manifest
 from zoolens.measure.lock import installed_packages, resolve_stack
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import check, parse_requirements_text, said_once
 from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model

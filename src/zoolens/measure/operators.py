@@ -22,7 +22,7 @@ from zoolens.graph.operators import Operator, operators
 from zoolens.graph.writing import write_onnx
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.lock import resolve_stack
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
 from zoolens.runtimes.isolated import IsolatedSession, opener
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, fingerprint

@@ -18,7 +18,7 @@ from zoolens.measure.containers import dockerfile, requirements_lock, write_stac
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.lock import installed_packages, resolve_stack
-from zoolens.measure.progress import Silent
+from zoolens.progress import Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.fake import Fake
 from zoolens.store.store import open_store

@@ -17,7 +17,7 @@ import numpy as np
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.index import Index
 from zoolens.index.opening import build_index
-from zoolens.measure.progress import Progress
+from zoolens.progress import Progress
 from zoolens.queries.answers import Answer
 from zoolens.queries.filters import attributes_of
 from zoolens.queries.keywords import with_keywords

@@ -27,7 +27,7 @@ from zoolens.graph.splicing import splice_all
 from zoolens.graph.weighted import folded, weighted_graph
 from zoolens.manifests.files import read_manifest
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.runtimes.draft import find_model
 from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.statistics.multiplicity import corrected

@@ -12,7 +12,7 @@ from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.weighted import weighted_graph
 from zoolens.graph.writing import write_onnx
 from zoolens.manifests.files import read_manifest
-from zoolens.measure.progress import Silent
+from zoolens.progress import Silent
 from zoolens.testing import models
 from zoolens.twins.making import as_data, make_twins
 

@@ -18,8 +18,8 @@ from zoolens.engine.executors.base import current_executor
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, run_job
 from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
 from zoolens.measure.jobs import Job, Wanted
-from zoolens.measure.progress import Progress
 from zoolens.measure.stages import stored_predictions
+from zoolens.progress import Progress
 from zoolens.runtimes.base import Effective, Session, Tensor, Tensors
 from zoolens.store.records import Run
 from zoolens.store.store import Store
@@ -252,8 +252,8 @@ class _Titled:
     def __init__(self, inner: Progress, title: str) -> None:
         self._inner, self._title = inner, title
 
-    def begin(self, title: str, stage: str, total: int | None) -> None:
-        self._inner.begin(self._title, stage, total)
+    def begin(self, title: str, stage: str, total: int | None, unit: str = "") -> None:
+        self._inner.begin(self._title, stage, total, unit)
 
     def advance(self, steps: int) -> None:
         self._inner.advance(steps)

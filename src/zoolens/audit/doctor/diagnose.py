@@ -29,9 +29,9 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelError
 from zoolens.measure.evaluate import EvaluationPlan
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
-from zoolens.measure.progress import Progress, Silent
 from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
+from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options, Session, TensorSpec
 from zoolens.runtimes.draft import find_models
 from zoolens.store.records import RunKind

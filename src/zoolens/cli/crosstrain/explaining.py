@@ -14,8 +14,6 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from zoolens.cli.bars import Bars
-    from zoolens.crosstrain.explaining.bench import Progress
     from zoolens.crosstrain.explaining.contest import Arm
     from zoolens.crosstrain.recipe import Recipe
     from zoolens.crosstrain.study import Trial
@@ -73,7 +71,7 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
                 manner=how,
                 at_once=chosen["workers"],
                 seeds_seen=1 + len(replicates(opened, study).get(trial, ())),
-                progress=_Shown(bars),
+                progress=bars,
             )
     if as_json:
         echo_json(as_data(found))
@@ -90,19 +88,6 @@ class _Unusable(ZoolensError):
             f"What trial {trial.id} tells as the {what} is none, and it cannot be trained here.",
             hint="Write a recipe with its hyperparameters, train that, and explain it.",
         )
-
-
-class _Shown:
-    """A bar for each stage."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.done == 0:
-            self._bars.begin(progress.stage, "runs", progress.total)
-        else:
-            self._bars.advance(1)
 
 
 def _recipe(trial: Trial) -> Recipe:

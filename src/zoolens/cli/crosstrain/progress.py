@@ -5,16 +5,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
-from rich.progress import Progress as Bar
-
+from zoolens.cli.bars import Bars
 from zoolens.cli.crosstrain.trialtext import accuracies_line, points
-from zoolens.present.terminal import make_console
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.job import Epoch
-    from zoolens.crosstrain.search.asking import Progress
+    from zoolens.crosstrain.search.asking import SearchStatus
     from zoolens.crosstrain.study import Trial
 
 
@@ -23,55 +19,50 @@ class StudyBar:
 
     def __init__(self, study: str, seeds: int = 1) -> None:
         """`seeds`: of each trial, over which the best Δ is a mean."""
-        self._seeds = seeds
-        self._console = make_console(stderr=True)
-        self._bar = Bar(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[more]}"),
-            TextColumn("[dim]{task.fields[now]}[/]"),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task(escape(study), total=None, more="", now="")
+        self._study, self._seeds = study, seeds
+        self._bars = Bars(remaining=False)
+        self._trials_done: int | None = None  # None: the search has not begun
+        self._found = self._training = ""
 
     def __enter__(self) -> StudyBar:
-        self._bar.start()
+        self._bars.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._bars.__exit__(kind, error, trace)
 
     def epoch(self, trial: str, framework: str, epoch: Epoch, of: int) -> None:
-        self._bar.update(self._task, now=escape(f"{trial} {framework} epoch {epoch.number}/{of}"))
+        self._training = f"{trial} {framework} epoch {epoch.number}/{of}"
+        self._note()
 
     def trial(self, trial: Trial) -> None:
-        self._say(accuracies_line(trial))
+        self._bars.say(accuracies_line(trial))
 
-    def search(self, progress: Progress) -> None:
-        more = _words(progress, self._seeds)
-        self._bar.update(self._task, completed=progress.done, total=progress.total, more=escape(more))
-        if not self._console.is_terminal:
-            self._say(f"{progress.done} of {progress.total} trials{f', {more}' if more else ''}")
+    def search(self, status: SearchStatus) -> None:
+        if self._trials_done is None:
+            self._bars.begin(self._study, "trials", status.total)
+            self._trials_done = 0
+        self._bars.advance(status.done - self._trials_done)
+        self._trials_done, self._found = status.done, _words(status, self._seeds)
+        self._note()
+        if not self._bars.on_terminal:
+            self._bars.say(", ".join(filter(None, (f"{status.done} of {status.total} trials", self._found))))
 
-    def _say(self, text: str) -> None:
-        self._console.print(escape(text), soft_wrap=True)
+    def _note(self) -> None:
+        self._bars.note("  ".join(filter(None, (self._found, self._training))))
 
 
-def _words(progress: Progress, seeds: int) -> str:
+def _words(status: SearchStatus, seeds: int) -> str:
     from zoolens.crosstrain.search.budget import duration
 
-    found = []
-    if progress.best is not None:
-        found.append(f"best Δ {delta_text(progress.best.told.delta, seeds)}")
-    if progress.eta_seconds:
-        found.append(f"about {duration(progress.eta_seconds)} left")
-    return ", ".join(found)
+    words = []
+    if status.best is not None:
+        words.append(f"best Δ {delta_text(status.best.told.delta, seeds)}")
+    if status.eta_seconds:
+        words.append(f"about {duration(status.eta_seconds)} left")
+    return ", ".join(words)
 
 
 def delta_text(delta: float | None, seeds: int) -> str:

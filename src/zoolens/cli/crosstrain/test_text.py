@@ -18,7 +18,7 @@ from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial
 from zoolens.crosstrain.exchange.conftest import file_numbered
 from zoolens.crosstrain.paired import Paired
 from zoolens.crosstrain.published import import_published
-from zoolens.crosstrain.search.asking import Progress
+from zoolens.crosstrain.search.asking import SearchStatus
 from zoolens.crosstrain.search.journal import Asked, Finished, Told
 from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.crosstrain.test_published import write
@@ -75,9 +75,9 @@ def test_a_pair_is_told_with_as_much_as_is_known():
 
 def test_a_study_without_a_terminal_is_told_in_lines(capsys):
     with StudyBar("tiny") as bar:
-        bar.search(Progress(0, 2, None, None))
+        bar.search(SearchStatus(0, 2, None, None))
         bar.trial(TRIAL)
-        bar.search(Progress(1, 2, None, 90.0))
+        bar.search(SearchStatus(1, 2, None, 90.0))
     assert capsys.readouterr().err.splitlines() == [
         "0 of 2 trials",
         "0001: torch 75.00 %, jax 50.00 % (non-finite), Δ 25.00 points",
@@ -88,7 +88,7 @@ def test_a_study_without_a_terminal_is_told_in_lines(capsys):
 def test_a_mean_over_seeds_is_told_as_one(capsys):
     asked = Asked(trial="0001", subspace=0, hyperparameters={})
     with StudyBar("tiny", seeds=3) as bar:
-        bar.search(Progress(1, 2, Finished(asked=asked, told=Told(delta=0.25)), None))
+        bar.search(SearchStatus(1, 2, Finished(asked=asked, told=Told(delta=0.25)), None))
     assert capsys.readouterr().err == "1 of 2 trials, best Δ 25.00 points on average over 3 seeds\n"
     assert delta_text(0.25, 1) == "25.00 points"
 

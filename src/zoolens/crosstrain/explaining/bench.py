@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from zoolens.crosstrain.training import Manner, train_into
 from zoolens.crosstrain.workers import Workers
 from zoolens.engine.executors.base import current_executor
 from zoolens.errors import ZoolensError
+from zoolens.progress import Progress
 from zoolens.statistics.student import Values
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
@@ -23,29 +23,16 @@ from zoolens.store.store import Store
 SEEDS = 1 << 31
 
 
-@dataclass(frozen=True)
-class Progress:
-    """`known`: how many of those done were in the store."""
-
-    stage: str
-    done: int
-    total: int
-    known: int
-
-
-Report = Callable[[Progress], None]
-
-
 class Bench:
     """Every run is a trial with one side in `study`. `at_once`: how many are trained beside each other."""
 
     def __init__(
-        self, store: Store, study: str, workers: Workers, manner: Manner, at_once: int | None, report: Report
+        self, store: Store, study: str, workers: Workers, manner: Manner, at_once: int | None, progress: Progress
     ) -> None:
         self._store, self._study, self._workers, self._manner = store, study, workers, manner
         executor = current_executor()
         self._at_once = at_once or (executor.capacity if executor.elsewhere else 1)
-        self._report = report
+        self._progress = progress
         self._sides: dict[tuple[str, Arm, int], Side] = {}
         self.trained = 0
         self.known = 0
@@ -77,18 +64,19 @@ class Bench:
 
     def _run(self, stage: str, recipe: Recipe, new: Sequence[tuple[Arm, int]]) -> None:
         """The threads are not waited for when one fails: the runs that they are in end with the workers."""
-        self._report(Progress(stage, 0, len(new), 0))
+        self._progress.begin(stage, "runs", len(new))
         threads = ThreadPoolExecutor(self._at_once)
         try:
             coming = {threads.submit(self._train, recipe, arm, seed): (arm, seed) for arm, seed in new}
             known = 0
-            for done, one in enumerate(as_completed(coming), start=1):
+            for one in as_completed(coming):
                 side, trained = one.result()
                 self._sides[recipe.fingerprint, *coming[one]] = side
                 known += not trained
-                self._report(Progress(stage, done, len(new), known))
+                self._progress.advance(1)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
+            self._progress.end()
         self.known += known
         self.trained += len(new) - known
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.explaining.bench import SEEDS, Bench, Report
+from zoolens.crosstrain.explaining.bench import SEEDS, Bench
 from zoolens.crosstrain.explaining.contest import FRAMEWORK, Arm, Contest, contest
 from zoolens.crosstrain.explaining.design import Fraction, choose
 from zoolens.crosstrain.explaining.results import Explained, Explanation, StandIn, Switch, Verification
@@ -23,6 +23,7 @@ from zoolens.crosstrain.study import Side
 from zoolens.crosstrain.training import Manner
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
+from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.statistics.student import Estimate, Values, mean_estimate
 from zoolens.store.records import fingerprint
@@ -47,7 +48,7 @@ def explain(
     study: str | None = None,
     at_once: int | None = None,
     seeds_seen: int = 0,
-    progress: Report = lambda _: None,
+    progress: Progress | None = None,
 ) -> Explanation:
     """`replicates`: seeds in the design, and as many fresh ones for the verification. `at_once`: runs beside each
     other; None: one, or on a cluster as many as it can run. `study`: the name under which all runs are filed.
@@ -61,7 +62,7 @@ def explain(
     name = study or _study_name(recipe, sides)
     said = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
     file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), said)
-    bench = Bench(store, name, workers, manner or Manner(), at_once, progress)
+    bench = Bench(store, name, workers, manner or Manner(), at_once, progress or Silent())
     return _Explaining(bench, name, recipe, _seeds(seeds_seen, replicates), fraction).run(*sides)
 
 

@@ -15,6 +15,7 @@ from zoolens.crosstrain.semantics import Semantics
 from zoolens.crosstrain.training import Manner
 from zoolens.crosstrain.workers import Workers
 from zoolens.errors import ZoolensError
+from zoolens.progress import Silent
 from zoolens.statistics.seeds import seed_noise
 from zoolens.statistics.student import Estimate
 from zoolens.store.store import open_store
@@ -184,19 +185,30 @@ def test_an_interrupted_explanation_goes_on_where_it_was(asked):
     class Enough(Exception):
         pass
 
-    def stop(progress):
-        if progress.done == 3:
-            raise Enough
+    class StopAfterThree(Silent):
+        done = 0
+
+        def advance(self, steps):
+            self.done += steps
+            if self.done == 3:
+                raise Enough
+
+    class Stages(Silent):
+        def __init__(self):
+            self.seen = []
+
+        def begin(self, title, stage, total, unit=""):
+            self.seen.append(title)
 
     sides = Arm("torch", Semantics(dropout=0.1)), Arm("torch", SLOW.over(Semantics(dropout=0.1)))
     with pytest.raises(Enough):
-        asked(*sides, progress=stop)
-    seen = []
-    found = asked(*sides, progress=seen.append)
+        asked(*sides, progress=StopAfterThree())
+    stages = Stages()
+    found = asked(*sides, progress=stages)
     assert found.known >= 3
     assert found.trained + found.known == 2 * 3 + 3 * 3
     assert found.explained.shares[0].share == Estimate(pytest.approx(1.0), pytest.approx((1.0, 1.0)))
-    assert [one.stage for one in seen if not one.done] == ["the pair", "verification"]
+    assert stages.seen == ["the pair", "verification"]
 
 
 def test_an_explanation_in_words_and_as_data(explanation):

@@ -25,11 +25,13 @@ _ENOUGH = 2  # answers before a Gaussian process is worth asking
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchStatus:
+    """How far a search is. `eta_seconds` is None as long as nothing is known of it."""
+
     done: int
     total: int
     best: Finished | None
-    eta_seconds: float | None  # None: nothing is known yet
+    eta_seconds: float | None
 
 
 def carry_out(objective: Objective, asked: Asked) -> Told:
@@ -71,27 +73,27 @@ class Asking:
                 self._running.add(asked.trial)
             return asked
 
-    def tell(self, asked: Asked, told: Told) -> Progress:
+    def tell(self, asked: Asked, told: Told) -> SearchStatus:
         """The answer is on the disk when this returns."""
         with self._lock:
             self._running.discard(asked.trial)
             self.journal.tell(asked, told)
-            return self._progress()
+            return self._status()
 
     def stop(self, reason: str) -> None:
         """No further trial begins."""
         with self._lock:
             self.reason, self._stopped = reason, True
 
-    def progress(self) -> Progress:
+    def status(self) -> SearchStatus:
         with self._lock:
-            return self._progress()
+            return self._status()
 
-    def _progress(self) -> Progress:
+    def _status(self) -> SearchStatus:
         done, seconds = len(self.journal.finished), self._seconds()
         left = max(self.total - done, 0)
         eta = left * sum(seconds) / len(seconds) / self._workers if seconds else None
-        return Progress(done, self.total, best_of(self.journal.finished), eta)
+        return SearchStatus(done, self.total, best_of(self.journal.finished), eta)
 
     def _next(self) -> Asked | None:
         if self._stopped or (not self._waiting and len(self.journal.asked) >= self.total):

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens.crosstrain.plan import Plan
-from zoolens.crosstrain.search.asking import Asking, Objective, Progress, best_of, carry_out
+from zoolens.crosstrain.search.asking import Asking, Objective, SearchStatus, best_of, carry_out
 from zoolens.crosstrain.search.budget import Budget
 from zoolens.crosstrain.search.journal import Asked, Finished, Journal
 from zoolens.errors import ZoolensError
 
-Report = Callable[[Progress], None]
+Report = Callable[[SearchStatus], None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def run_search(
         asking = Asking(plan, journal, budget or Budget(), workers)
         before = len(journal.finished)
         report = progress or (lambda _: None)
-        report(asking.progress())
+        report(asking.status())
         _run_here(asking, objective, workers, report)
         return SearchResult(
             finished=tuple(sorted(journal.finished.values(), key=lambda one: int(one.trial))),
@@ -70,7 +70,7 @@ def run_search(
 def _run_here(asking: Asking, objective: Objective, workers: int, report: Report) -> None:
     """Threads that die with this process: an interrupted trial is run again by the next call. Where a trial raises,
     those beside it are finished first."""
-    events: queue.SimpleQueue[Progress | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended
+    events: queue.SimpleQueue[SearchStatus | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended
 
     def work() -> None:
         try:
@@ -92,7 +92,7 @@ def _run_here(asking: Asking, objective: Objective, workers: int, report: Report
             event = events.get()
             if event is None:
                 left -= 1
-            elif isinstance(event, Progress):
+            elif isinstance(event, SearchStatus):
                 report(event)
             else:
                 problem = problem or event

@@ -33,7 +33,7 @@ _NO_ROOM: Final = ("RESOURCE_EXHAUSTED", "out of memory", "OOM when allocating")
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """What is known so far, whatever happens next."""
 
     status: Status = "finished"
@@ -56,26 +56,26 @@ def train(
 ) -> Trained:
     _check(job)
     began = time.perf_counter()
-    progress = Progress()
+    state = TrainingState()
     with _keras_settings(job):
         try:
-            _train(job, data, weights, report, make_loop, progress)
+            _train(job, data, weights, report, make_loop, state)
         except Exception as error:
             if not _is_out_of_memory(error):
                 raise
-            progress.status, progress.message = "out-of-memory", f"The memory of {job.device} is not enough."
+            state.status, state.message = "out-of-memory", f"The memory of {job.device} is not enough."
     outcome = Outcome(
         framework=job.framework,
         versions=dict(versions),
-        status=progress.status,
-        message=progress.message,
-        epochs=tuple(progress.epochs),
-        steps=progress.steps,
-        parameters=progress.parameters,
-        semantics=progress.semantics,
+        status=state.status,
+        message=state.message,
+        epochs=tuple(state.epochs),
+        steps=state.steps,
+        parameters=state.parameters,
+        semantics=state.semantics,
         seconds=time.perf_counter() - began,
     )
-    return Trained(outcome, progress.predictions, progress.weights)
+    return Trained(outcome, state.predictions, state.weights)
 
 
 def _check(job: Job) -> None:
@@ -94,55 +94,55 @@ def _train(
     weights: Weights | None,
     report: Callable[[Epoch], None],
     make_loop: MakeLoop,
-    progress: Progress,
+    state: TrainingState,
 ) -> None:
     built = _built(job, data, weights)
     model = built.probe if job.capture else built.model
     optimizer = make_optimizer(job.recipe, job.semantics)
     optimizer.build(model.trainable_variables)
-    progress.semantics = resolved(built, optimizer, coupled_decay(job))
-    progress.parameters = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+    state.semantics = resolved(built, optimizer, coupled_decay(job))
+    state.parameters = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     loop = make_loop(model, optimizer, job)
     if job.capture:
         loop = CapturingLoop(loop, built, model.trainable_variables, optimizer, job)
-    _epochs(job, data, loop, report, progress)
+    _epochs(job, data, loop, report, state)
     if job.keep_weights:
         loop.settle()
-        progress.weights = {tensor.name: tensor.ours(np.asarray(tensor.variable.value)) for tensor in tensors(built)}
+        state.weights = {tensor.name: tensor.ours(np.asarray(tensor.variable.value)) for tensor in tensors(built)}
 
 
-def _epochs(job: Job, data: TrainData, loop: Loop, report: Callable[[Epoch], None], progress: Progress) -> None:
+def _epochs(job: Job, data: TrainData, loop: Loop, report: Callable[[Epoch], None], state: TrainingState) -> None:
     for number in range(1, job.recipe.epochs + 1):
         began = time.perf_counter()
         told = batches(data, job.recipe, number, salt=job.framework)
         means = loop.epoch(told)
         seconds = time.perf_counter() - began
-        progress.predictions, finite = loop.predict(data.test_x)
-        _judge(means, finite, progress)
+        state.predictions, finite = loop.predict(data.test_x)
+        _judge(means, finite, state)
         sizes = np.array([len(told.y[part]) for part in told.slices()])
         epoch = Epoch(
             number=number,
             loss=float(np.average(means, weights=sizes[: len(means)])) if np.isfinite(means).all() else None,
-            correct=int((progress.predictions == data.test_y).sum()),
+            correct=int((state.predictions == data.test_y).sum()),
             total=len(data.test_y),
             seconds=seconds,
         )
-        progress.epochs.append(epoch)
+        state.epochs.append(epoch)
         report(epoch)
-        if progress.status != "finished" or len(means) < len(sizes):
+        if state.status != "finished" or len(means) < len(sizes):
             return
 
 
-def _judge(means: NDArray[np.float64], finite: bool, progress: Progress) -> None:
+def _judge(means: NDArray[np.float64], finite: bool, state: TrainingState) -> None:
     """Count the steps, and say where numbers left the range, if they did."""
     bad = np.flatnonzero(~np.isfinite(means))
     if len(bad):
-        progress.message = f"The loss of step {progress.steps + int(bad[0]) + 1} is not finite."
-    progress.steps += len(means)
+        state.message = f"The loss of step {state.steps + int(bad[0]) + 1} is not finite."
+    state.steps += len(means)
     if not len(bad) and not finite:
-        progress.message = f"The answers to test samples are not finite after step {progress.steps}."
-    if progress.message:
-        progress.status = "non-finite"
+        state.message = f"The answers to test samples are not finite after step {state.steps}."
+    if state.message:
+        state.status = "non-finite"
 
 
 def _built(job: Job, data: TrainData, weights: Weights | None) -> Built:
