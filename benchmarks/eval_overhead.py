@@ -21,6 +21,7 @@ import numpy as np
 import psutil
 from PIL import Image
 
+from zoolens.catalog.lookup import find
 from zoolens.datasets.opening import open_dataset
 from zoolens.measure.evaluate import EvaluationPlan, run_job
 from zoolens.measure.jobs import Job
@@ -30,7 +31,6 @@ from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
 from zoolens.store.store import open_store
 from zoolens.zoos.base import Entry
-from zoolens.zoos.catalog import find_model
 
 MEAN, STD = 0.2860, 0.3530
 THREADS = 1
@@ -53,7 +53,7 @@ def make_photos(folder: Path, distinct: int, total: int) -> None:
 
 def photo_model(folder: Path) -> Entry:
     """A demo model with a resize step before it: what an image-folder evaluation does."""
-    entry = find_model("demo:lenet-wide")
+    entry = find("demo:lenet-wide")
     data = entry.manifest.model_dump()
     resize = {"op": "resize", "size": (28, 28), "method": "bilinear", "library": "pil"}
     data["inputs"][0]["preprocess"] = [resize, *data["inputs"][0]["preprocess"]]
@@ -164,7 +164,7 @@ def throughput(rounds: int, folder: Path) -> None:
     )
     report("JPEG files, 1 thread", count, hand, mine)
     report("JPEG files, default", count, hand, threaded)
-    demo = find_model("demo:lenet-wide")
+    demo = find("demo:lenet-wide")
     data = open_dataset("demo")
     images = np.stack([data.read(index).value[..., 0] for index in range(len(data))])
     repeat = 60
@@ -185,7 +185,7 @@ def real_model(rounds: int, folder: Path) -> None:
     if not assets:
         print("ShuffleNet v2 on ImageNet images: skipped, set ZOOLENS_ASSETS")
         return
-    entry = find_model(str(Path(__file__).parent.parent / "tests/reference_zoo/imagenet/shufflenet-v2-12-int8.yaml"))
+    entry = find(str(Path(__file__).parent.parent / "tests/reference_zoo/imagenet/shufflenet-v2-12-int8.yaml"))
     images = Path(assets) / "data" / "imagenet_val"
     one, threaded, hand = best_of(
         rounds,

@@ -15,13 +15,13 @@ import threading
 
 import numpy as np
 
+from zoolens.catalog.lookup import find
 from zoolens.datasets.opening import open_dataset
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, measure_latency
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime
-from zoolens.zoos.catalog import find_model
 
 HOG = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with us, however we end
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--hogs", type=int, default=4)
     chosen = parser.parse_args()
-    entry = find_model("demo:lenet-wide")
+    entry = find("demo:lenet-wide")
     asset = next(one for one in entry.manifest.assets if one.format == "onnx")
     job = Job(entry, asset, OnnxRuntime(), Options(threads=1))
     settings = LatencySettings(precision=0.0, max_samples=10**7, max_seconds=chosen.seconds)

@@ -19,6 +19,7 @@ from functools import partial
 
 import numpy as np
 
+from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
 from zoolens.datasets.opening import open_dataset
@@ -28,7 +29,6 @@ from zoolens.measure.latency import LatencySettings, measure_latency
 from zoolens.measure.stages import ACCURACY_BATCH, answered_batches
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
-from zoolens.runtimes.draft import find_models
 from zoolens.runtimes.isolated import IsolatedSession
 
 MODELS = ("demo:mlp-small", "demo:lenet-wide", "demo:resnet-tiny")
@@ -142,7 +142,7 @@ def main() -> None:
     chosen = parser.parse_args()
     print(f"sandbox of this machine: {describe()}")
     wanted = Wanted(runtimes=tuple(chosen.runtimes.split(",")), options=Options())
-    jobs, _ = plan_jobs(find_models(chosen.models), wanted)
+    jobs, _ = plan_jobs(find_all(chosen.models), wanted)
     with closing(open_dataset(chosen.data)) as dataset:
         for job in jobs:
             found = throughput(job, dataset, chosen.rounds)

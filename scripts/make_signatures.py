@@ -31,7 +31,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.signatures import signature
 from zoolens.graph.sources import source_of
 from zoolens.graph.structure import structure_of
-from zoolens.zoos import catalog
+from zoolens.zoos import listing
 from zoolens.zoos.base import Entry
 
 TARGET = Path(zoolens.graph.__file__).parent / FILE
@@ -96,7 +96,7 @@ def _of_zoo(zoo: str, limit: int, store: str, workers: int | None) -> Iterator[K
 def _entries(zoo: str, limit: int) -> list[Entry]:
     """One entry for each structure."""
     try:
-        listed = catalog.listing(zoo=zoo).entries
+        listed = listing.listing(zoo=zoo).entries
     except ZoolensError as error:
         print(f"  {zoo}: {error}", file=sys.stderr)
         return []
@@ -130,7 +130,7 @@ def _timm(listed: list[Entry], limit: int) -> list[Entry]:
 
 
 def _size(entry: Entry) -> float:
-    return catalog.params_of(entry.manifest) or 0.0
+    return listing.params_of(entry.manifest) or 0.0
 
 
 def _architecture(entry: Entry) -> str:

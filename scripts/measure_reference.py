@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoolens.catalog.lookup import find
 from zoolens.cli.bars import Bars
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
 from zoolens.present.figures import figure, with_interval
-from zoolens.runtimes.draft import find_model
 from zoolens.store.store import Store, open_store
 
 REPO = Path(__file__).parent.parent
@@ -47,7 +47,7 @@ TASKS = (
 
 def reference(path: Path, task: Task) -> tuple[float, int | None]:
     """The independently measured top-1, and how many inputs it was measured on where that is not all."""
-    claims = find_model(str(path)).manifest.claims
+    claims = find(str(path)).manifest.claims
     for name in task.claim:
         for claim in claims:
             if claim.metric == "top1" and claim.dataset == name:

@@ -43,9 +43,9 @@ def manifest(tmp_path):
 
 
 def demo_file(suffix):
-    from zoolens.zoos.catalog import find_model
+    from zoolens.catalog.lookup import find
 
-    return find_model("demo:lenet-torch").folder / f"lenet-torch.{suffix}"
+    return find("demo:lenet-torch").folder / f"lenet-torch.{suffix}"
 
 
 @pytest.mark.parametrize(("suffix", "kind"), [("onnx", "onnx"), ("tflite", "tflite")])

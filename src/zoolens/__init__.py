@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
+_PUBLIC = {  # where each lies; behind a colon the name it has there, where that is another
     "evaluate": "zoolens.measure.evaluate",
     "EvaluationPlan": "zoolens.measure.evaluate",
     "compare": "zoolens.comparisons.compare",
@@ -33,8 +33,9 @@ _PUBLIC = {
     "trusting": "zoolens.engine.sandbox",
     "Store": "zoolens.store.store",
     "open_store": "zoolens.store.store",
-    "models": "zoolens.zoos.catalog",
-    "find_model": "zoolens.runtimes.draft",
+    "models": "zoolens.zoos.listing",
+    "find_model": "zoolens.catalog.lookup:find",
+    "open_session": "zoolens.catalog.sessions",
     "open_dataset": "zoolens.datasets.opening",
     "Manifest": "zoolens.manifests.schema",
     "ZoolensError": "zoolens.errors",
@@ -45,5 +46,6 @@ __all__ = ["__version__", *_PUBLIC]
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
+        module, _, there = _PUBLIC[name].partition(":")
+        return getattr(importlib.import_module(module), there or name)
     raise AttributeError(f"module 'zoolens' has no attribute {name!r}")

@@ -38,6 +38,13 @@ class UnknownName(ZoolensError):
         super().__init__(f"There is no {kind} named {name!r}.", hint=hint)
 
 
+class AmbiguousName(ZoolensError):
+    """A name that several models have."""
+
+    def __init__(self, name: str, candidates: Iterable[str]) -> None:
+        super().__init__(f"{name!r} could be any of {', '.join(candidates)}.", hint="Say which, as zoo:name.")
+
+
 class MissingDependency(ZoolensError):
     """A framework that is not installed; says which extra brings it."""
 

@@ -32,7 +32,7 @@ from zoolens.errors import UnknownName, ZoolensError
 from zoolens.graph.structure import Structure, structure_of
 from zoolens.progress import Progress
 from zoolens.store.store import Store, borrowed_store
-from zoolens.zoos.catalog import listing
+from zoolens.zoos.listing import listing
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.audit.naming import claimed_architecture, covers, label
+from zoolens.catalog.names import OWN_ZOOS
 from zoolens.errors import ZoolensError
 from zoolens.graph.identity import NEAR, Match, Padding, contains, differences, nearest, similarity
 from zoolens.graph.known import PAPER, Known, shipped
@@ -21,7 +22,6 @@ from zoolens.graph.signatures import Signature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.records import RunKind
 from zoolens.store.store import Store
-from zoolens.zoos.catalog import OWN_ZOOS
 
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not that

@@ -7,9 +7,9 @@ from inspect import getmodule, getsource
 import pytest
 
 from zoolens.audit.architectures import architecture, architectures, members
-from zoolens.zoos.catalog import listing
 from zoolens.zoos.gluon import GluonZoo
 from zoolens.zoos.keras import KerasZoo
+from zoolens.zoos.listing import listing
 from zoolens.zoos.official import OfficialZoo
 from zoolens.zoos.onnx import OnnxZoo
 from zoolens.zoos.slim import SlimZoo

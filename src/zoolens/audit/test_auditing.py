@@ -22,7 +22,7 @@ from zoolens.graph.sources import Source
 from zoolens.graph.structure import Structure
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.zoos.base import Entry, Weights
-from zoolens.zoos.catalog import Listing
+from zoolens.zoos.listing import Listing
 
 
 def network(width=8, epsilon=1e-5, stride_first=True, unknown=False):

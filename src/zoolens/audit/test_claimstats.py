@@ -13,8 +13,8 @@ from zoolens.audit.claims import ClaimRow, claims_of
 from zoolens.audit.claimstats import BEST_TODAY, FIRST_WEIGHTS, STUDY_ZOOS, outliers_of, spreads, standings
 from zoolens.audit.claimstats import ZooClaim as Said
 from zoolens.audit.rules.claims import accuracy_spreads
-from zoolens.zoos.catalog import listing
 from zoolens.zoos.keras import KerasZoo
+from zoolens.zoos.listing import listing
 from zoolens.zoos.official import OfficialZoo
 from zoolens.zoos.onnx import OnnxZoo
 from zoolens.zoos.slim import SlimZoo

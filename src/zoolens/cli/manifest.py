@@ -34,7 +34,7 @@ def init(file: Path, output: Path | None, force: bool, env: str) -> None:
 
     A file whose runtime is not installed here is opened in an environment of its own, which --env names.
     """
-    from zoolens.runtimes.draft import draft_manifest
+    from zoolens.catalog.draft import draft_manifest
 
     file = file.resolve()
     manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))
@@ -134,8 +134,8 @@ def _label_count(output: Output, folder: Path) -> int | None:
 
 def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None:
     """Classes after postprocessing, as a file that is here and quick to open tells."""
+    from zoolens.catalog.draft import output_classes
     from zoolens.runtimes.base import ModelFiles
-    from zoolens.runtimes.draft import output_classes
 
     here = (a for a in manifest.assets if a.format in _QUICK_FORMATS and presence(a, folder) == "present")
     asset = next(here, None)

@@ -13,7 +13,7 @@ from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 from zoolens.zoos.base import Entry, Weights
-from zoolens.zoos.catalog import Listing, listing, params_of
+from zoolens.zoos.listing import Listing, listing, params_of
 
 LARGE = 100  # a zoo with more models gets one line until it is asked for
 COLUMNS = (

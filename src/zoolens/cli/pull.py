@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zoolens.catalog.lookup import find_all
 from zoolens.cli.bars import Bars
 from zoolens.cli.jsonout import echo_json
 from zoolens.errors import AssetError
@@ -13,7 +14,6 @@ from zoolens.manifests.locations import presence, resolve_asset
 from zoolens.manifests.schema import Asset
 from zoolens.progress import count_bytes
 from zoolens.zoos.base import Entry
-from zoolens.zoos.catalog import find_models
 
 
 @click.command("pull")
@@ -22,7 +22,7 @@ from zoolens.zoos.catalog import find_models
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     """Fetch the files of each MODEL (zoo:name or a pattern), verify them, and say where they are."""
-    pulled = {entry.ref: pull(entry, format_) for entry in find_models(models)}
+    pulled = {entry.ref: pull(entry, format_) for entry in find_all(models)}
     if as_json:
         paths = {ref: {role: str(path) for role, path in files.items()} for ref, files in pulled.items()}
         echo_json(paths)

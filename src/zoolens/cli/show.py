@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.catalog.lookup import find
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.trust import trust_option
 from zoolens.errors import AssetError, ZoolensError
@@ -25,7 +26,6 @@ from zoolens.manifests.schema import (
 )
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
-from zoolens.runtimes.draft import find_model
 from zoolens.zoos.base import Entry
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @trust_option
 def command(model: str, as_json: bool) -> None:
     """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""
-    entry = find_model(model)
+    entry = find(model)
     if as_json:
         echo_json(_as_data(entry))
         return

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from zoolens.catalog.test_draft import write_onnx
 from zoolens.cli.manifest import command
 from zoolens.errors import ManifestError
 from zoolens.manifests.files import read_manifest
-from zoolens.runtimes.test_draft import write_onnx
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.choosing import choose_pair
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
+from zoolens.comparisons.runs import choose_pair
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import answering_stage, answers_table, has_answers

@@ -9,6 +9,7 @@ from zoolens.measure.predictions import KIND, best_classes, bit_digest
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.store.store import open_store
 
+STACK = {"version": "1", "options": {}, "packages": {}, "python": None, "machine": {}}
 INPUT = {"shape": [None, 8, 8], "layout": "NHW", "color": "gray"}
 
 
@@ -52,7 +53,7 @@ def write_run(
     run = store.begin_run(
         ModelRecord(fingerprint(manifest), f"zoo:{name}@1.0.0", "fake", manifest),
         data,
-        StackRecord(fingerprint(runtime), runtime, {"version": "1"}, {}),
+        StackRecord(fingerprint(runtime), runtime, STACK, {}),
         resolved={"outputs": about} if about else {},
     )
     store.add_part(run.id, KIND, 0, pa.table({**head, **columns}))

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from zoolens.catalog.names import FILE_ZOO
 from zoolens.comparisons.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import locate, model_fingerprint
 from zoolens.manifests.schema import AssetFile, Manifest
 from zoolens.store.records import Run, fingerprint
-from zoolens.zoos.catalog import FILE_ZOO
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.catalog.names import bare
 from zoolens.comparisons.behaviour import agreement_of, translated
 from zoolens.comparisons.compatibility import Compatibility, compare_interfaces, interface_of
 from zoolens.comparisons.contents import changed_notes, without_replaced
-from zoolens.comparisons.runs import bare, close_names, formats_read, in_runtime, runs_of
+from zoolens.comparisons.runs import close_names, formats_read, in_runtime, runs_of
 from zoolens.comparisons.signatures import (
     Signature,
     default_dataset,

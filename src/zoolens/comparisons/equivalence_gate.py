@@ -6,21 +6,15 @@ bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). O
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from zoolens.comparisons.equivalence import Equivalence
+from zoolens.comparisons.gate import OPERATORS
 from zoolens.errors import UnknownName, ZoolensError
 
-_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
-}
 _PATTERN: Final = re.compile(r"\s*(?P<metric>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -39,7 +33,7 @@ class Gate:
                 f"{self.metric} is not known for {report.a} and {report.b}.",
                 hint="Bounds are off, or the models have no accuracy.",
             )
-        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.metric} is {100 * value:.2f} %"
+        return OPERATORS[self.op](value, self.limit), f"{self.text}: {self.metric} is {100 * value:.2f} %"
 
 
 def parse_gate(text: str) -> Gate:

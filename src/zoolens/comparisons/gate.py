@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from zoolens.comparisons.compare import Report
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import is_disturbed
 from zoolens.store.scopes import parse_scope
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "<": operator.lt,
@@ -47,7 +48,7 @@ class Gate:
         scope, value = worst(found.items(), key=lambda item: item[1])
         where = f"{self.metric}[{scope}]" if scope else self.metric
         value = round(value, _DIGITS)
-        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.way or 'is'} {100 * value:.2f} %"
+        return OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.way or 'is'} {100 * value:.2f} %"
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.catalog.names import bare
 from zoolens.comparisons.behaviour import agreement_of, translated
 from zoolens.comparisons.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.linkage import families
-from zoolens.comparisons.runs import bare, formats_read, runs_like, short_names
+from zoolens.comparisons.runs import formats_read, runs_like, short_names
 from zoolens.comparisons.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
 from zoolens.measure.tasks import CLASSIFICATION

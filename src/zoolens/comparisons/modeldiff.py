@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.catalog.stored import stored_entry
 from zoolens.comparisons.weighttensors import weight_digests
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import diff
 from zoolens.graph.structure import structure_of
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
-from zoolens.manifests.schema import Manifest
 from zoolens.store.records import Run
 from zoolens.store.store import Store
-from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.base import Entry
 
 PARTS: Final = ("inputs", "outputs", "code")  # of a manifest: what changes answers
 SHOWN: Final = 3
@@ -34,14 +34,6 @@ class Line:
     what: str  # such as "inputs[0].preprocess[1].std"
     a: str
     b: str
-
-
-def stored_entry(run: Run) -> Entry:
-    """The model as the store knows it: also when its zoo lists it otherwise by now."""
-    folder = run.origin.get("folder")
-    manifest = Manifest.model_validate(run.origin["manifest"])
-    zoo = run.ref.partition(":")[0]
-    return Entry(zoo, manifest, Weights.PRESENT, Path(folder) if folder else None)
 
 
 def _as_it_ran(run: Run) -> Entry:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens import plugins
+from zoolens.catalog.stored import stored_entry
 from zoolens.comparisons.compare import Report, compare_runs, identical_share
-from zoolens.comparisons.modeldiff import stored_entry
 from zoolens.engine.environments import confirm_environment, parse_env
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError

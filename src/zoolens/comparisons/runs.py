@@ -1,32 +1,34 @@
-"""From a model's name to its measured runs, and from two models to pairs of runs on the same inputs."""
+"""From a model's name to its measured runs, and from two names to pairs of runs on the same inputs.
+
+There are two questions. `choose_pair` (compare, gate) is about models as they are now: their content counts, not their
+name, so that a gate never judges a file that was replaced since it was evaluated, nor whatever run happened to be the
+last. `runs_of`, `runs_like` and `measured_pairs` (equiv, matrix, disagree) are about what the store knows: they need
+neither the zoo nor the file. Of a model that was replaced under its name, the content that was evaluated last counts.
+"""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from zoolens import plugins
+from zoolens.catalog.lookup import find
+from zoolens.catalog.names import ambiguous, bare, is_pattern, is_run
+from zoolens.catalog.stored import contents_of
 from zoolens.comparisons.contents import file_of, folder_of, without_replaced
 from zoolens.comparisons.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import FORMATS
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.progress import Progress
-from zoolens.runtimes.draft import find_model
 from zoolens.store.records import ANSWERING_KINDS, Run
 from zoolens.store.store import Store
-
-WILDCARDS: Final = frozenset("*?")
-_RUN: Final = re.compile(r"[0-9a-f]{4,16}|last(~\d{1,9})?")
-SHOWN: Final = 5
 
 
 def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | None = None) -> list[Run]:
@@ -35,18 +37,18 @@ def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | 
 
     Empty: it was not measured (on this data, in this runtime). A name that fits several models is an error.
     """
-    if WILDCARDS & set(name):
+    if is_pattern(name, "*?"):
         raise ZoolensError(f"{name} is a pattern, where one model is needed.", hint="Name the model.")
     probes = [run for run in probe_runs(store, data=data) if in_runtime(run, runtime)]
     if Path(name).is_file():
-        contents = set(_contents(name))
+        contents = contents_of(find(name))
         return [run for run in probes if run.key.model in contents]
     for pattern in (name, f"*:{name}", f"*/{name}"):
         named = store.runs(model=pattern)
         if named:
             ids = {run.id for run in named}
             return without_replaced(_of_one_model(name, [run for run in probes if run.id in ids]), named)
-    if _RUN.fullmatch(name):
+    if is_run(name):
         return [store.measured_run(name, ANSWERING_KINDS)]
     return []
 
@@ -56,7 +58,7 @@ def runs_like(store: Store, patterns: Iterable[str], *, data: str | None, runtim
     probes = [run for run in probe_runs(store, data=data) if in_runtime(run, runtime)]
     found: dict[str, Run] = {}
     for pattern in patterns:
-        if WILDCARDS & set(pattern):
+        if is_pattern(pattern, "*?"):
             named = [run for one in (pattern, f"*:{pattern}") for run in store.runs(model=one)]
             ids = {run.id for run in named}
             chosen = without_replaced([run for run in probes if run.id in ids], named)
@@ -81,11 +83,6 @@ def formats_read(runtime: str) -> int:
         return len(FORMATS)
 
 
-def bare(ref: str) -> str:
-    """A reference without its version."""
-    return ref.rpartition("@")[0] or ref
-
-
 def short_names(runs: Sequence[Run]) -> list[str]:
     """Without version and without the zoo and folder that all share; with the runtime where a model has several, and
     with the run where that has several too: another version, another number of threads."""
@@ -107,8 +104,7 @@ def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
     runs = [run for run in runs if _is_called(run, name)] or runs
     models = {bare(run.ref): run for run in runs}
     if len(models) > 1 and name not in models:
-        shown = ", ".join(sorted(models)[:SHOWN]) + (", …" if len(models) > SHOWN else "")
-        raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it with its zoo, as zoo:name.")
+        raise ambiguous(name, models)
     return [run for run in runs if run.ref == runs[0].ref and _place(run) == _place(runs[0])]
 
 
@@ -122,14 +118,7 @@ def _is_called(run: Run, name: str) -> bool:
     return wanted in (run.ref.casefold(), ref, ref.partition(":")[2]) or ref.endswith(f"/{wanted}")
 
 
-def _contents(path: str) -> Iterator[str]:
-    """Fingerprints of the model at a path, in each of its formats."""
-    entry = find_model(path)
-    for asset in entry.manifest.assets:
-        yield model_fingerprint(entry.manifest, asset, resolve_asset(asset, entry.folder, fetch=False))
-
-
-# --- two models
+# --- two models as the store knows them
 
 
 def measured_pairs(
@@ -168,9 +157,9 @@ def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
     """A runtime for each model: the same one where there is any, and the preferred one where it can."""
     able = []
     for name in (a, b):
-        jobs, skipped = plan_jobs([find_model(name)], Wanted(runtimes=(preferred,) if preferred else ()))
+        jobs, skipped = plan_jobs([find(name)], Wanted(runtimes=(preferred,) if preferred else ()))
         if not jobs and preferred:
-            jobs, skipped = plan_jobs([find_model(name)], Wanted())
+            jobs, skipped = plan_jobs([find(name)], Wanted())
         if not jobs:
             raise ZoolensError(skipped[0].reason)
         able.append([job.runtime.name for job in jobs])
@@ -216,3 +205,66 @@ def best_pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[Run, Ru
             if a.key.dataset not in best or best[a.key.dataset][0] < merit:
                 best[a.key.dataset] = (merit, (a, b))
     return [pair for _, pair in best.values()]
+
+
+# --- two models as they are now
+
+
+def choose_pair(store: Store, a: str, b: str, *, runtimes: Sequence[str] = ()) -> tuple[Run, Run]:
+    """The two runs that names, paths or ids mean. Of models: the pair on the same data whose runs the user's own
+    evaluations met last, in the same runtime with the same options where there is such a pair. `runtimes`: the one
+    of both, or one of each."""
+    if len(runtimes) > 2:
+        raise ZoolensError(
+            f"{len(runtimes)} runtimes are named for two runs.", hint="Name one for both, or one for each."
+        )
+    ours, theirs = (runs_named(store, *one) for one in ((a, next(iter(runtimes), None)), (b, *runtimes[-1:])))
+    if len(ours) == len(theirs) == 1:
+        return ours[0], theirs[0]
+    pairs = [(one, two) for one in ours for two in theirs if one.key.dataset == two.key.dataset]
+    if not pairs:
+        raise ZoolensError(
+            f"{a} and {b} were never evaluated on the same data.",
+            hint=f"Run: zoolens eval {a} {b} --data {_some_data(ours, theirs)}",
+        )
+    return max(pairs, key=_preference)
+
+
+def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]:
+    """The one run of this id, or the runs of a model as it is now."""
+    if is_run(name):
+        try:
+            return [store.measured_run(name, ANSWERING_KINDS)]
+        except UnknownName:
+            if name.startswith("last"):
+                raise
+    try:
+        entry = find(name)
+    except UnknownName as error:
+        raise UnknownName("run or model", name, hint=error.hint) from error
+    contents = contents_of(entry)
+    known = [run for run in store.runs(model=entry.ref, runtime=runtime) if run.key.model in contents]
+    if not known:
+        where = f" in {runtime}" if runtime else ""
+        raise ZoolensError(
+            f"{name}, as it is now, was not evaluated{where}.", hint=f"Run: zoolens eval {name} --data …"
+        )
+    return known
+
+
+def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, str, str]:
+    """Alike before newer: a time in another runtime, or with other threads, says nothing about the model."""
+    a, b = pair
+    same_runtime = a.stack.runtime == b.stack.runtime
+    same_options = same_runtime and a.stack.identity.get("options") == b.stack.identity.get("options")
+    earlier, later = sorted([_met(a), _met(b)])
+    return same_options, same_runtime, earlier, later
+
+
+def _met(run: Run) -> str:
+    """When a user's evaluation met it; what the doctor or a reproduction ran comes before all of those."""
+    return f"1 {run.evaluated}" if run.evaluated else f"0 {run.created.isoformat()}"
+
+
+def _some_data(ours: Sequence[Run], theirs: Sequence[Run]) -> str:
+    return next((str(run.origin["data"]) for run in (*ours, *theirs) if run.origin.get("data")), "DATA")

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.catalog.names import bare
 from zoolens.comparisons.conftest import one_hot, write_run
-from zoolens.comparisons.runs import bare, best_pairs, close_names, formats_read, runs_like, runs_of, short_names
+from zoolens.comparisons.runs import best_pairs, close_names, formats_read, runs_like, runs_of, short_names
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.store import open_store
 from zoolens.zoos.demo import MODELS_FOLDER

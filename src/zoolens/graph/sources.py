@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens import plugins
+from zoolens.catalog.lookup import Model, find_all
+from zoolens.catalog.names import FILE_ZOO
 from zoolens.engine.environments import EnvSpec, environment_of
 from zoolens.errors import AssetError, MissingDependency, ModelError, ZoolensError
 from zoolens.graph.importers.base import Importer, Request
@@ -24,11 +26,10 @@ from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import resolve_asset, resolve_file
 from zoolens.manifests.schema import Asset, AssetFile, Manifest
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
-from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.listing import params_of
 from zoolens.zoos.undescribed import undescribed
 
-Model = str | Path | Entry
 Size = tuple[int, int]  # height, width
 
 RUNTIME: Final = "graph:"  # before the importer's name
@@ -126,23 +127,18 @@ def _installed(name: str) -> str | None:
 
 def find_entries(models: Iterable[Model]) -> list[Entry]:
     """The models named by references, patterns and paths, each once. Nothing is opened: a bare file stays bare."""
-    found: list[Entry] = []
-    namesakes: dict[str, list[Entry]] = {}  # two files may declare one name
-    for entry in (entry for model in models for entry in _entries(model)):
-        if entry not in namesakes.setdefault(entry.full_ref, []):
-            namesakes[entry.full_ref].append(entry)
-            found.append(entry)
-    return found
+    return find_all((_as_structure(model) for model in models), draft=False)
 
 
-def _entries(model: Model) -> list[Entry]:
+def _as_structure(model: Model) -> Model:
+    """A Caffe file without weights is complete as a structure, though not as a model."""
     if isinstance(model, Entry):
-        return [model]
+        return model
     path = Path(model).expanduser()
-    if path.suffix == ".prototxt" and path.is_file():  # complete as a structure, though not as a model
-        manifest = undescribed(path.name, "caffe", {"model": path.name})
-        return [Entry(catalog.FILE_ZOO, manifest, Weights.PRESENT, path.resolve().parent)]
-    return catalog.find_models([str(model)], draft=lambda entry: entry)
+    if path.suffix != ".prototxt" or not path.is_file():
+        return model
+    manifest = undescribed(path.name, "caffe", {"model": path.name})
+    return Entry(FILE_ZOO, manifest, Weights.PRESENT, path.resolve().parent)
 
 
 def source_of(entry: Entry, size: Size | None = None) -> Source:
@@ -215,7 +211,7 @@ def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Siz
 
 def _source(entry: Entry, group: str, plugin: str, request: Request, content: Mapping[str, Any], *, ref: str) -> Source:
     importer: Importer = plugins.load(group, plugin)
-    weight = 1.0 + (catalog.params_of(entry.manifest) or 0) / _PARAMETERS_A_SECOND
+    weight = 1.0 + (params_of(entry.manifest) or 0) / _PARAMETERS_A_SECOND
     point = plugins.registered(group)[plugin].value
     asked_by = None if entry.zoo == plugin else f"The manifest of {entry.ref}"
     return Source(ref, plugin, point, importer, request, content, weight, asked_by)

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.catalog.lookup import Model
 from zoolens.consent import NotGranted
 from zoolens.engine.environments import confirm_environment
 from zoolens.errors import ModelError, ZoolensError
@@ -23,9 +24,9 @@ from zoolens.graph.cost import cost
 from zoolens.graph.exporting import Exported, Job, export_many
 from zoolens.graph.model import Graph
 from zoolens.graph.serialise import unpack
-from zoolens.graph.sources import Model, Size, Source, find_entries, source_of
-from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
+from zoolens.graph.sources import Size, Source, find_entries, source_of
 from zoolens.progress import Progress, Silent
+from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
 from zoolens.store.store import Store, borrowed_store
 from zoolens.store.target import resolve
 from zoolens.zoos.base import Entry

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from zoolens import plugins
+from zoolens.catalog.lookup import Model
 from zoolens.engine.process import WorkerProcess
 from zoolens.engine.sandbox import trusted
 from zoolens.errors import AssetError, ModelError, UnexpectedError, ZoolensError
@@ -28,7 +29,7 @@ from zoolens.graph.model import Array, Graph, Node, Parameter
 from zoolens.graph.passes.canonical import steps
 from zoolens.graph.passes.labels import labels
 from zoolens.graph.serialise import unpack
-from zoolens.graph.sources import Model, find_entries, manifest_size
+from zoolens.graph.sources import find_entries, manifest_size
 from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import Asset
 from zoolens.zoos.base import Entry

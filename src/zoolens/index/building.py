@@ -31,8 +31,8 @@ from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import class_space
 from zoolens.measure.classorder import JUDGED_WRONGLY
 from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.store.records import DatasetRecord, Run, RunKind
 from zoolens.progress import Progress
+from zoolens.store.records import DatasetRecord, Run, RunKind
 from zoolens.store.state import StoreState
 from zoolens.store.store import Store
 

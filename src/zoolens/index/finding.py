@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.catalog.names import ambiguous, bare
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable
@@ -30,7 +31,6 @@ STACK: Final = (
     "threads",
     "mode",
 )  # keys of EXEC that are looked at
-SHOWN: Final = 5
 MANY: Final = 5_000
 _KEY: Final = re.compile(r"[0-9a-f]{8,16}")
 _DIGITS: Final = re.compile(r"\d+")
@@ -104,19 +104,19 @@ class Names:
 
 def bare_ref(row: Row) -> str:
     """zoo:name."""
-    return _bare(row.ref)
+    return bare(row.ref)
 
 
 def _ways(wanted: str) -> Iterator[Callable[[str], bool]]:
     """How a reference may be spelt as wanted, from the strictest to the most lenient."""
     yield lambda ref: ref == wanted
-    yield lambda ref: _bare(ref) == wanted
+    yield lambda ref: bare(ref) == wanted
     yield lambda ref: _name(ref) == wanted
     yield lambda ref: _last_part(_name(ref)) == _last_part(wanted)
 
 
 def _unknown(rows: RowTable, name: str, wanted: str) -> UnknownName:
-    known = dict.fromkeys(_bare(ref) for ref in rows.refs)
+    known = dict.fromkeys(bare(ref) for ref in rows.refs)
     close = _close(wanted, known)
     hint = f"Did you mean {' or '.join(close)}?" if close else None
     if not rows:
@@ -133,11 +133,7 @@ def _last_part(name: str) -> str:
 
 
 def _name(ref: str) -> str:
-    return _bare(ref).partition(":")[2]
-
-
-def _bare(ref: str) -> str:
-    return ref.partition("@")[0]
+    return bare(ref).partition(":")[2]
 
 
 def _close(wanted: str, known: Collection[str]) -> list[str]:
@@ -154,10 +150,9 @@ def _close(wanted: str, known: Collection[str]) -> list[str]:
 
 
 def _of_one_model(rows: Sequence[Row], name: str, found: Sequence[int]) -> list[int]:
-    models = sorted({bare_ref(rows[row]) for row in found})
+    models = {bare_ref(rows[row]) for row in found}
     if len(models) > 1:
-        shown = ", ".join(models[:SHOWN]) + (", …" if len(models) > SHOWN else "")
-        raise ZoolensError(f"{name!r} could be any of {shown}.", hint="Name it in full, as zoo:name.")
+        raise ambiguous(name, models)
     newest = max(_version(rows[row]) for row in found)
     named = [row for row in found if _version(rows[row]) == newest]
     meant = max(named, key=lambda row: _last_met(rows[row]), default=named[0])

@@ -15,8 +15,8 @@ from zoolens.index.attributes import manifest_of, split_ref
 from zoolens.index.names import Names, stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
-from zoolens.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
 from zoolens.progress import Progress
+from zoolens.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry, Weights
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from zoolens import plugins
+from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
@@ -45,7 +46,6 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.progress import Progress, Silent, count_bytes
 from zoolens.runtimes.base import Effective, Options
-from zoolens.runtimes.draft import find_models
 from zoolens.store.records import DatasetRecord, Provenance, Run, RunKind
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry
@@ -155,7 +155,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
             "No data are named.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
         )
     store.sweep()
-    entries, executor = find_models(plan.models), current_executor()
+    entries, executor = find_all(plan.models), current_executor()
     if executor.elsewhere:
         yield from _carry_out_elsewhere(executor, entries, plan, store, progress)
     else:

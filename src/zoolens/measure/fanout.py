@@ -19,7 +19,7 @@ from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out_entries
-from zoolens.measure.progress import Progress, Silent
+from zoolens.progress import Progress, Silent
 from zoolens.store.records import Run
 from zoolens.store.store import Store, open_store
 from zoolens.store.transfer import merge_run, pack_run

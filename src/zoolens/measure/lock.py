@@ -7,15 +7,13 @@ runtime is a new run and an unrelated package is not. `lock` adds what is needed
 from __future__ import annotations
 
 import platform
-import sys
 from dataclasses import asdict
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from zoolens import plugins
+from zoolens.catalog.packages import installed_packages
 from zoolens.datasets.decoders.base import packages_of
 from zoolens.engine.environments import Environment
 from zoolens.engine.machine import describe_machine
@@ -72,20 +70,6 @@ def _version(runtime: Runtime, environment: Environment | None) -> str | None:
     if environment is None:
         return runtime.version()
     return environment.freeze.get(canonicalize_name(runtime.distributions[0])) if runtime.distributions else None
-
-
-@cache
-def installed_packages() -> dict[str, str]:
-    """Normalised name and version of every distribution on the path, from the names of their folders.
-
-    Reading each one's metadata takes half a second where many are installed; the folder's name says the same.
-    """
-    found: dict[str, str] = {}
-    for place in map(Path, sys.path):
-        for folder in place.glob("*.dist-info") if place.is_dir() else ():
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            found.setdefault(canonicalize_name(name), version)
-    return dict(sorted(found.items()))
 
 
 def _machine_identity() -> dict[str, Any]:

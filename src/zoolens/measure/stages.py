@@ -28,8 +28,8 @@ from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
 from zoolens.measure.subject import Subject
-from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.progress import Progress, Silent
+from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable

@@ -33,7 +33,7 @@ class TestFixedBatch(RuntimeContract):
 def test_weights_in_another_file_must_be_listed(tmp_path):
     """Else changed weights would be taken for the same model."""
     onnx = pytest.importorskip("onnx")
-    from zoolens.runtimes.draft import find_model
+    from zoolens.catalog.lookup import find
 
     inside = models.onnx(tmp_path)
     graph = onnx.load(str(inside.path()))
@@ -47,7 +47,7 @@ def test_weights_in_another_file_must_be_listed(tmp_path):
         shape = tuple(extent or 1 for extent in session.inputs[0].shape)
         feeds = {name: np.ones(shape, np.float32)}
         assert all((session.predict(feeds)[key] == whole.predict(feeds)[key]).all() for key in whole.predict(feeds))
-    drafted = find_model(str(outside)).manifest.assets[0]
+    drafted = find(str(outside)).manifest.assets[0]
     assert {file.role for file in drafted.files} == {"model", "weights"}
 
 

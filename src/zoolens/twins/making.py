@@ -16,8 +16,9 @@ from time import perf_counter
 from typing import Any, Final
 
 from zoolens import plugins
+from zoolens.catalog.lookup import find
+from zoolens.catalog.stored import check_model
 from zoolens.comparisons.equivalence import OnData, equiv
-from zoolens.comparisons.origins import check_model
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.matching import common_segments
@@ -28,7 +29,6 @@ from zoolens.graph.weighted import folded, weighted_graph
 from zoolens.manifests.files import read_manifest
 from zoolens.measure.evaluate import evaluate
 from zoolens.progress import Progress, Silent
-from zoolens.runtimes.draft import find_model
 from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.statistics.multiplicity import corrected
 from zoolens.store.records import Run
@@ -102,7 +102,7 @@ def make_twins(
         raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
     if runtime is not None:
         _check_runtime(runtime)
-    reference, donor = find_model(str(a)), _one(b)
+    reference, donor = find(str(a)), _one(b)
     graphs = folded(weighted_graph(reference)), folded(weighted_graph(donor))
     pieces = pieces_of(*graphs, common_segments(*graphs, least=1))
     if not pieces:

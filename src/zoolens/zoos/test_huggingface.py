@@ -10,11 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from zoolens.catalog.lookup import find
 from zoolens.errors import AssetError, UnknownName
 from zoolens.manifests.locations import presence, resolve_asset
 from zoolens.zoos.base import Weights
-from zoolens.zoos.catalog import find_model, models
 from zoolens.zoos.huggingface import HuggingFaceZoo
+from zoolens.zoos.listing import models
 
 pytest.importorskip("huggingface_hub")
 
@@ -126,12 +127,12 @@ def test_pickles_are_never_offered():
 
 
 def test_timm_repositories_know_their_network():
-    entry = find_model("huggingface:timm/resnet18.a1_in1k")
+    entry = find("huggingface:timm/resnet18.a1_in1k")
     assert entry.manifest.assets[0].architecture.name == "resnet18.a1_in1k"
 
 
 def test_a_file_is_fetched_once_and_then_present():
-    entry = find_model("huggingface:acme/tiny-net")
+    entry = find("huggingface:acme/tiny-net")
     path = resolve_asset(entry.manifest.assets[0], None, fetch=True)["model"]
     assert path.read_bytes() == FILES["onnx/model.onnx"]
     assert presence(entry.manifest.assets[0], None) == "present"
@@ -140,7 +141,7 @@ def test_a_file_is_fetched_once_and_then_present():
 
 
 def test_a_damaged_download_is_refused():
-    entry = find_model("huggingface:acme/tiny-net")
+    entry = find("huggingface:acme/tiny-net")
     _Hub.corrupt = True
     with pytest.raises(AssetError, match="damaged"):
         resolve_asset(entry.manifest.assets[0], None, fetch=True)
@@ -149,8 +150,8 @@ def test_a_damaged_download_is_refused():
 
 def test_unknown_repositories_and_files():
     with pytest.raises(UnknownName):
-        find_model("huggingface:acme/nothing")
-    entry = find_model("huggingface:timm/resnet18.a1_in1k")
+        find("huggingface:acme/nothing")
+    entry = find("huggingface:timm/resnet18.a1_in1k")
     with pytest.raises(AssetError, match="cannot be fetched from the Hugging Face hub"):
         resolve_asset(entry.manifest.assets[0], None, fetch=True)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.audit.doctor.verdict import Diagnosis
+from zoolens.catalog.lookup import find
 from zoolens.errors import ManifestError
 from zoolens.manifests.files import dump_manifest
 from zoolens.manifests.schema import Asset, Manifest
 from zoolens.preprocess.outputs import labels_of
-from zoolens.runtimes.draft import find_model
 
 SHOWN = 3  # entries of a long mapping
 
@@ -34,7 +34,7 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
         raise ManifestError("There is nothing to correct, so nothing was written.")
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another file.")
-    moved = _relocated(diagnosis.corrected, find_model(model).folder, target.resolve().parent)
+    moved = _relocated(diagnosis.corrected, find(model).folder, target.resolve().parent)
     try:
         target.write_text(dump_manifest(moved), encoding="utf-8")
     except OSError as error:

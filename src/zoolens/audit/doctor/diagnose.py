@@ -24,6 +24,7 @@ from zoolens.audit.doctor.search import search
 from zoolens.audit.doctor.spelling import spelling_note
 from zoolens.audit.doctor.variants import Axis, Choice, NotSwept
 from zoolens.audit.doctor.verdict import Diagnosis, judge
+from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelError
@@ -33,7 +34,6 @@ from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options, Session, TensorSpec
-from zoolens.runtimes.draft import find_models
 from zoolens.store.records import RunKind
 from zoolens.store.store import Store, borrowed_store
 from zoolens.zoos.base import Entry
@@ -83,7 +83,7 @@ def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:
 
 
 def _one_entry(model: str) -> Entry:
-    entries = find_models([model])
+    entries = find_all([model])
     if len(entries) > 1:
         names = ", ".join(entry.ref for entry in entries[:3])
         raise ModelError(f"{model} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time.")

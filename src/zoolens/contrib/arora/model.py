@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.origins import check_model, open_inputs, stored_entry
+from zoolens.catalog.stored import check_model, stored_entry
+from zoolens.comparisons.origins import open_inputs
 from zoolens.contrib.arora.bound import AroraBound, arora_bound
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.model import Graph

@@ -34,7 +34,6 @@ from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
 from zoolens.runtimes.endings import Ending, endings
 from zoolens.runtimes.isolated import open_model
 from zoolens.runtimes.noise import outputs_that_sum_to_one
-from zoolens.zoos import catalog
 from zoolens.zoos.base import Entry
 
 _BACKGROUND_AND_IMAGENET = 1001
@@ -103,16 +102,6 @@ def draft_entry(entry: Entry) -> Entry:
     asset = manifest.assets[0].model_copy(update={"files": files}) if known else drafted.assets[0]
     own = {"name": manifest.name, "assets": (asset,), "license": manifest.license}
     return Entry(entry.zoo, drafted.model_copy(update=own), entry.weights, entry.folder)
-
-
-def find_model(ref: str) -> Entry:
-    """`catalog.find_model`, where a bare model file gets a drafted manifest."""
-    return catalog.find_model(ref, draft=draft_entry)
-
-
-def find_models(patterns: Iterable[str]) -> list[Entry]:
-    """`catalog.find_models`, where bare model files get drafted manifests."""
-    return catalog.find_models(patterns, draft=draft_entry)
 
 
 def output_classes(model: ModelFiles) -> int | None:

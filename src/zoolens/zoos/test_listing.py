@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.errors import ManifestError, UnknownName
-from zoolens.zoos import catalog
-from zoolens.zoos.base import Entry, Weights
-from zoolens.zoos.catalog import find_model, find_models, listing, models, params_of
+from zoolens.catalog.lookup import find
+from zoolens.errors import UnknownName
+from zoolens.zoos import listing as zoo_listing
+from zoolens.zoos.listing import listing, models, params_of
 
 MANIFEST = """\
 zoolens: 1
@@ -46,10 +46,6 @@ def write(
     (folder / f"{file or name}.yaml").write_text(text)
 
 
-def as_drafted(entry: Entry) -> Entry:
-    return Entry(entry.zoo, entry.manifest.model_copy(update={"attributes": {}}), entry.weights, entry.folder)
-
-
 # --- listing
 
 
@@ -66,7 +62,7 @@ def test_filters():
 
 
 def test_params_come_from_claims_or_attributes():
-    entry = find_model("folder:beta")
+    entry = find("folder:beta")
     assert params_of(entry.manifest) == 5_000_000
     attributed = entry.manifest.model_copy(update={"claims": (), "attributes": {"parameters": 12}})
     assert params_of(attributed) == 12
@@ -82,8 +78,8 @@ def test_a_broken_manifest_is_a_note(zoo):
 
 def test_a_missing_framework_is_one_line_and_the_others_are_listed(monkeypatch):
     monkeypatch.setattr("zoolens.plugins.names", lambda _: ["torchvision", "folder"])
-    real = catalog._version
-    monkeypatch.setattr(catalog, "_version", lambda name: None if name == "torchvision" else real(name))
+    real = zoo_listing._version
+    monkeypatch.setattr(zoo_listing, "_version", lambda name: None if name == "torchvision" else real(name))
     found = listing()
     assert {entry.zoo for entry in found.entries} == {"folder"}
     note = next(note for note in found.notes if note.startswith("torchvision"))
@@ -94,86 +90,6 @@ def test_a_missing_framework_is_one_line_and_the_others_are_listed(monkeypatch):
 def test_an_unknown_zoo_gets_a_suggestion():
     with pytest.raises(UnknownName, match="Did you mean torchvision"):
         models(zoo="torchvison")
-
-
-# --- finding
-
-
-def test_by_zoo_name_and_version():
-    assert find_model("folder:alpha").manifest.version == "10.0.0"
-    assert find_model("folder:alpha@9.0.0").manifest.version == "9.0.0"
-    with pytest.raises(UnknownName, match=r"Its versions: .*9\.0\.0"):
-        find_model("folder:alpha@3.0.0")
-
-
-def test_by_bare_name():
-    assert find_model("beta").ref == "folder:beta"
-    with pytest.raises(UnknownName, match="Did you mean folder:beta"):
-        find_model("bta")
-
-
-def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
-    demo = models(zoo="demo")
-    if not demo:
-        pytest.skip("the demo zoo is empty here")
-    write(zoo, demo[0].manifest.name)
-    with pytest.raises(UnknownName, match="Say which"):
-        find_model(demo[0].manifest.name)
-
-
-def test_by_path_of_a_manifest(zoo):
-    entry = find_model(str(zoo / "beta.yaml"))
-    assert (entry.zoo, entry.folder, entry.weights) == ("file", zoo, Weights.PRESENT)
-
-
-def test_two_manifests_with_one_name_are_two_models(zoo):
-    write(zoo, "alpha", file="candidate")
-    found = find_models([str(zoo / "alpha.yaml"), str(zoo / "candidate.yaml"), str(zoo / "alpha.yaml")])
-    assert [(one.full_ref, one.file) for one in found] == [
-        ("file:alpha@1.0.0", "alpha.yaml"),
-        ("file:alpha@1.0.0", "candidate.yaml"),
-    ]
-
-
-def test_by_path_of_a_model_file(zoo):
-    with pytest.raises(ManifestError, match="zoolens manifest init"):
-        find_model(str(zoo / "bare.tflite"))
-    entry = find_model(str(zoo / "bare.tflite"), draft=as_drafted)
-    assert entry.described
-    assert entry.manifest.assets[0].format == "tflite"
-
-
-def test_a_path_that_does_not_exist():
-    with pytest.raises(UnknownName, match=r"no model file named '\./nowhere\.onnx'"):
-        find_model("./nowhere.onnx")
-
-
-def test_bare_files_are_drafted_when_asked_for():
-    assert not find_model("folder:bare.tflite").described
-    assert find_model("folder:bare.tflite", draft=as_drafted).described
-
-
-def test_patterns_find_each_model_once():
-    found = find_models(["folder:a*", "folder:beta", "bet?", "folder:*@9.*"])
-    assert [entry.full_ref for entry in found] == [
-        "folder:alpha@1.0.0",
-        "folder:alpha@10.0.0",
-        "folder:alpha@9.0.0",
-        "folder:beta@1.0.0",
-    ]
-    with pytest.raises(UnknownName):
-        find_models(["folder:z*"])
-
-
-def test_unknown_names_get_suggestions():
-    with pytest.raises(UnknownName, match="Did you mean folder:alpha"):
-        find_model("folder:alpa")
-
-
-def test_a_model_whose_manifest_is_broken_is_told_why(zoo):
-    (zoo / "broken.yaml").write_text("zoolens: 1\nname: broken\noops: 1\n")
-    with pytest.raises(UnknownName, match="line 3: oops"):
-        find_model("folder:broken")
 
 
 # --- the cache of framework listings
@@ -187,13 +103,14 @@ def run(code: str) -> str:
 def test_a_second_listing_imports_no_framework(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     code = (
-        "import sys; from zoolens.zoos.catalog import models, find_model; n = len(models(zoo='torchvision'));"
-        "print(n, find_model('torchvision:resnet50').manifest.name, 'torch' in sys.modules)"
+        "import sys; from zoolens.catalog import find; from zoolens.zoos.listing import models;"
+        "n = len(models(zoo='torchvision'));"
+        "print(n, find('torchvision:resnet50').manifest.name, 'torch' in sys.modules)"
     )
     assert run(code) == "134 resnet50/IMAGENET1K_V2 True"
     assert run(code) == "134 resnet50/IMAGENET1K_V2 False"
     # weights that arrive later are seen through the cached listing
-    location = find_model("torchvision:resnet18/IMAGENET1K_V1").manifest.assets[0].files[0].location
+    location = find("torchvision:resnet18/IMAGENET1K_V1").manifest.assets[0].files[0].location
     checkpoints = tmp_path / "torch" / "hub" / "checkpoints"
     checkpoints.mkdir(parents=True)
     (checkpoints / location.rpartition("/")[2]).write_bytes(b"x")
@@ -219,20 +136,3 @@ def test_downloaded_keras_weights_are_noticed(tmp_path, monkeypatch):
     (tmp_path / "keras" / "models").mkdir(parents=True)
     (tmp_path / "keras" / "models" / "nasnet_mobile.h5").write_bytes(b"x")
     assert [entry.ref for entry in models(zoo="keras", weights="present")] == ["keras:NASNetMobile"]
-
-
-def test_a_bare_name_of_a_framework_zoo_is_suggested_once_its_listing_is_kept(monkeypatch):
-    with pytest.raises(UnknownName, match="zoolens models"):
-        find_model("gamma")
-    kept = models(zoo="folder", search="beta")[0]
-    gamma = Entry("timm", kept.manifest.model_copy(update={"name": "gamma"}), kept.weights)
-    monkeypatch.setattr(catalog, "_missing", lambda zoo: None)
-    timm = catalog._open_zoo("timm")
-    catalog._save(catalog._cache_path(timm), [gamma])
-    with pytest.raises(UnknownName, match="Did you mean timm:gamma"):
-        find_model("gamma")
-
-
-def test_no_name_at_all():
-    with pytest.raises(UnknownName, match="There is no model named ''"):
-        find_model("")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.catalog.draft import _Guesses, draft_manifest, output_classes
+from zoolens.catalog.lookup import find, find_all
 from zoolens.errors import ModelError
 from zoolens.manifests.files import dump_manifest, parse_manifest
 from zoolens.runtimes.base import ModelFiles, TensorSpec
-from zoolens.runtimes.draft import _Guesses, draft_manifest, find_model, find_models, output_classes
 from zoolens.runtimes.endings import Ending, endings
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
@@ -133,13 +134,13 @@ def test_bare_files_in_a_folder_zoo_are_drafted(tmp_path, monkeypatch):
     (tmp_path / "zoo" / "sub").mkdir(parents=True)
     write_onnx(onnx, tmp_path / "zoo" / "sub" / "tiny.onnx", (1, 3, 4, 4), 48)
     monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(tmp_path / "zoo"))
-    (entry,) = find_models(["folder:*"])
+    (entry,) = find_all(["folder:*"])
     assert entry.ref == "folder:sub/tiny.onnx"
     assert entry.described
     file = entry.manifest.assets[0].files[0]
     assert file.location == "sub/tiny.onnx"
     assert len(file.sha256) == 64
-    assert find_model(str(tmp_path / "zoo" / "sub" / "tiny.onnx")).manifest.inputs == entry.manifest.inputs
+    assert find(str(tmp_path / "zoo" / "sub" / "tiny.onnx")).manifest.inputs == entry.manifest.inputs
 
 
 def test_an_impossible_input_is_a_sentence(tmp_path):

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import zoolens
 from zoolens.audit.doctor.diagnose import doctor
 from zoolens.cli.compare import command
-from zoolens.comparisons.choosing import choose_pair
 from zoolens.comparisons.reproduce import reproduce
+from zoolens.comparisons.runs import choose_pair
 from zoolens.errors import GateFailed, UnknownName, ZoolensError
 from zoolens.measure.evaluate import evaluate
 

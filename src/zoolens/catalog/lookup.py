@@ -1,0 +1,154 @@
+"""Find a model by name, or several by pattern; see `names` for what a name may be."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from zoolens.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, parse
+from zoolens.errors import ManifestError, UnknownName
+from zoolens.manifests.files import SUFFIXES, read_manifest
+from zoolens.manifests.formats import detect_format, guess_format
+from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.listing import kept_names, list_zoo, references
+from zoolens.zoos.undescribed import undescribed, weights_of
+
+Model = str | Path | Entry
+
+
+def find(model: Model, *, draft: bool = True) -> Entry:
+    """The one model of this name.
+
+    A bare model file gets a drafted manifest, for which it is opened. With `draft=False` nothing is opened: such an
+    entry knows only its name and its format.
+    """
+    if isinstance(model, Entry):
+        return _described(model, draft)
+    path = _as_path(model)
+    if path is not None:
+        return _described(_from_path(path), draft)
+    reference = parse(str(model))
+    found = _by_bare_name(reference, str(model)) if reference.zoo is None else _in_zoo(reference)
+    return _described(found, draft)
+
+
+def find_all(models: Iterable[Model], *, draft: bool = True) -> list[Entry]:
+    """All models that names, paths and patterns mean, each once, in order."""
+    found: list[Entry] = []
+    namesakes: dict[str, list[Entry]] = {}  # two files may declare one name
+    for entry in (entry for model in models for entry in _matching(model, draft)):
+        if entry not in namesakes.setdefault(entry.full_ref, []):
+            namesakes[entry.full_ref].append(entry)
+            found.append(entry)
+    return found
+
+
+def _matching(model: Model, draft: bool) -> list[Entry]:
+    if isinstance(model, Entry) or not is_pattern(str(model)) or _as_path(model) is not None:
+        return [find(model, draft=draft)]
+    zoo, name, version = parse(str(model))
+    found: list[Entry] = []
+    known: list[str] = []
+    for zoo_name in [zoo] if zoo else CHEAP_ZOOS:
+        entries, _ = list_zoo(zoo_name, None, named=True)
+        known += references(entries)
+        found += [
+            entry
+            for entry in entries
+            if fnmatch.fnmatchcase(entry.manifest.name, name)
+            and (version is None or fnmatch.fnmatchcase(entry.manifest.version, version))
+        ]
+    if not found:
+        raise UnknownName("model", str(model), known)
+    return [_described(entry, draft) for entry in found]
+
+
+# --- by path
+
+
+def _as_path(model: str | Path) -> Path | None:
+    path = Path(model).expanduser()
+    looks_like_one = os.sep in str(model) and ":" not in path.parts[0]
+    if path.suffix in SUFFIXES or guess_format(path) or looks_like_one:
+        return path if path.exists() else None
+    return None
+
+
+def _from_path(path: Path) -> Entry:
+    path = path.resolve()
+    if path.suffix in SUFFIXES:
+        manifest = read_manifest(path)
+        return Entry(FILE_ZOO, manifest, weights_of(manifest, path.parent), path.parent, path.name)
+    format_, files = detect_format(path)
+    locations = {role: file.relative_to(path.parent).as_posix() for role, file in files.items()}
+    return Entry(FILE_ZOO, undescribed(path.name, format_, locations), Weights.PRESENT, path.parent)
+
+
+def _described(entry: Entry, draft: bool) -> Entry:
+    if entry.described or not draft or entry.weights is not Weights.PRESENT:
+        return entry
+    from zoolens.catalog.draft import draft_entry  # brings the runtimes, which most names do not need
+
+    return draft_entry(entry)
+
+
+# --- by name
+
+
+def _in_zoo(reference: Reference) -> Entry:
+    zoo, name, version = str(reference.zoo), reference.name, reference.version
+    entries, notes = list_zoo(zoo, name, named=True)
+    exact = [entry for entry in entries if entry.manifest.name == name]
+    chosen = exact or [entry for entry in entries if name in entry.manifest.attributes.get("aliases", ())]
+    of_version = [entry for entry in chosen if version is None or entry.manifest.version == version]
+    if of_version:
+        return max(of_version, key=_version_order)
+    if chosen:
+        known = ", ".join(entry.manifest.version for entry in chosen)
+        raise UnknownName("model", f"{zoo}:{name}@{version}", hint=f"Its versions: {known}.")
+    relevant = [note for note in notes if not entries or name in note]  # its manifest may be the broken one
+    if relevant:
+        raise UnknownName("model", f"{zoo}:{name}", hint=" ".join(relevant))
+    raise UnknownName("model", f"{zoo}:{name}", references(entries))
+
+
+def _by_bare_name(reference: Reference, text: str) -> Entry:
+    if not text:
+        raise UnknownName("model", text, hint="Name it zoo:name; `zoolens models` lists them.")
+    entries = [entry for zoo in CHEAP_ZOOS for entry in list_zoo(zoo, None, named=True)[0]]
+    named = [entry for entry in entries if entry.manifest.name == reference.name]
+    hits = [entry for entry in named if reference.version in (None, entry.manifest.version)]
+    if len({entry.zoo for entry in hits}) > 1:
+        raise ambiguous(text, {entry.ref for entry in hits})
+    if hits:
+        return max(hits, key=_version_order)
+    if Path(text).exists():
+        raise ManifestError(
+            f"{text} is there, but it is neither a manifest nor a model in a known format.",
+            hint="Give a .yaml manifest, or a model file such as .onnx or .tflite.",
+        )
+    if guess_format(Path(text)):
+        raise UnknownName("model file", text, hint="Check the path.")
+    close = _like(reference.name, entries)
+    listed = "Name it zoo:name; `zoolens models` lists them."
+    raise UnknownName("model", text, hint=f"Did you mean {' or '.join(close)}?" if close else listed)
+
+
+def _like(name: str, entries: Iterable[Entry]) -> list[str]:
+    """Models of exactly this name in other zoos, else those of the cheap zoos whose names are spelt alike."""
+    elsewhere = [one for one in kept_names() if one.partition(":")[2] == name]
+    if elsewhere:
+        return list(dict.fromkeys(elsewhere))
+    by_name: dict[str, list[str]] = {}
+    for entry in entries:
+        by_name.setdefault(entry.manifest.name, []).append(entry.ref)
+    near = set(difflib.get_close_matches(name, by_name, n=3))
+    return list(dict.fromkeys(ref for known, refs in by_name.items() if known in near for ref in refs))
+
+
+def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool]:
+    core, dash, _ = entry.manifest.version.partition("+")[0].partition("-")
+    return tuple(int(part) for part in core.split(".")), not dash  # a pre-release comes before its release

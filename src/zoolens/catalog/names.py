@@ -1,0 +1,64 @@
+"""What a model may be called, and what is said of a name that is unknown or ambiguous.
+
+| written | means |
+| --- | --- |
+| `zoo:name` | the newest version of that model in that zoo; an alias counts as a name |
+| `zoo:name@1.0.0` | that version |
+| `name`, `name@1.0.0` | the model of that name in the demo or folder zoo: to list other zoos may import a framework |
+| `path/model.yaml` | the model that a manifest describes |
+| `path/model.onnx` | a bare model file, whose manifest is drafted from what the file says about itself |
+| `demo:*`, `torchvision:resnet?`, `demo:lenet-[tj]*` | every model that the pattern fits |
+| `1a2b3c4d`, `last`, `last~2` | a stored run, by its id or the beginning of it, where measured runs are asked for |
+
+An unknown name is an `UnknownName`, whose hint names the nearest ones. A name that several models have is an
+`AmbiguousName`, which lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from zoolens.errors import AmbiguousName
+
+FILE_ZOO: Final = "file"  # the "zoo" of a model named by its path
+OWN_ZOOS: Final = (FILE_ZOO, "folder")  # what the user calls own files, which is evidence of nothing
+CHEAP_ZOOS: Final = ("demo", "folder")  # where a bare name is looked for
+_RUN: Final = re.compile(r"[0-9a-f]{4,16}|last(~\d{1,9})?")
+_SHOWN: Final = 5
+
+
+class Reference(NamedTuple):
+    """The parts of `zoo:name@version`; None where a part is not given."""
+
+    zoo: str | None
+    name: str
+    version: str | None
+
+
+def parse(text: str) -> Reference:
+    zoo, colon, rest = text.partition(":")
+    name, _, version = (rest if colon else text).partition("@")
+    return Reference(zoo if colon else None, name, version or None)
+
+
+def bare(reference: str) -> str:
+    """A reference without its version: `zoo:name`."""
+    return reference.rpartition("@")[0] or reference
+
+
+def is_pattern(text: str, wildcards: str = "*?[") -> bool:
+    """Whether the text stands for every model it fits. Stored names may hold brackets: there only * and ? count."""
+    return any(wildcard in text for wildcard in wildcards)
+
+
+def is_run(text: str) -> bool:
+    """Whether the text may be the id of a stored run, or `last`."""
+    return _RUN.fullmatch(text) is not None
+
+
+def ambiguous(name: str, candidates: Collection[str]) -> AmbiguousName:
+    """The error for a name that several models have."""
+    ordered = sorted(candidates)
+    return AmbiguousName(name, [*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])])

@@ -1,0 +1,216 @@
+"""From a model to an open session: which of its files runs in which runtime, in which environment, and why not.
+
+`open_session` is the short way. `placements` lists every way in which a model can be run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from zoolens import plugins
+from zoolens.catalog.lookup import Model, find
+from zoolens.catalog.packages import installed_packages
+from zoolens.engine.environments import Environment, ensure_environment, parse_env
+from zoolens.engine.machine import describe_machine
+from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
+from zoolens.manifests.locations import resolve_asset
+from zoolens.manifests.schema import Asset, Manifest
+from zoolens.progress import Progress, Silent
+from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
+from zoolens.runtimes.constraints import Clause, check, parse_requirements_text, said_once
+from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
+from zoolens.zoos.base import Entry, Weights
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One model in one runtime in one environment."""
+
+    entry: Entry
+    asset: Asset
+    runtime: Runtime
+    options: Options
+    environment: Environment | None = None
+    isolate: bool = False
+
+    @property
+    def title(self) -> str:
+        where = f" [{', '.join(self.environment.spec.requirements)}]" if self.environment else ""
+        mode = "" if self.options.mode == "default" else f" ({self.options.mode})"
+        return f"{self.entry.ref} in {self.runtime.name}{mode}{where}"
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.entry.manifest
+
+    @cached_property
+    def paths(self) -> dict[str, Path]:
+        """Local, verified files by role; what is not here is fetched."""
+        return resolve_asset(self.asset, self.entry.folder, fetch=True)
+
+    def files(self) -> ModelFiles:
+        architecture = self.asset.architecture
+        return ModelFiles(
+            format=self.asset.format,
+            files=dict(self.paths),
+            architecture=architecture.model_dump() if architecture else None,
+            inputs=_declared_inputs(self.manifest),
+        )
+
+    def open(self) -> Session:
+        """In a sandboxed worker, unless the user trusts the model; see `open_model`."""
+        return open_model(
+            self.runtime,
+            self.files(),
+            self.options,
+            isolate=self.isolate,
+            environment=self.environment,
+            code=self._code(),
+        )
+
+    def open_isolated(self) -> IsolatedSession:
+        """In a worker of its own in any case."""
+        return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=self._code())
+
+    def _code(self) -> dict[str, str] | None:
+        return self.manifest.code.model_dump(exclude_none=True) if self.manifest.code else None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A combination that was asked for and is not run."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How the user wants models run. No runtimes named: every installed one that can run a model."""
+
+    runtimes: Sequence[str] = ()
+    environments: Sequence[str] = ()  # "" is this process's own environment
+    require: str = ""
+    options: Options = field(default_factory=Options)
+    isolate: bool = False
+    allow_code: bool = False
+
+
+def open_session(
+    model: Model,
+    *,
+    runtime: str | None = None,
+    options: Options | None = None,
+    environment: str = "",
+    allow_code: bool = False,
+    progress: Progress | None = None,
+) -> Session:
+    """Open a model by name, path or entry; close the session, or use it as a context manager.
+
+    Without a `runtime` it is the installed one that reads the fewest formats beside this one. `environment`: packages
+    of an isolated environment, such as "onnxruntime==1.18". A ZoolensError says why a model cannot be opened.
+    """
+    wanted = Wanted(
+        runtimes=(runtime,) if runtime else (),
+        environments=(environment,),
+        options=options or Options(),
+        allow_code=allow_code,
+    )
+    ways, _ = placements(find(model), wanted, progress)
+    return min(ways, key=lambda way: len(way.runtime.formats)).open()
+
+
+def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -> tuple[list[Placement], list[Skipped]]:
+    """Every way to run a model as it is wanted, and what was asked for by name and cannot be done.
+
+    Environments that are not there yet are built. ConstraintError where there is no way at all.
+    """
+    _check_entry(entry, wanted)
+    clauses = parse_requirements_text(", ".join(text for text in (wanted.require, entry.manifest.requires) if text))
+    say = (progress or Silent()).say
+    ways: list[Placement] = []
+    other_formats: list[str] = []  # news only where no runtime is for the formats of this model
+    telling: list[str] = []
+    for name in wanted.runtimes or plugins.names(plugins.RUNTIMES):
+        try:
+            runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+        except ZoolensError as error:
+            if wanted.runtimes:
+                raise
+            telling.append(str(error))
+            continue
+        asset = next((one for one in entry.manifest.assets if one.format in runtime.formats), None)
+        if asset is None:
+            formats = ", ".join(dict.fromkeys(one.format for one in entry.manifest.assets))
+            other_formats.append(f"{name} does not run {formats}")
+            continue
+        for text in wanted.environments or ("",):
+            if not text and runtime.version() is None:
+                telling.append(f"{name} is not installed{_how_to_get(runtime)}")
+                continue
+            environment = ensure_environment(parse_env(text), runtime.requirements, say) if text else None
+            unmet = _unmet(clauses, entry.manifest, runtime, environment)
+            if unmet:
+                telling += unmet
+                continue
+            needs_own_process = runtime.fragile is not None or entry.manifest.code is not None
+            isolate = wanted.isolate or environment is not None or needs_own_process
+            ways.append(Placement(entry, asset, runtime, wanted.options, environment, isolate))
+    if not ways:
+        raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(said_once(telling or other_formats))}.")
+    asked_for = [*telling, *other_formats] if wanted.runtimes else []
+    return ways, [Skipped(entry.ref, reason) for reason in asked_for]
+
+
+def _check_entry(entry: Entry, wanted: Wanted) -> None:
+    if entry.manifest.assets and entry.weights is Weights.ABSENT:
+        resolve_asset(entry.manifest.assets[0], entry.folder, fetch=False)  # says which file is missing, and why
+    if not entry.manifest.assets:
+        raise AssetError(
+            f"{entry.ref} is structure only: its weights are not on this machine and no location is known.",
+            hint="zoolens never fills in random weights; put the file where `zoolens show` says, or choose another.",
+        )
+    if entry.manifest.code is not None and not wanted.allow_code:
+        raise CodeNotAllowed(
+            f"{entry.ref} carries Python code in its manifest, which is not run by default.",
+            hint="Read it with `zoolens show`; if you trust it, add --allow-code (it runs in a process of its own).",
+        )
+
+
+def _unmet(
+    clauses: Sequence[Clause], manifest: Manifest, runtime: Runtime, environment: Environment | None
+) -> list[str]:
+    """What the user or the manifest asks for and this runtime, machine or environment does not have."""
+    installed = environment.freeze if environment else installed_packages()
+    return [
+        *check(clauses, runtime, describe_machine(), installed),
+        *_framework_mismatch(manifest, runtime, installed),
+    ]
+
+
+def _framework_mismatch(manifest: Manifest, runtime: Runtime, installed: Mapping[str, str]) -> Iterator[str]:
+    """The manifest's own version constraint, where the model runs in the framework that made it."""
+    made_with = manifest.framework
+    if made_with and made_with.version and made_with.name in runtime.distributions:
+        version = installed.get(canonicalize_name(made_with.name))
+        if version is None or not SpecifierSet(made_with.version).contains(version, prereleases=True):
+            yield f"the manifest asks for {made_with.name}{made_with.version} but {version or 'none'} is installed"
+
+
+def _how_to_get(runtime: Runtime) -> str:
+    if runtime.extra:
+        return f" (pip install 'zoolens[{runtime.extra}]')"
+    return f" (try --env '{','.join(runtime.requirements)}')" if runtime.requirements else ""
+
+
+def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(one.name or f"input{index}", tuple(one.shape), one.dtype)
+        for index, one in enumerate(manifest.inputs)
+    )

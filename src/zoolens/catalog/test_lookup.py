@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zoolens.catalog.lookup import find, find_all
+from zoolens.errors import AmbiguousName, ModelError, UnknownName
+from zoolens.zoos import listing as zoo_listing
+from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.listing import models
+
+MANIFEST = """\
+zoolens: 1
+name: {name}
+version: {version}
+inputs: [{{shape: [1, 3, 8, 8]}}]
+outputs: [{{task: {task}}}]
+assets: [{{format: onnx, files: [{{location: {name}.onnx}}]}}]
+claims: [{{metric: params, value: {params}, source: me}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def zoo(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(tmp_path / "zoo"))
+    folder = tmp_path / "zoo"
+    folder.mkdir()
+    write(folder, "alpha", params=1000)
+    write(folder, "beta", params=5_000_000, task="regression")
+    write(folder, "alpha", version="10.0.0", file="alpha10")
+    write(folder, "alpha", version="9.0.0", file="alpha9")
+    (folder / "beta.onnx").write_bytes(b"x")
+    (folder / "bare.tflite").write_bytes(b"x")
+    return folder
+
+
+def write(
+    folder: Path, name: str, *, version="1.0.0", params=1, task="classification", file: str | None = None
+) -> None:
+    text = MANIFEST.format(name=name, version=version, params=params, task=task)
+    (folder / f"{file or name}.yaml").write_text(text)
+
+
+# --- finding
+
+
+def test_by_zoo_name_and_version():
+    assert find("folder:alpha").manifest.version == "10.0.0"
+    assert find("folder:alpha@9.0.0").manifest.version == "9.0.0"
+    with pytest.raises(UnknownName, match=r"Its versions: .*9\.0\.0"):
+        find("folder:alpha@3.0.0")
+
+
+def test_by_bare_name():
+    assert find("beta").ref == "folder:beta"
+    with pytest.raises(UnknownName, match="Did you mean folder:beta"):
+        find("bta")
+
+
+def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
+    demo = models(zoo="demo")
+    if not demo:
+        pytest.skip("the demo zoo is empty here")
+    write(zoo, demo[0].manifest.name)
+    with pytest.raises(AmbiguousName, match=r"could be any of demo:.*Say which"):
+        find(demo[0].manifest.name)
+
+
+def test_by_path_of_a_manifest(zoo):
+    entry = find(str(zoo / "beta.yaml"))
+    assert (entry.zoo, entry.folder, entry.weights) == ("file", zoo, Weights.PRESENT)
+
+
+def test_two_manifests_with_one_name_are_two_models(zoo):
+    write(zoo, "alpha", file="candidate")
+    found = find_all([str(zoo / "alpha.yaml"), str(zoo / "candidate.yaml"), str(zoo / "alpha.yaml")])
+    assert [(one.full_ref, one.file) for one in found] == [
+        ("file:alpha@1.0.0", "alpha.yaml"),
+        ("file:alpha@1.0.0", "candidate.yaml"),
+    ]
+
+
+def test_by_path_of_a_model_file(zoo):
+    entry = find(str(zoo / "bare.tflite"), draft=False)
+    assert not entry.described
+    assert entry.manifest.assets[0].format == "tflite"
+    with pytest.raises(ModelError, match=r"bare\.tflite"):  # it is opened for its draft, and holds nothing
+        find(zoo / "bare.tflite")
+
+
+def test_a_path_that_does_not_exist():
+    with pytest.raises(UnknownName, match=r"no model file named '\./nowhere\.onnx'"):
+        find("./nowhere.onnx")
+
+
+def test_bare_files_of_a_zoo_are_drafted_unless_nothing_may_be_opened():
+    assert not find("folder:bare.tflite", draft=False).described
+    with pytest.raises(ModelError, match=r"bare\.tflite"):
+        find("folder:bare.tflite")
+
+
+def test_patterns_find_each_model_once():
+    found = find_all(["folder:a*", "folder:beta", "bet?", "folder:*@9.*"])
+    assert [entry.full_ref for entry in found] == [
+        "folder:alpha@1.0.0",
+        "folder:alpha@10.0.0",
+        "folder:alpha@9.0.0",
+        "folder:beta@1.0.0",
+    ]
+    with pytest.raises(UnknownName):
+        find_all(["folder:z*"])
+
+
+def test_unknown_names_get_suggestions():
+    with pytest.raises(UnknownName, match="Did you mean folder:alpha"):
+        find("folder:alpa")
+
+
+def test_a_model_whose_manifest_is_broken_is_told_why(zoo):
+    (zoo / "broken.yaml").write_text("zoolens: 1\nname: broken\noops: 1\n")
+    with pytest.raises(UnknownName, match="line 3: oops"):
+        find("folder:broken")
+
+
+def test_a_bare_name_of_a_framework_zoo_is_suggested_once_its_listing_is_kept(monkeypatch):
+    with pytest.raises(UnknownName, match="zoolens models"):
+        find("gamma")
+    kept = models(zoo="folder", search="beta")[0]
+    gamma = Entry("timm", kept.manifest.model_copy(update={"name": "gamma"}), kept.weights)
+    monkeypatch.setattr(zoo_listing, "_missing", lambda zoo: None)
+    timm = zoo_listing._open_zoo("timm")
+    zoo_listing._save(zoo_listing._cache_path(timm), [gamma])
+    with pytest.raises(UnknownName, match="Did you mean timm:gamma"):
+        find("gamma")
+
+
+def test_no_name_at_all():
+    with pytest.raises(UnknownName, match="There is no model named ''"):
+        find("")
