@@ -14,6 +14,7 @@ from zoolens.comparisons.compare import (
     _disagreements,
     _figures,
     as_data,
+    compare,
     compare_runs,
     identical_share,
 )
@@ -161,10 +162,13 @@ def store(tmp_path_factory):
         yield opened
 
 
-def _run(store, name, tasks, answers, *, finish=True, dataset=None, figures=(), widths=None, labels=(0, 1, 1)):
+def _run(
+    store, name, tasks, answers, *, finish=True, dataset=None, figures=(), widths=None, labels=(0, 1, 1), model=None
+):
     """A run whose outputs answered `answers`, one array of inputs × numbers for each."""
     described = replace(dataset_record(), details={"classes": ["zero", "one"]})
-    run = store.begin_run(model_record(name), dataset or described, resolve_stack(Fake(), Options(), None))
+    stack = resolve_stack(Fake(), Options(), None)
+    run = store.begin_run(model or model_record(name), dataset or described, stack)
     widths = widths or [array.shape[1] for array in answers]
     store.set_resolved(
         run.id,
@@ -210,6 +214,58 @@ def test_runs_of_classes_are_compared(store):
     data = json.loads(json.dumps(as_data(report)))
     assert data["a"] == {"run": a.id, "model": "zoo:a@1", "runtime": "fake", "resolved": dict(a.resolved)}
     assert (data["b"]["run"], data["answers"]["only_a"], data["figures"][0]["metric"]) == (b.id, 1, "top1")
+
+
+def test_two_models_that_answer_alike_need_no_cause(store):
+    vectors = _array([1, 2], [3, 4], [5, 6])
+    tasks = ["classification", "embedding"]
+    a = _run(store, "zoo:alike@1", tasks, [CLASSES, vectors])
+    b = _run(store, "zoo:alike@2", tasks, [CLASSES, vectors])
+    report = compare_runs(store, a, b)
+    assert (report.answers.agreement, report.answers.identical_outputs) == (1.0, 1.0)
+    assert report.vectors[0].identical_outputs == 1.0
+    assert report.cause is None
+    assert [one.what for one in report.environment] == ["model fingerprint"]
+
+
+def test_what_the_manifests_say_differently_comes_before_the_stack(store):
+    a, b = (
+        _run(
+            store,
+            f"zoo:said@{scale}",
+            ["classification"],
+            [answers],
+            model=replace(
+                model_record(f"zoo:said@{scale}"), manifest={"inputs": [{"name": "x", "preprocess": {"scale": scale}}]}
+            ),
+        )
+        for scale, answers in ((1, CLASSES), (255, OTHERS))
+    )
+    report = compare_runs(store, a, b)
+    first = report.environment[0]
+    assert first.what.startswith("manifest ")
+    assert first.what.endswith("scale")
+    assert (first.a, first.b, first.telling) == ("1", "255", True)
+    assert [one.what for one in report.environment[1:]] == ["model fingerprint"]
+    assert "The manifests differ: " in report.cause
+    assert "1 → 255" in report.cause
+
+
+def test_runs_are_compared_by_their_ids(store):
+    a = _run(store, "zoo:left@1", ["classification"], [CLASSES])
+    b = _run(store, "zoo:right@1", ["classification"], [OTHERS])
+    asked = [
+        compare(a.id, b.id, store=store),
+        compare(a.id[:12], b.id[:12], runtimes="fake", store=store),
+        compare(a.id, b.id, runtimes=["fake", "fake"], store=store),
+    ]
+    assert [(one.a.id, one.b.id, one.answers.only_a) for one in asked] == [(a.id, b.id, 1)] * 3
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(ZoolensError):
+        compare("last", "last~1", store=tmp_path / "absent.sqlite")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_of_vectors_are_compared(store):
