@@ -15,6 +15,7 @@ from tests.fuzz.harness import STUCK, Attempt, fuzz, limit_memory
 
 TARGETS: dict[str, Attempt] = {
     "manifests": texts.manifest,
+    "foreign": texts.foreign,
     "plans": texts.plan,
     "queries": texts.query,
     "environments": texts.environment,

@@ -41,6 +41,39 @@ assets:
 claims:
 - {metric: top1, value: 71.8, dataset: imagenet, source: "https://example.org"}
 """
+MLMODELSCOPE = """name: Net_1
+framework: {name: Onnxruntime, version: 1.6.0}
+version: 1.0
+description: >
+  A network.
+references: [https://example.org/net]
+license: MIT
+inputs:
+  - type: image
+    parameters:
+      element_type: float32
+      input_layer: 0
+      layout: CHW
+      color_mode: BGR
+      dimensions: [3, 224, 224]
+      mean: [123.675, 116.28, 103.53]
+      scale: 58.5
+output:
+  type: classification
+  parameters: {probabilities_layer: prob, probabilities_transform: softmax, features_url: http://example.org/s.txt}
+model: {base_url: http://example.org/m, graph_path: good.yaml, weights_path: w, is_archive: false}
+attributes: {kind: CNN, training_dataset: ImageNet, Top1: 71.5}
+preprocess: |
+  import os
+"""
+TRITON = """name: "net"  # a comment
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+default_model_filename: "model.onnx"
+version_policy: { specific { versions: [ 1, 2 ] } }
+input [ { name: "x" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 224, -1 ] reshape { shape: [ 3, 8, 8 ] } } ]
+output [ { name: 'y' data_type: TYPE_FP32 dims: [ 10 ] label_filename: "labels.txt" }, < name: "z" dims: 1e2 > ]
+"""
 QUERIES = [
     "CORR ResNet50 ON memory < 80% AND flops <= 50%",
     "CORR 'demo:lenet' WITHIN 95% TASK classification ON latency_p95 <= 1.5 ms AND size < 10 MB "
@@ -88,6 +121,19 @@ def manifest(draw: random.Random, folder: Path) -> None:
     for output in found.outputs:
         labels_of(output, folder)
     parse_requirements_text(found.requires)
+
+
+def foreign(draw: random.Random, folder: Path) -> None:
+    """A manifest of another system, beside the files that it names: what is imported is a manifest of ours."""
+    from zoolens.manifests.files import dump_manifest, parse_manifest
+    from zoolens.manifests.foreign.importing import import_manifest
+
+    (folder / "1").mkdir(exist_ok=True)
+    _write(folder / "1" / "model.onnx", "model")
+    kind = draw.randrange(2)
+    path = folder / ("config.pbtxt" if kind else "model.yml")
+    imported = import_manifest(_write(path, mutations.text(draw, [TRITON if kind else MLMODELSCOPE])))
+    assert parse_manifest(dump_manifest(imported)) == imported
 
 
 def plan(draw: random.Random, folder: Path) -> None:

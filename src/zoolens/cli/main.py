@@ -25,7 +25,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "models": "List the models of every zoo on this machine.",
         "show": "Show everything known about one model.",
         "pull": "Fetch a model's files.",
-        "manifest": "Write, check, import and describe manifests.",
+        "manifest": "Write, import, check and describe manifests.",
         "identify": "Name the architecture of a file by its structure.",
     },
     "Measure": {

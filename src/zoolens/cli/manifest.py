@@ -1,4 +1,4 @@
-"""`zoolens manifest`: write, check and describe manifests."""
+"""`zoolens manifest`: write, import, check and describe manifests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUICK_FORMATS = ("onnx", "tflite")
 
 @click.group("manifest")
 def command() -> None:
-    """Write, check and describe manifests."""
+    """Write, import, check and describe manifests."""
 
 
 @command.command("init")
@@ -38,14 +38,36 @@ def init(file: Path, output: Path | None, force: bool, env: str) -> None:
 
     file = file.resolve()
     manifest = draft_manifest(file, env, lambda text: click.echo(text, err=True))
-    target = output or file.with_name(f"{manifest.name}.yaml")
+    _write(manifest, file.parent, output, force)
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; - for standard output.")
+@click.option("--force", is_flag=True, help="Overwrite.")
+def import_(file: Path, output: Path | None, force: bool) -> None:
+    """Draft a manifest from FILE of another system: an MLModelScope manifest (YAML), or a Triton config.pbtxt.
+
+    FILE may also be the folder of a Triton model. What the file does not say is guessed and marked so, or named as
+    unknown; code in it is not executed, and nothing is fetched.
+    """
+    from zoolens.manifests.foreign.importing import import_manifest
+
+    manifest = import_manifest(file)
+    file = file.resolve()
+    _write(manifest, file if file.is_dir() else file.parent, output, force)
+
+
+def _write(manifest: Manifest, folder: Path, output: Path | None, force: bool) -> None:
+    """Write a drafted manifest, whose files are named from `folder`, to `output` or else into that folder."""
+    target = output or folder / f"{manifest.name.replace('/', '_')}.yaml"
     if str(target) == "-":
         click.echo(dump_manifest(manifest), nl=False)
         return
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another with -o.")
     try:
-        target.write_text(dump_manifest(_relocated(manifest, file.parent, target.resolve().parent)), encoding="utf-8")
+        target.write_text(dump_manifest(_relocated(manifest, folder, target.resolve().parent)), encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another with -o.") from error
     click.echo(f"{target} written. {manifest.description}")
@@ -161,12 +183,22 @@ def _relocated(manifest: Manifest, source: Path, target: Path) -> Manifest:
     for asset in manifest.assets:
         files = []
         for file in asset.files:
-            path = source / file.location
-            inside = path.is_relative_to(target)
-            location = path.relative_to(target).as_posix() if inside else f"file://{path}"
-            files.append(file.model_copy(update={"location": location}))
+            if "://" in file.location:
+                files.append(file)
+                continue
+            files.append(file.model_copy(update={"location": _relative(source / file.location, target)}))
         assets.append(asset.model_copy(update={"files": tuple(files)}))
-    return manifest.model_copy(update={"assets": tuple(assets)})
+    outputs = tuple(
+        output.model_copy(update={"labels_file": _relative(source / output.labels_file, target)})
+        if output.labels_file
+        else output
+        for output in manifest.outputs
+    )
+    return manifest.model_copy(update={"assets": tuple(assets), "outputs": outputs})
+
+
+def _relative(path: Path, target: Path) -> str:
+    return path.relative_to(target).as_posix() if path.is_relative_to(target) else f"file://{path}"
 
 
 def _manifests_in(paths: tuple[Path, ...]) -> Iterator[Path]:

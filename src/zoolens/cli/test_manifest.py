@@ -61,6 +61,28 @@ def test_init_elsewhere_names_the_file_from_there(model, tmp_path):
     assert invoke("init", model, "-o", "-").stdout.startswith("zoolens: 1\nname: tiny\n")
 
 
+def test_import_writes_a_draft_that_validates_and_says_what_it_does_not_know(tmp_path):
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "model.onnx").write_text("onnx")
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    (tmp_path / "config.pbtxt").write_text(
+        'name: "pair" backend: "onnxruntime" max_batch_size: 1 input { name: "x" dims: [ 3, 8, 8 ] }'
+        'output { name: "y" dims: 2 label_filename: "names.txt" } output { name: "z" dims: [ 2, 2 ] }'
+    )
+    result = invoke("import", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "Not known: the task of z." in result.stdout
+    path = tmp_path / "pair.yaml"
+    assert read_manifest(path).assets[0].files[0].location == "2/model.onnx"
+    assert invoke("validate", path).stdout == f"{path} is valid.\n"
+    assert "exists already" in str(invoke("import", tmp_path).exception)
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / "pair.yaml"
+    assert invoke("import", tmp_path / "config.pbtxt", "-o", other).exit_code == 0
+    assert read_manifest(other).outputs[0].labels_file == f"file://{tmp_path.resolve()}/names.txt"
+    assert invoke("validate", other).exit_code == 0
+
+
 def test_validate_reports_problems_of_the_text_with_lines(tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text("zoolens: 1\nname: bad\ninputs:\n  - shape: [1, 3, 100000, 100000]\noutputs: [{}]\nextra: 1\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from zoolens.errors import ModelError
@@ -58,10 +58,17 @@ def detect_format(path: Path) -> tuple[str, Files]:
 
 def guess_format(path: Path) -> str | None:
     """The format by name alone, for listings; None: not a model file."""
+    named = format_of_name(path.name)
+    if named != "mxnet" and path.is_dir():
+        return "tf-savedmodel" if (path / "saved_model.pb").is_file() else None
+    return named
+
+
+def format_of_name(name: str) -> str | None:
+    """The format that a file of this name would have, wherever it lies."""
+    path = PurePosixPath(name)
     if path.name.endswith(_SYMBOL) or (path.suffix == ".params" and _EPOCH.search(path.stem)):
         return "mxnet"
-    if path.is_dir():
-        return "tf-savedmodel" if (path / "saved_model.pb").is_file() else None
     return _BY_SUFFIX.get(path.suffix.lower())
 
 

@@ -1,0 +1,40 @@
+"""Files beside a foreign manifest: which of those that it names are here."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from zoolens.errors import ManifestError
+from zoolens.manifests.digests import digest
+from zoolens.manifests.schema import AssetFile
+from zoolens.untrusted import is_file
+
+
+def beside(folder: Path, name: str) -> str | None:
+    """The path of a file inside `folder`, relative to it: as it is named, or by its last part. None: not here."""
+    for candidate in (PurePosixPath(name), PurePosixPath(PurePosixPath(name).name)):
+        inside = not candidate.is_absolute() and ".." not in candidate.parts and candidate.parts
+        if inside and (is_file(folder / candidate) or _is_folder(folder / candidate)):
+            return candidate.as_posix()
+    return None
+
+
+def described(folder: Path, location: str, role: str) -> AssetFile:
+    """A file that is here, with its digest and size."""
+    path = folder / location
+    try:
+        if path.is_dir():
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        else:
+            size = path.stat().st_size
+        sha256 = digest(path)
+    except OSError as error:
+        raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
+    return AssetFile(location=location, role=role, sha256=sha256, bytes=size)  # type: ignore[arg-type]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
