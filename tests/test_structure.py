@@ -112,6 +112,13 @@ def test_imports_point_one_way(path):
             assert ORDER.index(target) <= ORDER.index(place), f"{place} imports {module}, which lies above it"
 
 
+def test_contrib_is_entered_only_through_entry_points():
+    for path in sources():
+        if path.relative_to(PACKAGE).parts[0] != "contrib":
+            entered = [module for module, _ in imports(path) if module.startswith("zoolens.contrib")]
+            assert not entered, f"{path} imports {entered[0]}: load it as a plug-in"
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_frameworks_stay_in_their_own_file_and_are_imported_late(path):
     name = str(path.relative_to(PACKAGE))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from zoolens.crosstrain.job import Epoch, Job, Outcome
 from zoolens.crosstrain.trainers.base import TrainData, Trained, Trainer
 from zoolens.crosstrain.weights import read_weights, write_weights
 from zoolens.engine.service import Service
+from zoolens.paths import replaced_file
 
 PREDICTIONS: Final = "predictions.npy"
 WEIGHTS: Final = "weights.safetensors"
@@ -62,9 +62,8 @@ def keep(trained: Trained, folder: Path) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+    with replaced_file(path) as file:
         file.write(content)
-    Path(file.name).replace(path)
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""The mean of a few values and its interval, by Student's t distribution."""
+"""Means of a few values, their ratio, and the intervals of both, by Student's t distribution."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ def mean_estimate(values: Values) -> Estimate:
         return Estimate(mean)
     half = t_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Estimate(mean, Interval(mean - half, mean + half))
+
+
+def ratio_interval(part: Values, whole: Values) -> Interval | None:
+    """Fieller's 95 % interval of mean(part) / mean(whole): all r for which part − r · whole may have the mean 0."""
+    n = len(part)
+    if n < 2:
+        return None
+    covariance = np.cov(np.stack([part, whole])) * t_quantile(n - 1) ** 2 / n
+    square = float(whole.mean()) ** 2 - covariance[1, 1]
+    middle = float(part.mean() * whole.mean()) - covariance[0, 1]
+    constant = float(part.mean()) ** 2 - covariance[0, 0]
+    if square <= 0:
+        return None
+    half = math.sqrt(max(middle**2 - square * constant, 0.0))
+    return Interval((middle - half) / square, (middle + half) / square)
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 from scipy import stats
 
-from zoolens.statistics.significance import exact_mcnemar, no_better_than_guessing, sign_flip
+from zoolens.statistics.significance import exact_mcnemar, mean_not_below_zero, no_better_than_guessing, sign_flip
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 0), (0, 1), (3, 9), (10, 10), (0, 40), (400, 480), (3000, 2900)])
@@ -64,3 +64,10 @@ def test_many_seeds_are_flipped_at_random():
     assert not exact
     assert 0 < p_value <= 1
     assert sign_flip(generator.normal(3, 1, 30))[0] < 0.001
+
+
+def test_the_mean_of_many_values_is_tested_as_by_scipy():
+    values = np.random.default_rng(0).normal(-0.1, 1, 400)
+    expected = stats.norm.cdf(values.mean() / stats.sem(values))
+    assert mean_not_below_zero(values) == pytest.approx(expected)
+    assert mean_not_below_zero(np.zeros(5)) == mean_not_below_zero(np.array([-1.0])) == 1.0  # nothing varies

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
 from sqlalchemy.engine import Row
@@ -44,6 +44,17 @@ _FULL_NAME: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset
 _CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
 
 
+class RunFilter(TypedDict, total=False):
+    """Which runs are meant; see `Store.runs`."""
+
+    model: str | None
+    dataset: str | None
+    runtime: str | None
+    kind: RunKind | None
+    trials: bool
+    limit: int | None
+
+
 def load_runs(
     connection: Connection,
     *,
@@ -74,19 +85,11 @@ def load_runs(
     return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
 
 
-def load_run_ids(
-    connection: Connection,
-    *,
-    model: str | None,
-    dataset: str | None,
-    runtime: str | None,
-    kind: RunKind | None,
-    trials: bool,
-    limit: int | None,
-) -> list[str]:
+def load_run_ids(connection: Connection, **wanted: Unpack[RunFilter]) -> list[str]:
     """Of the runs that `load_runs` would give."""
-    fitting = _fitting(model, dataset, runtime, kind, trials=trials)
-    query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(limit)
+    patterns = (wanted.get("model"), wanted.get("dataset"), wanted.get("runtime"))
+    fitting = _fitting(*patterns, wanted.get("kind"), trials=wanted.get("trials", False))
+    query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(wanted.get("limit"))
     return [str(row.id) for row in connection.execute(query)]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
@@ -26,6 +26,7 @@ from zoolens.store.bulk import Bulk, Written
 from zoolens.store.engines import BEGIN, make_engine, read_only_engine
 from zoolens.store.figures import StoredFigure, load_figures
 from zoolens.store.opening import make_ready
+from zoolens.store.queries import RunFilter
 from zoolens.store.recent import recent_runs, remember_run
 from zoolens.store.records import (
     DONE,
@@ -218,43 +219,17 @@ class Store:
         self.set_resolved(run_id, {**resolved, EVALUATED: _now().isoformat()})
         self._write(lambda connection: remember_run(connection, run_id))
 
-    def runs(
-        self,
-        *,
-        model: str | None = None,
-        dataset: str | None = None,
-        runtime: str | None = None,
-        kind: RunKind | None = None,
-        trials: bool = False,
-        limit: int | None = None,
-    ) -> list[Run]:
+    def runs(self, **wanted: Unpack[RunFilter]) -> list[Run]:
         """Runs, newest first. `model`, `dataset` and `runtime` are patterns with * and ?; case does not matter, and
         a model may be named with or without its @version. A dataset may also be named by the first digits of its
         fingerprint, or as name#digits, which is what datasets that share their name are called here. Runs that are no
         evaluations come only when their `kind`, or a runtime such as "claim:*", is given; what the doctor tried
-        (`RunKind.TRIAL`) comes only with that kind or with `trials`."""
-        return self.read(
-            lambda connection: queries.load_runs(
-                connection, model=model, dataset=dataset, runtime=runtime, kind=kind, trials=trials, limit=limit
-            )
-        )
+        (`RunKind.TRIAL`) comes only with that kind or with `trials`. `limit`: the newest so many."""
+        return self.read(lambda connection: queries.load_runs(connection, **wanted))
 
-    def run_ids(
-        self,
-        *,
-        model: str | None = None,
-        dataset: str | None = None,
-        runtime: str | None = None,
-        kind: RunKind | None = None,
-        trials: bool = False,
-        limit: int | None = None,
-    ) -> list[str]:
+    def run_ids(self, **wanted: Unpack[RunFilter]) -> list[str]:
         """The ids of what `runs` gives: who looks at very many takes some at a time (`runs_of`)."""
-        return self.read(
-            lambda connection: queries.load_run_ids(
-                connection, model=model, dataset=dataset, runtime=runtime, kind=kind, trials=trials, limit=limit
-            )
-        )
+        return self.read(lambda connection: queries.load_run_ids(connection, **wanted))
 
     def runs_of(self, ids: Collection[str]) -> list[Run]:
         """The runs of these ids, newest first, whatever they are about."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.measure.predictions import Predictions
 from zoolens.statistics.intervals import Interval, paired_difference, wilson
-from zoolens.statistics.significance import exact_mcnemar
+from zoolens.statistics.significance import exact_mcnemar, mean_not_below_zero
 
 ALPHA: Final = 0.05
 WORTH_SEEING: Final = 0.1  # of accuracy: a fault in a manifest costs as much or more
@@ -118,13 +117,7 @@ class Contrast:
     @property
     def less_likely(self) -> bool:
         """Whether `other` clearly gives the truth less probability: sees much smaller faults than the answers do."""
-        return self._less_likely() < ALPHA / 2
-
-    def _less_likely(self) -> float:
-        """One-sided p-value that the true class does not get less probability on average."""
-        differences = self.other.log_score - self.base.log_score
-        spread = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
-        return NormalDist().cdf(float(differences.mean()) / spread) if spread else 1.0
+        return mean_not_below_zero(self.other.log_score - self.base.log_score) < ALPHA / 2
 
 
 def could_tell(n: int, tests: int) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.explaining.design import Design
-from zoolens.statistics.intervals import Interval
-from zoolens.statistics.student import Estimate, Values, mean_estimate, t_quantile
+from zoolens.statistics.student import Estimate, Values, mean_estimate, ratio_interval
 
 Matrix = NDArray[np.float64]
 
@@ -70,21 +69,6 @@ def _share(name: str, part: Values, gap: Values) -> Share:
     whole = float(gap.mean())
     share = float(part.mean()) / whole if whole else 0.0
     return Share(name, mean_estimate(part), Estimate(share, ratio_interval(part, gap)))
-
-
-def ratio_interval(part: Values, whole: Values) -> Interval | None:
-    """Fieller's 95 % interval of mean(part) / mean(whole): all r for which part − r · whole may have the mean 0."""
-    n = len(part)
-    if n < 2:
-        return None
-    covariance = np.cov(np.stack([part, whole])) * t_quantile(n - 1) ** 2 / n
-    square = float(whole.mean()) ** 2 - covariance[1, 1]
-    middle = float(part.mean() * whole.mean()) - covariance[0, 1]
-    constant = float(part.mean()) ** 2 - covariance[0, 0]
-    if square <= 0:
-        return None
-    half = math.sqrt(max(middle**2 - square * constant, 0.0))
-    return Interval((middle - half) / square, (middle + half) / square)
 
 
 def interactions(design: Design, names: tuple[str, ...], table: Matrix) -> tuple[Interaction, ...]:

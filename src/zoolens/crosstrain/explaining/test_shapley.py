@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.explaining.design import folded, full
-from zoolens.crosstrain.explaining.shapley import interactions, ratio_interval, shapley_weights, shares
+from zoolens.crosstrain.explaining.shapley import interactions, shapley_weights, shares
 
 NAMES = ("p", "q", "r", "s", "t", "u", "v")
 
@@ -101,22 +101,3 @@ def test_interactions_are_found_and_named():
     assert ("p", "r") in chained[0].pairs
     assert len(chained[0].pairs) > 1
     assert chained[0].points.value == pytest.approx(0.3)
-
-
-def test_a_share_of_everything_is_all_of_it():
-    gap = np.array([0.4, 0.5, 0.45])
-    assert tuple(ratio_interval(gap, gap)) == pytest.approx((1, 1))
-
-
-def test_no_interval_where_the_gap_may_be_nothing():
-    assert ratio_interval(np.array([0.1, 0.2, 0.3]), np.array([0.2, -0.1, 0.05])) is None
-    assert ratio_interval(np.array([0.1]), np.array([0.2])) is None
-
-
-def test_ratio_intervals_cover():
-    generator = np.random.default_rng(0)
-    covered = []
-    for _ in range(2000):
-        whole = generator.normal(0.5, 0.05, 4)
-        covered.append(ratio_interval(0.8 * whole + generator.normal(0, 0.02, 4), whole).contains(0.8))
-    assert 0.93 < np.mean(covered) < 0.97
