@@ -64,6 +64,17 @@ def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):
     assert all("no-such-runtime" in outcome.errors[0] for outcome in outcomes)
 
 
+def test_a_diagnosis_elsewhere_is_the_same(tmp_path):
+    pytest.importorskip("onnxruntime")
+    options = {"runtime": "onnxruntime", "limit": 40, "screen": 20}
+    ours = zoolens.doctor("demo:lenet-torch", "demo", store=tmp_path / "here.sqlite", **options)
+    with running_on(Pretended()):
+        theirs = zoolens.doctor("demo:lenet-torch", "demo", store=tmp_path / "there.sqlite", **options)
+    assert theirs == ours
+    with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
+        assert facts(there) == facts(here)
+
+
 def test_structures_read_elsewhere_are_the_same(tmp_path):
     pytest.importorskip("onnx")
     with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:

@@ -17,6 +17,7 @@ from zoolens.store.records import (
     Observation,
     Provenance,
     Run,
+    RunKind,
     StackRecord,
 )
 from zoolens.store.store import Store
@@ -29,6 +30,7 @@ def pack_run(store: Store, run: Run) -> dict[str, Any]:
         "model": asdict(run.model),
         "dataset": asdict(run.dataset),
         "stack": asdict(run.stack),
+        "kind": run.kind.value,
         "attempt": run.key.attempt,
         "resolved": dict(run.resolved),
         "stages": {
@@ -54,13 +56,15 @@ def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
         ModelRecord(**packed["model"]),
         DatasetRecord(**packed["dataset"]),
         StackRecord(**packed["stack"]),
+        kind=RunKind(packed["kind"]),
         attempt=int(packed["attempt"]),
     )
     for part in packed["parts"]:
         store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
     resolved = dict(packed["resolved"])
-    if resolved:
-        (store.mark_evaluated if EVALUATED in resolved else store.set_resolved)(run.id, resolved)
+    if str(resolved.get(EVALUATED) or "") > run.evaluated:
+        store.mark_evaluated(run.id, {})
+    store.set_resolved(run.id, resolved)  # with the time at which it was evaluated there
     for stage, state in packed["stages"].items():
         if state["done"]:
             observations = [_observation(fields) for fields in state["observations"]]
