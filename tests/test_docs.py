@@ -32,6 +32,7 @@ GROUPS = [
     plugins.FUNCTIONS,
     plugins.BOUNDS,
     plugins.TWIN_BOUNDS,
+    plugins.EXECUTORS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 

@@ -7,7 +7,7 @@ import pytest
 from tests.test_fanout import facts
 
 import zoolens
-from zoolens.engine.executors.base import running_on
+from zoolens.engine.executors.base import current_executor, running_on
 from zoolens.graph.structure import structure_of
 from zoolens.store.store import open_store
 
@@ -39,9 +39,9 @@ def test_a_node_that_is_killed_in_the_middle_changes_nothing(cluster, tmp_path):
     models = ["demo:*"]
     with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
         zoolens.evaluate(models, "demo", store=here, **OPTIONS)
-        with running_on("ray") as executor:
-            assert executor.elsewhere
-            assert executor.capacity == 2
+        with running_on("ray"):
+            assert current_executor().elsewhere
+            assert current_executor().capacity == 2
             stored = []  # when the node was killed
             watcher = threading.Thread(target=kill_a_node, args=(cluster, tmp_path / "there.sqlite", stored))
             watcher.start()
@@ -72,8 +72,8 @@ def test_structures_and_the_sandbox_are_the_same_there(cluster, tmp_path):
 
 
 def test_what_is_not_on_a_node_is_named(cluster, tmp_path):
-    with running_on("ray") as executor, pytest.raises(zoolens.ZoolensError, match="has no /nowhere/at/all"):
-        executor.submit("zoolens.measure.fanout:evaluate_here", {"paths": ["/nowhere/at/all"]}).result(60)
+    with running_on("ray"), pytest.raises(zoolens.ZoolensError, match="has no /nowhere/at/all"):
+        current_executor().submit("zoolens.measure.fanout:evaluate_here", {"paths": ["/nowhere/at/all"]}).result(60)
 
 
 def test_a_study_is_the_same_there(cluster, tmp_path):

@@ -31,6 +31,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "query": "zoolens.queries.asking",
     "prepare": "zoolens.queries.asking",
     "trusting": "zoolens.engine.sandbox",
+    "running_on": "zoolens.engine.executors.base",
     "Store": "zoolens.store.store",
     "open_store": "zoolens.store.store",
     "models": "zoolens.zoos.listing",

@@ -28,7 +28,7 @@ from zoolens.crosstrain.search.running import SearchResult, run_search
 from zoolens.crosstrain.study import Hyperparameter, Study, Trial
 from zoolens.crosstrain.training import REPLICATES, Manner, begin_study, train_into, train_replicates
 from zoolens.crosstrain.workers import Workers
-from zoolens.engine.executors.base import Executor, current_executor, running_on
+from zoolens.engine.executors.base import current_executor, running_on
 from zoolens.store.store import Store, borrowed_store
 
 Backend = Literal["auto", "local", "ray"]
@@ -82,7 +82,8 @@ def run_plan(
     trains on Ray as `running_on("ray")` does; "auto": so where RAY_ADDRESS names a cluster."""
     check_plan(plan)
     watching = watch or Unwatched()
-    with _running_on(backend) as executor, borrowed_store(store) as opened, Workers() as processes:
+    with _running_on(backend), borrowed_store(store) as opened, Workers() as processes:
+        executor = current_executor()
         path = journal_path(opened, plan.name)
         if fresh and path.exists():
             _begin_anew(opened, plan, path)
@@ -104,11 +105,10 @@ def run_plan(
     return Studied(plan.name, path, found, best)
 
 
-def _running_on(backend: Backend) -> AbstractContextManager[Executor]:
+def _running_on(backend: Backend) -> AbstractContextManager[None]:
     """What is chosen already stays chosen."""
-    chosen = current_executor()
     named = backend == "ray" or (backend == "auto" and bool(os.environ.get("RAY_ADDRESS")))
-    return running_on("ray") if named and not chosen.elsewhere else nullcontext(chosen)
+    return running_on("ray") if named and not current_executor().elsewhere else nullcontext()
 
 
 def journal_path(store: Store, study: str) -> Path:

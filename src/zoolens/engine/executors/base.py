@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
@@ -78,32 +79,59 @@ def run_jobs(
 # --- which one
 
 
-_current: ContextVar[Executor | None] = ContextVar("zoolens_executor", default=None)
+class _Chosen:
+    """Opened when it is first asked for: to start or to reach a cluster takes seconds."""
+
+    def __init__(self, where: str | Executor) -> None:
+        self._where = where
+        self._executor = where if isinstance(where, Executor) else None
+        self._lock = threading.Lock()
+        if isinstance(where, str):
+            _kind(where)  # an unknown name is said at once
+
+    def executor(self) -> Executor:
+        with self._lock:
+            if self._executor is None:
+                self._executor = open_executor(str(self._where))
+            return self._executor
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.close()
+
+
+_current: ContextVar[_Chosen | None] = ContextVar("zoolens_executor", default=None)
 
 
 def current_executor() -> Executor:
     """The executor that `running_on` chose for this thread, or this machine."""
     from zoolens.engine.executors.local import Local
 
-    return _current.get() or Local()
+    chosen = _current.get()
+    return Local() if chosen is None else chosen.executor()
 
 
 @contextmanager
-def running_on(where: str | Executor) -> Iterator[Executor]:
-    """Inside, work that can be shared out runs on this executor: "local", "ray", "ray://host:port"."""
-    executor = open_executor(where) if isinstance(where, str) else where
-    before = _current.set(executor)
+def running_on(where: str | Executor) -> Iterator[None]:
+    """Inside, work that can be shared out runs on this executor: "local", "ray", "ray://host:port".
+
+    It holds for this thread (and for tasks that inherit its context)."""
+    chosen = _Chosen(where)
+    before = _current.set(chosen)
     try:
-        yield executor
+        yield
     finally:
         _current.reset(before)
-        executor.close()
+        chosen.close()
 
 
 def open_executor(where: str) -> Executor:
-    name, separator, _ = where.partition("://")
-    kind: type[Executor] = plugins.load(plugins.EXECUTORS, name)
-    return kind.open(where if separator else None)
+    return _kind(where).open(where if "://" in where else None)
+
+
+def _kind(where: str) -> type[Executor]:
+    kind: type[Executor] = plugins.load(plugins.EXECUTORS, where.partition("://")[0])
+    return kind
 
 
 # --- what travels

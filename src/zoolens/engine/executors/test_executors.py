@@ -76,6 +76,14 @@ def test_one_is_chosen_for_as_long_as_it_is_wanted():
     assert current_executor() is not chosen
 
 
+def test_one_that_is_chosen_by_name_is_opened_when_it_is_needed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with running_on("ray"), pytest.raises(MissingDependency):
+        current_executor()
+    with pytest.raises(UnknownName), running_on("slurm"):
+        pytest.fail("an unknown name is said at once")
+
+
 def test_names_are_those_of_plug_ins():
     assert isinstance(open_executor("local"), Local)
     with pytest.raises(UnknownName, match="place to run work on named 'slurm'"):
