@@ -151,8 +151,6 @@ def space_chart(findings: Findings) -> Chart | None:
     if not names or not len(findings.delta.known):
         return None
     columns = {f"d{place}": shown_values(findings.columns[name]) for place, name in enumerate(names)}
-    words = [value for column in list(columns.values())[1:] for value in column if isinstance(value, str)]
-    room = max(36, min(7 * max(map(len, words), default=0), 112))
     title = "Where the sides part: every trial by its hyperparameters, coloured by Δ"
     spec = {
         "title": heading(title),
@@ -160,7 +158,6 @@ def space_chart(findings: Findings) -> Chart | None:
         "vconcat": [_space_row(findings, names, row) for row in range(1, len(names) + 1)],
         "spacing": 12,
         "resolve": {"scale": {"color": "shared"}},
-        "config": {"axisY": {"minExtent": room, "maxExtent": room}},  # equal, so that columns are straight
     }
     return Chart("space", title, spec)
 
@@ -170,10 +167,13 @@ def _space_row(findings: Findings, names: Sequence[str], row: int) -> Spec:
     most, count, last = float(findings.delta.known.max()), len(names), row == len(names)
     side = min(770 // count - 14, 340 if count == 1 else 220)
     bare: Spec = {"labels": False, "title": None}
+    words = [value for name in names[1:] for value in shown_values(findings.columns[name]) if isinstance(value, str)]
+    room = max(36, min(7 * max(map(len, words), default=0), 112))  # the same in every row: columns are straight
+    named: Spec = {"minExtent": room, "maxExtent": room}
     panels = []
     for column in range(count if last else row):
         x = hyperparameter(f"d{column}", names[column], findings, tickCount=4, **({} if last else bare))
-        labels = {"tickCount": 4, **(bare if column else {})}
+        labels = {"tickCount": 4, **(bare if column else named)}
         if last:
             up = axis("Δ", expression=PERCENT) | labels
             y = quantity("delta", -ROOM * most, (1 + ROOM) * most or 0.01, up)
