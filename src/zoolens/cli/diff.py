@@ -109,7 +109,7 @@ def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
         figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
         beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
         console.print(f"{plain(ref)}: {figures}{plain(beside)}")
-    console.print(f"\n[bold]{plain(_sentence(found.verdict))}[/]")
+    console.print(f"\n[bold]{plain(found.headline)}[/]")
     shown = found.differences if show_all else found.differences[:SHOWN]
     for number, one in enumerate(shown, 1):
         console.print(f"{number:3}. {plain(one.text)} [dim]({plain(_figures(one, found))})[/]")
@@ -117,10 +117,6 @@ def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
             console.print(f"       [dim]{plain(line)}[/]")
     if len(found.differences) > len(shown):
         console.print(f"[dim]… and {len(found.differences) - len(shown)} more; see all with --all.[/]")
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _figures(one: Difference, found: Diff) -> str:

@@ -12,7 +12,7 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
 from zoolens.errors import GateFailed, ZoolensError
-from zoolens.present.figures import stack_label
+from zoolens.present.figures import percent_down, stack_label
 from zoolens.present.tables import Column
 from zoolens.present.terminal import make_console, plain, print_table
 
@@ -110,8 +110,8 @@ def print_report(report: Equivalence) -> None:
     if len(report.comparable) > 1 and report.guarantee is not None:
         console.print(
             f"\n[bold]On every one of {len(report.comparable)} datasets[/] the same answer at least "
-            f"{_at_least(report.guarantee.lower)} of the time ({_percent(report.confidence, 0)} confidence; least on "
-            f"{plain(report.guarantee.worst.name)})."
+            f"{percent_down(report.guarantee.lower)} of the time ({_percent(report.confidence, 0)} confidence; "
+            f"least on {plain(report.guarantee.worst.name)})."
         )
     if report.arora is not None:
         _print_arora(console, report.arora)
@@ -134,7 +134,7 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
     bound = ""
     if bounds is not None:
         bound = (
-            f", at least [bold]{_at_least(bounds.agreement)}[/] on inputs drawn like these "
+            f", at least [bold]{percent_down(bounds.agreement)}[/] on inputs drawn like these "
             f"({_percent(bounds.confidence, 0)} confidence, Clopper–Pearson)"
         )
     what = "same answer" if output.top5_overlap is not None else f"within {100 * tolerance:g} % (l2)"
@@ -186,11 +186,6 @@ def _hundredths(value: float, digits: int = 1) -> str:
     """Nearly all is not shown as all: 99.96."""
     text = f"{100 * value:.{digits}f}"
     return _hundredths(value, digits + 1) if value < 1 and float(text) == 100 else text
-
-
-def _at_least(bound: float) -> str:
-    """A lower bound is rounded down: what is promised must hold."""
-    return f"{math.floor(1000 * bound) / 10:.1f} %"
 
 
 def _promised_change(drop: float) -> str:

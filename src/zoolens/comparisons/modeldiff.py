@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.catalog.stored import stored_entry
 from zoolens.comparisons.weighttensors import weight_digests
 from zoolens.errors import ZoolensError
-from zoolens.graph.diff.report import diff
+from zoolens.graph.diff.report import Diff, diff
 from zoolens.graph.structure import structure_of
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
@@ -51,66 +52,129 @@ def manifest_lines(a: Run, b: Run) -> list[Line]:
 
 def model_cause(store: Store, a: Run, b: Run) -> str | None:
     """Sentences that name what differs between two models; None: they are the same."""
+    difference = model_difference(store, a, b)
+    return None if difference is None else " ".join(sentences(difference))
+
+
+# --- what differs, as data
+
+
+class FilesState(Enum):
+    """What is known about the files of two models."""
+
+    ABSENT = "absent"  # at least one is not here any more
+    SAME = "same"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True)
+class WeightsDifference:
+    """How the weight tensors of two files differ. `changed`: tensors of one name with other values; `common`: how many
+    values of A are in B, under whatever names; `shared_names`: how many names both have."""
+
+    tensors: tuple[int, int]
+    changed: tuple[str, ...]
+    common: int
+    shared_names: int
+    same: bool
+
+
+@dataclass(frozen=True)
+class ModelDifference:
+    """What differs between two models. `structure`: None where it was not or could not be compared, for the reason in
+    `structure_error`; `weights`: None where the format is not compared by tensor."""
+
+    formats: tuple[str, str]
+    manifest: tuple[Line, ...]
+    files: FilesState
+    structure: Diff | None = None
+    structure_error: str = ""
+    weights: WeightsDifference | None = None
+
+
+def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
+    """What differs between the models of two runs; None: they are the same."""
     if a.model.fingerprint == b.model.fingerprint:
         return None
-    lines = manifest_lines(a, b)
-    return " ".join([*_about_files(store, a, b), *_about_manifests(lines)])
+    paths = _paths(a), _paths(b)
+    formats, lines = (a.model.format, b.model.format), tuple(manifest_lines(a, b))
+    if not all(paths):
+        return ModelDifference(formats, lines, FilesState.ABSENT)
+    digests = [{role: digest(path) for role, path in side.items()} for side in paths]
+    if digests[0] == digests[1]:
+        return ModelDifference(formats, lines, FilesState.SAME)
+    structure, error = _structure(store, a, b)
+    weights = _weights(formats[0], *paths) if formats[0] == formats[1] else None
+    return ModelDifference(formats, lines, FilesState.CHANGED, structure, error, weights)
 
 
-def _about_manifests(lines: list[Line]) -> Iterator[str]:
-    if lines:
-        shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:SHOWN])
-        more = f" and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
-        yield f"The manifests differ: {shown}{more}."
+def _structure(store: Store, a: Run, b: Run) -> tuple[Diff | None, str]:
+    try:
+        graphs = [structure_of(_as_it_ran(run), store=store)[0].graph for run in (a, b)]
+        return diff(graphs[0], graphs[1], names=("A", "B")), ""
+    except ZoolensError as error:
+        return None, error.message
 
 
-def _about_files(store: Store, a: Run, b: Run) -> Iterator[str]:
-    paths_a, paths_b = _paths(a), _paths(b)
-    if not paths_a or not paths_b:
+def _weights(file_format: str, a: Mapping[str, Path], b: Mapping[str, Path]) -> WeightsDifference | None:
+    ours, theirs = weight_digests(file_format, a), weight_digests(file_format, b)
+    if not ours or not theirs:
+        return None
+    values = Counter(ours.values()), Counter(theirs.values())
+    return WeightsDifference(
+        tensors=(len(ours), len(theirs)),
+        changed=tuple(name for name in ours if name in theirs and ours[name] != theirs[name]),
+        common=sum((values[0] & values[1]).values()),
+        shared_names=len(ours.keys() & theirs.keys()),
+        same=values[0] == values[1],
+    )
+
+
+# --- the same in words
+
+
+def sentences(difference: ModelDifference) -> Iterator[str]:
+    if difference.files is FilesState.ABSENT:
         yield "The files that ran are not here any more, so that they cannot be compared."
-        return
-    if {role: digest(path) for role, path in paths_a.items()} == {role: digest(path) for role, path in paths_b.items()}:
+    elif difference.files is FilesState.SAME:
         yield "The files are the same."
+    else:
+        yield from _file_sentences(difference)
+    if difference.manifest:
+        shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in difference.manifest[:SHOWN])
+        hidden = len(difference.manifest) - SHOWN
+        yield f"The manifests differ: {shown}{f' and {hidden} more lines' if hidden > 0 else ''}."
+
+
+def _file_sentences(difference: ModelDifference) -> Iterator[str]:
+    one, two = difference.formats
+    if one != two:
+        yield f"A is {one}, B is {two}."
+    structure = difference.structure
+    if structure is None:
+        yield f"The structures cannot be compared: {difference.structure_error}"
+    else:
+        yield "The structure is the same." if structure.same else f"By structure: {structure.verdict.rstrip('.')}."
+    if difference.weights is not None:
+        yield _weights_sentence(difference.weights)
         return
-    if a.model.format != b.model.format:
-        yield f"A is {a.model.format}, B is {b.model.format}."
-    same = _same_structure(store, a, b)
-    yield same[1]
-    yield from _about_values(a, b, paths_a, paths_b, same_structure=same[0])
-
-
-def _about_values(
-    a: Run, b: Run, paths_a: Mapping[str, Path], paths_b: Mapping[str, Path], *, same_structure: bool
-) -> Iterator[str]:
-    formats = a.model.format, b.model.format
-    if formats[0] == formats[1]:
-        weights = weight_digests(formats[0], paths_a), weight_digests(formats[1], paths_b)
-        if weights[0] and weights[1]:
-            yield _about_weights(*weights)
-            return
-        yield f"Weights of {formats[0]} files such as these are compared as a whole, not by tensor."
-    if same_structure:
+    if one == two:
+        yield f"Weights of {one} files such as these are compared as a whole, not by tensor."
+    if structure is None or structure.same:
         yield "The weights or constants in the files differ."
 
 
-def _same_structure(store: Store, a: Run, b: Run) -> tuple[bool, str]:
-    try:
-        graphs = [structure_of(_as_it_ran(run), store=store)[0].graph for run in (a, b)]
-        found = diff(graphs[0], graphs[1], names=("A", "B"))
-    except ZoolensError as error:
-        return True, f"The structures cannot be compared: {error.message}"
-    return found.same, "The structure is the same." if found.same else f"By structure: {found.verdict.rstrip('.')}."
+def _weights_sentence(weights: WeightsDifference) -> str:
+    total, theirs = weights.tensors
+    if weights.same:
+        return f"All {total} weight tensors are the same."
+    if weights.changed and weights.shared_names > total / 2:
+        named = ", ".join(weights.changed[:SHOWN]) + (", …" if len(weights.changed) > SHOWN else "")
+        return f"{len(weights.changed)} of {total} weight tensors have other values: {named}."
+    return f"{weights.common} of the {total} weight tensors of A are in B ({theirs}) with the same values."
 
 
-def _about_weights(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
-    if Counter(ours.values()) == Counter(theirs.values()):
-        return f"All {len(ours)} weight tensors are the same."
-    changed = [name for name in ours if name in theirs and ours[name] != theirs[name]]
-    if changed and len(ours.keys() & theirs.keys()) > len(ours) / 2:
-        named = ", ".join(changed[:SHOWN]) + (", …" if len(changed) > SHOWN else "")
-        return f"{len(changed)} of {len(ours)} weight tensors have other values: {named}."
-    common = sum((Counter(ours.values()) & Counter(theirs.values())).values())
-    return f"{common} of the {len(ours)} weight tensors of A are in B ({len(theirs)}) with the same values."
+# --- files and manifests
 
 
 def _paths(run: Run) -> dict[str, Path]:

@@ -8,7 +8,14 @@ import zoolens
 from zoolens.cli.diff import command as diff_command
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.gate import parse_gate
-from zoolens.comparisons.modeldiff import model_cause
+from zoolens.comparisons.modeldiff import (
+    FilesState,
+    Line,
+    ModelDifference,
+    WeightsDifference,
+    model_cause,
+    sentences,
+)
 from zoolens.measure.evaluate import evaluate
 
 onnx = pytest.importorskip("onnx")
@@ -160,3 +167,18 @@ def test_weights_that_are_not_read_by_tensor_are_said_to_be_compared_as_a_whole(
     evaluate(models, str(bench.folder / "data.npz"), runtimes="fake", batches=(), cold=False, store=bench.store)
     cause = compare(*models, store=bench.store).cause
     assert "Weights of fake files such as these are compared as a whole, not by tensor." in cause
+
+
+def test_sentences_are_made_of_findings_alone():
+    weights = WeightsDifference(tensors=(4, 5), changed=("a", "b", "c", "d"), common=0, shared_names=4, same=False)
+    found = ModelDifference(
+        ("onnx", "onnx"), (Line("inputs[0].shape", "1", "2"),), FilesState.CHANGED, None, "no.", weights
+    )
+    assert list(sentences(found)) == [
+        "The structures cannot be compared: no.",
+        "4 of 4 weight tensors have other values: a, b, c, ….",
+        "The manifests differ: inputs[0].shape 1 → 2.",
+    ]
+    assert list(sentences(ModelDifference(("onnx", "tflite"), (), FilesState.ABSENT))) == [
+        "The files that ran are not here any more, so that they cannot be compared."
+    ]

@@ -30,6 +30,16 @@ def percent(value: float | None, digits: int = 2) -> str:
     return NOTHING if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 
+def percent_down(share: float) -> str:
+    """A lower bound: what is promised must hold, so it is rounded down."""
+    return f"{math.floor(1000 * share) / 10:.1f} %"
+
+
+def percent_up(share: float) -> str:
+    """An upper bound, rounded up."""
+    return f"{math.ceil(1000 * share) / 10:.1f} %"
+
+
 def nats(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
 

@@ -16,6 +16,7 @@ def test_text_is_one_line_without_control_characters_and_has_an_end():
         ("'/tmp/x/y.npz'", "'y.npz'"),
         ("file:///mnt/disk/set", "set"),
         ("~/models/net.onnx", "net.onnx"),
+        ("zoo:/data/models/net.onnx", "zoo:net.onnx"),
         (r"C:\Users\someone\net.onnx", "net.onnx"),
         ("/usr/lib/python3/: not there", "python3: not there"),
     ],

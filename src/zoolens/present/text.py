@@ -10,7 +10,7 @@ from typing import Final
 LONGEST: Final = 1000  # characters of a text on a page
 
 _SIGN: Final = r"[^\s/\\'\"`,;:()<>|]"
-_POSIX: Final = re.compile(rf"(?<![\w.:/\\~-])(?:file://)?(~?(?:/{_SIGN}+){{2,}}|~/{_SIGN}+)/?")
+_POSIX: Final = re.compile(rf"(?<![\w./\\~-])(?:file://)?(~?(?:/{_SIGN}+){{2,}}|~/{_SIGN}+)/?")
 _WINDOWS: Final = re.compile(rf"(?<!\w)[A-Za-z]:\\{_SIGN}*(?:\\{_SIGN}+)*")
 _ROOTS: Final = frozenset({  # first folders of absolute paths, on this machine or on the one that a store comes from
     "Applications", "Library", "Users", "Volumes", "afs", "data", "etc", "gpfs", "home", "lustre", "media", "mnt",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from zoolens.index.rows import Figure
+from zoolens.present.figures import percent_down, percent_up
 from zoolens.queries.predicates import Predicate
 from zoolens.store.records import Provenance
 
@@ -33,12 +33,12 @@ def amount(value: float, unit: str = "") -> str:
 
 def at_least(share: float) -> str:
     """A lower bound, never rounded up: 92.06 % is shown as ≥ 92.0 %."""
-    return f"≥ {math.floor(1000 * share) / 10:.1f} %"
+    return f"≥ {percent_down(share)}"
 
 
 def at_most(share: float) -> str:
     """An upper bound, never rounded down."""
-    return f"≤ {math.ceil(1000 * share) / 10:.1f} %"
+    return f"≤ {percent_up(share)}"
 
 
 def mark(figure: Figure | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.trialtext import percent
+from zoolens.present.figures import percent
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.paired import Paired

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from zoolens.cli.crosstrain.options import json_option
-from zoolens.cli.crosstrain.trialtext import NOTHING, percent, print_trial, settings_line, trial_data, value_text
+from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data, value_text
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
+from zoolens.present.figures import NOTHING, percent
 from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 

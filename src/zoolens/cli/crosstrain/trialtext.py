@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.present.figures import figure
+from zoolens.present.figures import NOTHING, figure, percent
 from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 from zoolens.statistics.intervals import wilson
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EPOCHS_SHOWN: Final = 12
 CLASSES_SHOWN: Final = 10
-NOTHING: Final = "–"
 
 
 def print_trial(trial: Trial) -> None:
@@ -43,10 +42,6 @@ def settings_line(hyperparameters: Mapping[str, Hyperparameter]) -> str:
 
 def value_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def percent(value: float | None, digits: int = 2) -> str:
-    return NOTHING if value is None else f"{100 * value:.{digits}f} %"
 
 
 def accuracies_line(trial: Trial) -> str:

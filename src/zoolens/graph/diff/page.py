@@ -21,7 +21,7 @@ def html(diff: Diff) -> str:
     return page_html(
         Page(
             " and ".join(diff.names),
-            verdict=f"{diff.verdict[0].upper()}{diff.verdict[1:]}.",
+            verdict=diff.headline,
             good=diff.same,
             sections=(Section(tables=tuple(("", table) for table in tables), drawing=svg(diff, legend=False)),),
         )

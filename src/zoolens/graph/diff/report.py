@@ -69,6 +69,11 @@ class Diff:
         )
 
     @property
+    def headline(self) -> str:
+        """The verdict as a sentence that stands alone."""
+        return f"{self.verdict[0].upper()}{self.verdict[1:]}."
+
+    @property
     def by_name(self) -> int:
         """Layers that both have under one name which we do not know: nothing else of them was compared."""
         both = ((pair.a.node, pair.b.node) for pair in self.alignment.pairs if pair.a and pair.b)
