@@ -43,12 +43,16 @@ class Gate:
 
     def verdict(self, report: Report) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
-        found = self._values(report)
-        worst = max if self.op.startswith(">") else min
-        scope, value = worst(found.items(), key=lambda item: item[1])
+        scope, value = self.worst(report)
         where = f"{self.metric}[{scope}]" if scope else self.metric
-        value = round(value, _DIGITS)
         return OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.way or 'is'} {100 * value:.2f} %"
+
+    def worst(self, report: Report) -> tuple[str, float]:
+        """The scope that decides, and the quantity that the condition is about there."""
+        found = self._values(report)
+        choose = max if self.op.startswith(">") else min
+        scope, value = choose(found.items(), key=lambda item: item[1])
+        return scope, round(value, _DIGITS) + 0.0  # never -0.00
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""

@@ -1,4 +1,4 @@
-"""Contract tests that every plug-in passes, ours included, and the small models and servers they need."""
+"""Contract tests that every plug-in passes, ours included, with the models they need; and the plug-in for pytest."""
 
 from __future__ import annotations
 

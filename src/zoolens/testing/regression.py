@@ -1,0 +1,157 @@
+"""What the pytest fixture `zoolens` does: evaluate, compare, and fail with a sentence that says what got worse.
+
+A message names both models, the data, each condition that held, and the figures behind it with their intervals, so that
+a line in a JUnit report is enough to know what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import pytest
+
+from zoolens.comparisons import equivalence_gate, gate
+from zoolens.comparisons.compare import Answers, Report, compare
+from zoolens.comparisons.equivalence import Equivalence, equiv
+from zoolens.measure.evaluate import Outcome, evaluate
+from zoolens.present.figures import with_interval
+from zoolens.store.store import Store
+
+# Timings of a CI machine are noise unless somebody asks for them.
+_DEFAULTS: Mapping[str, Any] = {"batches": (), "cold": False}
+
+Model = str | Path
+
+
+class ModelTest:
+    """Models in a test. `settings` come from the marker: `data`, and keywords of `zoolens.evaluate`."""
+
+    def __init__(
+        self, store: Store | str | Path | None, settings: Mapping[str, Any], properties: list[tuple[str, object]]
+    ) -> None:
+        self.store = store
+        self._settings = dict(settings)
+        self._data = self._settings.pop("data", None)
+        self._properties = properties
+
+    def evaluate(
+        self, models: Sequence[Model] | Model, data: str | Path | None = None, **options: Any
+    ) -> list[Outcome]:
+        """`zoolens.evaluate` in this test's store. The test fails where a model cannot be measured or looks wrong."""
+        outcomes = self._measured(models, data, options)
+        wrong = [f"{one.title}: {' '.join((*one.errors, *one.warnings))}" for one in outcomes if one.failed]
+        if wrong:
+            _fail(f"zoolens could not evaluate {_listed(models)} as asked. {' '.join(wrong)}")
+        return outcomes
+
+    def compare(
+        self, a: Model, b: Model, *, fail_on: Sequence[str] | str = (), runtimes: Sequence[str] | str = ()
+    ) -> Report:
+        """Compare B with A input by input, and fail the test where a condition such as "top1 drop > 1%" holds.
+
+        Where the marker names data, both models are evaluated on it first; what was measured before is kept.
+        """
+        gates = [gate.parse_gate(text) for text in _texts(fail_on)]
+        runtimes = runtimes or self._settings.get("runtimes", ())
+        if self._data is not None:
+            broken = [f"{one.title}: {' '.join(one.errors)}" for one in self._measured([a, b]) if one.errors]
+            if broken:  # answers that merely look wrong are for the gates to judge
+                _fail(f"zoolens could not evaluate {a} and {b}. {' '.join(broken)}")
+        report = compare(a, b, runtimes=runtimes, store=self.store)
+        names = f"{_name(report.b, b)} against {_name(report.a, a)}"
+        self._judge(
+            f"{names} on {report.a.inputs:,} inputs of {report.a.dataset.name}",
+            [(condition.text, *condition.verdict(report), _evidence(condition, report)) for condition in gates],
+        )
+        return report
+
+    def equiv(
+        self, a: Model, b: Model, *, fail_on: Sequence[str] | str = (), data: str | Path | None = None, **options: Any
+    ) -> Equivalence:
+        """How interchangeable two models are; fails the test where a condition such as "guaranteed < 95%" holds."""
+        gates = [equivalence_gate.parse_gate(text) for text in _texts(fail_on)]
+        options = {"data": data if data is not None else self._data, **options}
+        report = equiv(a, b, store=self.store, **options)
+        if report.reasons:
+            _fail(f"{report.a} and {report.b} cannot be compared: {'; '.join(report.reasons)}.")
+        names = f"{report.b} against {report.a} on " + ", ".join(
+            f"{one.n:,} inputs of {one.dataset}" for one in report.on
+        )
+        self._judge(names, [(one.text, *one.verdict(report), _agreement(report)) for one in gates])
+        return report
+
+    def _measured(
+        self,
+        models: Sequence[Model] | Model,
+        data: str | Path | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> list[Outcome]:
+        settings = {**_DEFAULTS, **self._settings, **options}
+        return evaluate(models, data if data is not None else self._data, store=self.store, **settings)
+
+    def _judge(self, names: str, verdicts: Iterable[tuple[str, bool, str, str]]) -> None:
+        """Write every verdict into the test's properties, and fail with those whose condition holds."""
+        broken = []
+        for text, holds, fact, evidence in verdicts:
+            words = f"{fact.removeprefix(f'{text}: ')}{f' ({evidence})' if evidence else ''}"
+            self._properties.append((f"zoolens: {text}", words))
+            if holds:
+                broken.append(f"{words}, and the gate is {text!r}")
+        if broken:
+            _fail(f"Model regression: {names}: {'; '.join(broken)}.")
+
+
+def _fail(message: str) -> NoReturn:
+    pytest.fail(message, pytrace=False)
+
+
+def _texts(conditions: Sequence[str] | str) -> Sequence[str]:
+    return (conditions,) if isinstance(conditions, str) else conditions
+
+
+def _listed(models: Sequence[Model] | Model) -> str:
+    return str(models) if isinstance(models, (str, Path)) else ", ".join(map(str, models))
+
+
+def _name(run: Any, asked: Model) -> str:
+    """The model's name, and the name it was asked for where that says more."""
+    return str(run.ref) if Path(asked).stem in str(run.ref) else f"{run.ref} ({asked})"
+
+
+def _evidence(condition: gate.Gate, report: Report) -> str:
+    """The figures that a condition is about, with their intervals."""
+    if condition.metric == "disagreement":
+        return _different(report.answers) if report.answers is not None else ""
+    scope, _ = condition.worst(report)
+    figure = next((one for one in report.figures if (one.metric, one.scope) == (condition.metric, scope)), None)
+    if figure is None:
+        return ""
+    change = f"; {_paired(report.answers)}" if condition.metric == "top1" and report.answers is not None else ""
+    return f"A {with_interval(figure.a)}, B {with_interval(figure.b)}{change}"
+
+
+def _paired(answers: Answers) -> str:
+    low, high = answers.difference
+    return (
+        f"B − A {100 * answers.top1_change:+.2f} points [{100 * low:+.2f}, {100 * high:+.2f}], "
+        f"exact McNemar p = {answers.p_value:.3g}"
+    )
+
+
+def _different(answers: Answers) -> str:
+    return f"{len(answers.disagreements):,} of {answers.n:,} inputs are answered differently"
+
+
+def _agreement(report: Equivalence) -> str:
+    """The measured share of equal answers and what is guaranteed, where bounds are on."""
+    words = f"same answer {100 * report.agreement:.2f} %"
+    if report.guaranteed is not None:
+        words += f", at least {100 * report.guaranteed:.2f} % with {100 * report.confidence:g} % confidence"
+    bounds = report.worst.bounds
+    if bounds is not None and bounds.difference is not None:
+        low, high = bounds.difference
+        words += f", accuracy B − A [{100 * low:+.2f}, {100 * high:+.2f}] points"
+    return words
