@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "torchvision_shim", "engine",
-    "manifests", "store", "present", "zoos", "runtimes", "catalog", "datasets", "preprocess",
+    "manifests", "store", "present", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks",
     "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
     "index", "queries", "contrib", "cli", "testing",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ GRAPH_FILES: Final = "zoolens.graph.files"
 COUNTERS: Final = "zoolens.counters"
 TRAINERS: Final = "zoolens.trainers"
 RESOURCES: Final = "zoolens.resources"
+TASKS: Final = "zoolens.tasks"
 FUNCTIONS: Final = "zoolens.functions"
 BOUNDS: Final = "zoolens.bounds"
 TWIN_BOUNDS: Final = "zoolens.twin_bounds"
@@ -39,6 +40,7 @@ _KIND = {
     COUNTERS: "cost counter",
     TRAINERS: "trainer",
     RESOURCES: "resource metric",
+    TASKS: "task",
     FUNCTIONS: "function for ORDER BY",
     BOUNDS: "bound on the error of a model",
     TWIN_BOUNDS: "bound on the outputs of a twin",

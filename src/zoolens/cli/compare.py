@@ -113,11 +113,15 @@ def _score_changes(answers: Answers) -> str:
 
 
 def _print_vectors(console: Any, one: VectorChange) -> None:
-    console.print(
-        f"{plain(one.output)} ({one.task}): same answer (within 0.1 %) {100 * one.agreement:.2f} %, bit-equal outputs: "
-        f"{100 * one.identical_outputs:.1f} %, relative distance {one.median_distance:.2g} (median), "
-        f"{one.max_distance:.2g} (largest), cosine {one.cosine:.6g}"
-    )
+    facts = [
+        f"same answer (within 0.1 %) {100 * one.agreement:.2f} %",
+        f"bit-equal outputs: {100 * one.identical_outputs:.1f} %",
+    ]
+    if one.median_distance is not None:
+        facts.append(f"relative distance {one.median_distance:.2g} (median), {one.max_distance:.2g} (largest)")
+    if one.cosine is not None:
+        facts.append(f"cosine {one.cosine:.6g}")
+    console.print(f"{plain(one.output)} ({one.task}): {', '.join(facts)}")
 
 
 def _print_figures(console: Any, report: Report) -> None:

@@ -9,6 +9,7 @@ import click
 from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
+from zoolens.cli.tasks import TaskName
 from zoolens.cli.trust import trust_option
 from zoolens.errors import ZoolensError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _data = click.option("--data", "-d", default=None, help="Probe dataset, by name; default: the one with most models.")
 _task = click.option(
     "--task",
-    type=click.Choice(["classification", "embedding", "regression", "other"]),
+    type=TaskName(),
     default="classification",
     show_default=True,
     help="Which index: there is one for each task.",

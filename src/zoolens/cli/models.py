@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.tasks import TaskName
 from zoolens.present.figures import count, figure
 from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
@@ -40,7 +41,7 @@ class ParameterCount(click.ParamType[float]):
 
 @click.command("models")
 @click.option("--zoo", help="Only this zoo; needed for zoos that are searched on a server (huggingface).")
-@click.option("--task", type=click.Choice(["classification", "embedding", "regression", "other"]))
+@click.option("--task", type=TaskName(), help="Only models that do this, such as classification.")
 @click.option("--max-params", type=ParameterCount(), help="At most so many parameters, such as 5M.")
 @click.option("--weights", type=click.Choice(list(_WEIGHTS)), help="Only models whose weights are so.")
 @click.option("--search", help="Part of the name.")

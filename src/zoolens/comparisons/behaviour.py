@@ -1,28 +1,23 @@
 """How alike two runs behave on the same inputs, from their signatures alone: nothing is run.
 
-Classifiers agree on an input where their best class is the same. Other outputs agree where the vectors lie within a
-relative l2 distance (`tolerance`) of each other. Of several outputs the worst counts.
+How far two answers to one input agree is told by their task: classes are the same or not, vectors are where they lie
+within a relative l2 distance (`tolerance`) of each other. Of several outputs the worst counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.comparisons.compatibility import Compatibility
-from zoolens.comparisons.distances import probability_distance
-from zoolens.comparisons.signatures import Answers, Signature
+from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
-from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
 from zoolens.preprocess.classes import Translation
 from zoolens.statistics.intervals import Interval
-
-EMBEDDING: Final = "embedding"
+from zoolens.tasks.base import TOLERANCE, Answers, task_named
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Behaviour:
     output: str
     task: str
     n: int
-    agreeing: int
+    agreeing: int | float  # the sum of agreements, input by input
     identical: float  # share of inputs with bit-equal outputs; NaN where no raw outputs were kept
     l2: Interval
     top5_overlap: float | None = None  # mean share of common classes among the five best
@@ -74,9 +69,9 @@ def behaviour(a: Signature, b: Signature, fit: Compatibility, *, tolerance: floa
     """One Behaviour an output that both have."""
     check_paired(a, b)
     a, b = translated(a, fit.translation_a), translated(b, fit.translation_b)
+    shared = zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False)
     return tuple(
-        _classes(one, two, a.labels, main=not number) if one.task == CLASSIFICATION else _vectors(one, two, tolerance)
-        for number, (one, two) in enumerate(zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False))
+        _behaviour(one, two, None if number else a.labels, tolerance) for number, (one, two) in enumerate(shared)
     )
 
 
@@ -90,21 +85,23 @@ def agreement_of(a: Signature, b: Signature, fit: Compatibility, *, tolerance: f
     check_paired(a, b)
     a, b = translated(a, fit.translation_a), translated(b, fit.translation_b)
     shared = zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False)
-    return min(float(np.mean(_same(one, two, tolerance))) for one, two in shared)
+    return min(float(np.mean(task_named(one.task).agreement(one, two, tolerance))) for one, two in shared)
 
 
 def translated(signature: Signature, translation: Translation | None) -> Signature:
     """The same answers with the classes of the main output renumbered; `label_score` is of the old numbering and is
     left out."""
     main = signature.main
-    if translation is None or main.top is None:
+    top = main.columns.get("top")
+    if translation is None or top is None:
         return signature
-    if main.top.max(initial=0) >= len(translation):
+    if top.max(initial=0) >= len(translation):
         raise ZoolensError(
-            f"{signature.run.ref} answers class {int(main.top.max())} but names only {len(translation)} classes.",
+            f"{signature.run.ref} answers class {int(top.max())} but names only {len(translation)} classes.",
             hint="Correct the labels in its manifest.",
         )
-    renumbered = replace(main, top=translation[main.top], label_score=None)
+    kept = {name: values for name, values in main.columns.items() if name != "label_score"}
+    renumbered = replace(main, columns={**kept, "top": translation[top]})
     return replace(signature, outputs=(renumbered, *signature.outputs[1:]))
 
 
@@ -118,31 +115,41 @@ def check_paired(a: Signature, b: Signature) -> None:
         )
 
 
-def _same(a: Answers, b: Answers, tolerance: float) -> NDArray[np.bool_]:
-    if a.top is not None and b.top is not None:
-        return np.asarray(a.top[:, 0] == b.top[:, 0])
-    return np.asarray(relative_distance(*_pair(a, b)) <= tolerance)
-
-
-def _classes(a: Answers, b: Answers, labels: NDArray[np.int32], *, main: bool) -> Behaviour:
-    assert a.top is not None
-    assert b.top is not None
-    n = len(labels)
-    low, high = probability_distance(a, b) if a.score is not None and b.score is not None else (np.full(1, np.nan),) * 2
+def _behaviour(a: Answers, b: Answers, labels: NDArray[np.int32] | None, tolerance: float) -> Behaviour:
+    """`labels`: of the main output; what further ones should answer, the data does not say."""
+    task = task_named(a.task)
+    agreement, figures = task.agreement(a, b, tolerance), task.figures(a, b)
+    scores = None
+    if labels is not None and (labels >= 0).any():
+        scores = task.scores(a, labels), task.scores(b, labels)
     return Behaviour(
         output=a.output,
         task=a.task,
-        n=n,
-        agreeing=int(np.count_nonzero(a.top[:, 0] == b.top[:, 0])),
-        identical=_identical(a, b),
-        l2=Interval(float(low.mean()), float(high.mean())),
-        top5_overlap=float((a.top[:, :, None] == b.top[:, None, :]).any(axis=2).mean()),
-        # Labels are those of the main output; what further ones should answer, the data does not say.
-        accuracy=_accuracy(a.top[:, 0] == labels, b.top[:, 0] == labels) if main and (labels >= 0).any() else None,
+        n=len(agreement),
+        agreeing=counted(agreement),
+        identical=identical(a, b),
+        l2=figures.l2,
+        top5_overlap=figures.top5_overlap,
+        accuracy=None if scores is None else _accuracy(*scores),
+        relative_l2=figures.relative_l2,
+        cosine=figures.cosine if task.directional else None,
     )
 
 
-def _accuracy(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> Accuracy:
+def counted(shares: NDArray[np.float64]) -> int | float:
+    """The sum of shares between 0 and 1: a count where each is all or nothing."""
+    return int(shares.sum()) if is_all_or_nothing(shares) else float(shares.sum())
+
+
+def is_all_or_nothing(shares: NDArray[np.float64]) -> bool:
+    return bool(((shares == 0) | (shares == 1)).all())
+
+
+def _accuracy(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> Accuracy | None:
+    """None where answers are not simply right or wrong."""
+    if a is None or b is None or not (is_all_or_nothing(a) and is_all_or_nothing(b)):
+        return None
+    right_a, right_b = a == 1, b == 1
     return Accuracy(
         right_a=int(np.count_nonzero(right_a)),
         right_b=int(np.count_nonzero(right_b)),
@@ -152,30 +159,5 @@ def _accuracy(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> Accurac
     )
 
 
-def _vectors(a: Answers, b: Answers, tolerance: float) -> Behaviour:
-    ours, theirs = _pair(a, b)
-    distance = float(np.linalg.norm(ours - theirs, axis=1).mean())
-    relative = relative_distance(ours, theirs)
-    return Behaviour(
-        output=a.output,
-        task=a.task,
-        n=len(ours),
-        agreeing=int(np.count_nonzero(relative <= tolerance)),
-        identical=_identical(a, b),
-        l2=Interval(distance, distance),
-        relative_l2=float(relative.mean()),
-        cosine=float(cosine(ours, theirs).mean()) if a.task == EMBEDDING else None,
-    )
-
-
-def _identical(a: Answers, b: Answers) -> float:
+def identical(a: Answers, b: Answers) -> float:
     return np.nan if a.digest is None or b.digest is None else float(np.mean(a.digest == b.digest))
-
-
-def _pair(a: Answers, b: Answers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if a.vectors is None or b.vectors is None or a.vectors.shape != b.vectors.shape:
-        raise ZoolensError(
-            f"The outputs {a.output} and {b.output} do not have answers of the same length.",
-            hint="Compare models that answer alike.",
-        )
-    return a.vectors.astype(np.float64), b.vectors.astype(np.float64)

@@ -6,7 +6,7 @@ report.answers.difference, report.answers.p_value, report.answers.disagreements
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.comparisons.behaviour import counted, identical
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.runs import choose_pair
+from zoolens.comparisons.signatures import read_answers
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import answering_stage, answers_table, has_answers
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
-from zoolens.measure.predictions import Predictions, prefix, read_predictions, vector_column
-from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.measure.vectors import TOLERANCE, cosine, relative_distance
+from zoolens.measure.predictions import Predictions, read_predictions
 from zoolens.statistics.intervals import Interval, paired_difference
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import task_named
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,11 @@ class VectorChange:
     output: str
     task: str
     n: int
-    agreeing: int  # within a relative distance of `TOLERANCE`
+    agreeing: int | float  # within a relative distance of `TOLERANCE`
     identical_outputs: float  # share of inputs with bit-equal raw outputs
-    median_distance: float  # |a − b| / |a|
-    max_distance: float
-    cosine: float  # mean
+    median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
+    max_distance: float | None
+    cosine: float | None  # mean
 
     @property
     def agreement(self) -> float:
@@ -203,24 +204,26 @@ def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
     alike = [
         (place, one)
         for place, (one, two) in enumerate(outputs)
-        if CLASSIFICATION not in (one["task"], two["task"]) and one["width"] == two["width"]
+        if not (_is_discrete(one) or _is_discrete(two)) and one["width"] == two["width"]
     ]
     if not alike:
         return
     ours, theirs = answers_table(store, a), answers_table(store, b)
     for place, about in alike:
-        mine, other = (vector_column(table, prefix(place)) for table in (ours, theirs))
-        relative = relative_distance(mine, other)
-        digests = [table[f"{prefix(place)}digest"].to_numpy() for table in (ours, theirs)]
+        mine, other = (
+            read_answers(table, place, [*run.resolved["outputs"]], run) for table, run in ((ours, a), (theirs, b))
+        )
+        task = task_named(mine.task)
+        agreement, figures = task.agreement(mine, other), task.figures(mine, other)
         yield VectorChange(
             output=about["name"],
             task=about["task"],
-            n=len(relative),
-            agreeing=int(np.count_nonzero(relative <= TOLERANCE)),
-            identical_outputs=float(np.mean(digests[0] == digests[1])),
-            median_distance=float(np.median(relative)),
-            max_distance=float(relative.max(initial=0)),
-            cosine=float(cosine(mine, other).mean()),
+            n=len(agreement),
+            agreeing=counted(agreement),
+            identical_outputs=identical(mine, other),
+            median_distance=figures.median_relative_l2,
+            max_distance=figures.max_relative_l2,
+            cosine=figures.cosine,
         )
 
 
@@ -240,7 +243,11 @@ def identical_share(store: Store, a: Run, b: Run) -> float | None:
 
 def _classifies(run: Run) -> bool:
     outputs = run.resolved.get("outputs")
-    return not outputs or outputs[0]["task"] == CLASSIFICATION
+    return not outputs or _is_discrete(outputs[0])
+
+
+def _is_discrete(output: Mapping[str, Any]) -> bool:
+    return task_named(output["task"]).discrete
 
 
 def _predictions(store: Store, run: Run) -> Predictions:

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.measure.classorder import data_classes, matched_by_name, other_class_names
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Run, RunKind
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def compatible(a: Run, b: Run) -> Compatibility:
 def interface_of(run: Run) -> Interface:
     if run.kind is RunKind.TRAINING:  # of a recipe: its inputs are the data's own
         classes = run.dataset.details.get("classes")
-        return Interface(run, (), (Head(CLASSIFICATION, classes if isinstance(classes, int) else None),), None)
+        return Interface(run, (), (Head(DEFAULT_TASK, classes if isinstance(classes, int) else None),), None)
     manifest, unread = _manifest(run)
     data_names = data_classes(run)
     inputs = manifest.inputs if manifest else ()
@@ -114,7 +114,7 @@ def _names(output: Output | None, run: Run) -> tuple[tuple[str, ...] | None, tup
 
 
 def _head(about: Any, output: Output | None, names: tuple[str, ...] | None, data: tuple[str, ...] | None) -> Head:
-    task = str(about.get("task") or (output.task if output else CLASSIFICATION))
+    task = str(about.get("task") or (output.task if output else DEFAULT_TASK))
     width = about.get("width")
     if width is None and names is not None:
         width = len(names)
@@ -131,7 +131,7 @@ def compare_interfaces(a: Interface, b: Interface) -> Compatibility:
     notes = [*a.unread, *b.unread, *_input_notes(a, b), *_output_notes(a, b)]
     if reasons:
         return Compatibility(tuple(reasons), tuple(notes))
-    if a.main.task != CLASSIFICATION:
+    if not task_named(a.main.task).discrete:
         return Compatibility(notes=tuple(notes), outputs=_outputs_alike(a, b))
     order = _class_order(a, b)
     return Compatibility(
@@ -158,8 +158,7 @@ def _output_reasons(a: Interface, b: Interface) -> Iterator[str]:
     if a.main.task != b.main.task:
         yield f"A does {a.main.task} and B does {b.main.task}"
     elif a.main.width is not None and b.main.width is not None and a.main.width != b.main.width:
-        what = "classes" if a.main.task == CLASSIFICATION else "numbers an answer"
-        yield f"A has {a.main.width:,} {what} and B has {b.main.width:,}"
+        yield f"A has {a.main.width:,} {task_named(a.main.task).unit} and B has {b.main.width:,}"
 
 
 def _input_notes(a: Interface, b: Interface) -> Iterator[str]:

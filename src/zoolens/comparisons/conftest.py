@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.predictions import KIND, best_classes, bit_digest
+from zoolens.measure.predictions import KIND, bit_digest
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.store.store import open_store
+from zoolens.tasks.classification import best_classes
 
 STACK = {"version": "1", "options": {}, "packages": {}, "python": None, "machine": {}}
 INPUT = {"shape": [None, 8, 8], "layout": "NHW", "color": "gray"}

@@ -30,10 +30,10 @@ from zoolens.comparisons.signatures import (
 )
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.present.tables import csv_text
 from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import task_named
 
 NEIGHBOURS: Final = 5
 _SYNSET: Final = re.compile(r"n\d{8}\s+")
@@ -137,7 +137,7 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
         )
     chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
     run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
-    if task_of(run) != CLASSIFICATION:
+    if not task_named(task_of(run)).discrete:
         raise ZoolensError(f"{run.ref} does {task_of(run)}: it gives no votes.", hint="Name a classifier.")
     return run
 
@@ -177,7 +177,7 @@ def _panel(
 def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
     """One run of each other model on the same data, in the same stack or runtime where there is one."""
     chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
-    everyone = probe_runs(store, task=CLASSIFICATION, kind=run.kind)
+    everyone = probe_runs(store, task=task_of(run), kind=run.kind)
     beside = [one for one in everyone if one.key.dataset == run.key.dataset]
     for other in (
         beside if run.kind is RunKind.TRAINING else without_replaced(beside, everyone)
@@ -224,13 +224,13 @@ def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tupl
 def _best(signature: Signature) -> NDArray[np.float64]:
     """The two best scores; the second is 0 where there is one class only, both are 0 where no scores were kept."""
     best = np.zeros((len(signature), 2))
-    if (score := signature.main.score) is not None:
+    if (score := signature.main.columns.get("score")) is not None:
         best[:, : score.shape[1]] = score[:, :2]
     return best
 
 
 def _known(signature: Signature, score: np.float64) -> float | None:
-    return None if signature.main.score is None else float(score)
+    return float(score) if "score" in signature.main.columns else None
 
 
 def vote_entropy(answers: NDArray[Any]) -> NDArray[np.float64]:

@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens import plugins
-from zoolens.comparisons.behaviour import Behaviour, behaviour, translated, worst
+from zoolens.comparisons.behaviour import Accuracy, Behaviour, behaviour, translated, worst
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.runs import measured_pairs
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.measure.vectors import TOLERANCE
 from zoolens.progress import Progress
-from zoolens.statistics.anytime import paired_lower
+from zoolens.statistics.anytime import paired_interval, paired_lower
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.groups import WorstGroup, worst_group
 from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference, wilson
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import TOLERANCE, task_named
 
 Bound = Literal["paired", "off", "arora"]
 BOUNDS: Final = get_args(Bound)
@@ -192,7 +192,7 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     if alpha is None:
         return OnData(a, b, fit, outputs)
     fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
-    return OnData(a, b, fit, outputs, _bounds(outputs, signatures, fit, alpha))
+    return OnData(a, b, fit, outputs, _bounds(outputs, signatures, fit, alpha, tolerance))
 
 
 def _repetition(a: Signature, b: Signature) -> Iterator[str]:
@@ -210,27 +210,41 @@ def _repetition(a: Signature, b: Signature) -> Iterator[str]:
 
 
 def _bounds(
-    outputs: Sequence[Behaviour], signatures: tuple[Signature, Signature], fit: Compatibility, alpha: float
+    outputs: Sequence[Behaviour],
+    signatures: tuple[Signature, Signature],
+    fit: Compatibility,
+    alpha: float,
+    tolerance: float,
 ) -> Bounds:
-    least = worst(outputs)
-    lower = binomial_lower(least.agreeing, least.n, alpha)
-    accuracy = outputs[0].accuracy
-    if accuracy is None:
-        return Bounds(1 - alpha, lower)
+    a, b = translated(signatures[0], fit.translation_a), translated(signatures[1], fit.translation_b)
+    least, accuracy = worst(outputs), outputs[0].accuracy
+    if isinstance(least.agreeing, int):
+        lower = binomial_lower(least.agreeing, least.n, alpha)
+    else:  # shares between 0 and 1 are no counts; the bound of sequences holds for them too
+        place = outputs.index(least)
+        shares = task_named(least.task).agreement(a.outputs[place], b.outputs[place], tolerance)
+        lower = max(0.0, paired_lower(shares, alpha))
+    differences = _differences(a, b)
     return Bounds(
         confidence=1 - alpha,
         agreement=lower,
-        accuracy_a=wilson(accuracy.right_a, accuracy.n, 1 - alpha),
-        accuracy_b=wilson(accuracy.right_b, accuracy.n, 1 - alpha),
-        difference=paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, 1 - alpha),
-        accuracy_drop=-paired_lower(_differences(*signatures, fit), alpha),
+        accuracy_a=None if accuracy is None else wilson(accuracy.right_a, accuracy.n, 1 - alpha),
+        accuracy_b=None if accuracy is None else wilson(accuracy.right_b, accuracy.n, 1 - alpha),
+        difference=_difference(accuracy, differences, alpha),
+        accuracy_drop=None if differences is None else -paired_lower(differences, alpha),
     )
 
 
-def _differences(a: Signature, b: Signature, fit: Compatibility) -> NDArray[np.int8]:
-    """−1 where only A is right, 1 where only B is, in the order of the inputs, on which the bound depends."""
-    ours, theirs = translated(a, fit.translation_a), translated(b, fit.translation_b)
-    return theirs.correct.astype(np.int8) - ours.correct.astype(np.int8)
+def _differences(a: Signature, b: Signature) -> NDArray[np.float64] | None:
+    """How much more right B is than A, input by input and in their order, on which the bound depends."""
+    ours, theirs = a.scores, b.scores
+    return None if ours is None or theirs is None or not (a.labels >= 0).any() else theirs - ours
+
+
+def _difference(accuracy: Accuracy | None, differences: NDArray[np.float64] | None, alpha: float) -> Interval | None:
+    if accuracy is not None:
+        return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, 1 - alpha)
+    return None if differences is None else paired_interval(differences, alpha)  # which are no counts
 
 
 def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
@@ -239,7 +253,8 @@ def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
         if one.outputs:
             name = one.dataset if one.dataset not in groups else f"{one.dataset} ({one.a.key.dataset[:8]})"
             groups[name] = (one.worst.agreeing, one.worst.n)
-    return worst_group(groups, alpha) if groups else None
+    counts = {name: (agreeing, n) for name, (agreeing, n) in groups.items() if isinstance(agreeing, int)}
+    return worst_group(counts, alpha) if groups and len(counts) == len(groups) else None  # it is a bound of counts
 
 
 def _arora(on: Sequence[OnData]) -> ModelBounds:

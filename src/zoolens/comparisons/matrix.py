@@ -23,11 +23,10 @@ from zoolens.comparisons.linkage import families
 from zoolens.comparisons.runs import formats_read, runs_like, short_names
 from zoolens.comparisons.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
-from zoolens.measure.tasks import CLASSIFICATION
-from zoolens.measure.vectors import TOLERANCE
 from zoolens.present.tables import csv_text
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import TOLERANCE
 
 Array = NDArray[np.float64]
 
@@ -132,9 +131,8 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
 
 def _accuracy(signature: Signature, interface: Interface) -> float:
     """With classes in the data's order, where their names are the data's."""
-    if signature.main.task != CLASSIFICATION:
-        return np.nan
-    return float(translated(signature, compare_interfaces(interface, interface).translation_a).correct.mean())
+    scores = translated(signature, compare_interfaces(interface, interface).translation_a).scores
+    return np.nan if scores is None else float(scores.mean())
 
 
 # --- as plain values

@@ -17,28 +17,9 @@ from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import DatasetError, StoreError, ZoolensError
 from zoolens.measure.answers import answering_stage, answers_table, has_answers
 from zoolens.measure.predictions import prefix
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store
-
-
-@dataclass(frozen=True)
-class Answers:
-    """One output of a model for every input. Classification has `top` and what follows it, other tasks `vectors`.
-    Networks that were trained here have `top` alone: their scores and raw outputs were not kept.
-
-    `width` is the number of classes or the length of a vector, after postprocessing; None: not known.
-    """
-
-    output: str
-    task: str
-    top: NDArray[np.int32] | None  # n × k, best first
-    score: NDArray[np.float32] | None  # n × k
-    label_score: NDArray[np.float32] | None
-    sum_squares: NDArray[np.float32] | None
-    digest: NDArray[np.uint64] | None  # of the raw output bits
-    vectors: NDArray[np.float32] | None
-    width: int | None = None
+from zoolens.tasks.base import DEFAULT_TASK, Answers, task_named
 
 
 @dataclass(frozen=True)
@@ -56,13 +37,19 @@ class Signature:
         return self.outputs[0]
 
     @property
-    def answers(self) -> NDArray[np.int32]:
+    def answers(self) -> NDArray[Any]:
         """The class that the main output answers to each input."""
-        if self.main.top is None:
+        task = task_named(self.main.task)
+        if not task.discrete:
             raise ZoolensError(
                 f"{self.run.ref} does {self.main.task}: it answers no class.", hint="Compare its vectors instead."
             )
-        return self.main.top[:, 0]
+        return task.signature(self.main)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """How right each answer of the main output is, between 0 and 1; None: labels cannot judge it."""
+        return task_named(self.main.task).scores(self.main, self.labels)
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -80,7 +67,7 @@ def signature_of(store: Store, run: Run) -> Signature:
     table = answers_table(store, run)
     _check_rows(table, run)
     declared = run.resolved.get("outputs") or [{}]
-    outputs = tuple(_answers(table, number, declared, run) for number in range(_outputs(table)))
+    outputs = tuple(read_answers(table, number, declared, run) for number in range(_outputs(table)))
     return Signature(run, np.array(table["input"].to_pylist(), object), _numbers(table["label"]), outputs)
 
 
@@ -140,7 +127,7 @@ def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
 def task_of(run: Run) -> str:
     """What the main output does."""
     outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs") or [{}]
-    return str(outputs[0].get("task") or CLASSIFICATION)
+    return str(outputs[0].get("task") or DEFAULT_TASK)
 
 
 def _told(store: Store, data: str) -> list[Run]:
@@ -162,31 +149,26 @@ def _outputs(table: pa.Table) -> int:
     return number
 
 
-def _answers(table: pa.Table, number: int, declared: list[Mapping[str, Any]], run: Run) -> Answers:
-    about = declared[number] if number < len(declared) else {}
-    columns = dict(_columns(table, prefix(number), run))
-    vectors = columns.get("vector")
-    width = about.get("width")
+def read_answers(table: pa.Table, number: int, declared: list[Mapping[str, Any]], run: Run) -> Answers:
+    """One output of a table that `measure.answers` gives; `declared`: what the run says of its outputs."""
+    about, before = declared[number] if number < len(declared) else {}, prefix(number)
+    vectors = f"{before}vector" in table.column_names  # runs of before do not say which task they did
+    task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
+    columns = dict(_columns(table, before, task, run, main=not number))
+    width = columns["vector"].shape[1] if vectors else about.get("width")
     return Answers(
         output=str(about.get("name") or f"output {number + 1}"),
-        task=str(about.get("task") or (CLASSIFICATION if vectors is None else "other")),
-        top=columns.get("top"),
-        score=columns.get("score"),
-        label_score=columns.get("label_score"),
-        sum_squares=columns.get("sum_squares"),
-        digest=columns.get("digest"),
-        vectors=vectors,
-        width=vectors.shape[1] if vectors is not None else None if width is None else int(width),
+        task=task,
+        columns=columns,
+        width=None if width is None else int(width),
     )
 
 
-def _columns(table: pa.Table, before: str, run: Run) -> Iterator[tuple[str, NDArray[Any]]]:
-    for name in ("top", "score", "vector"):
+def _columns(table: pa.Table, before: str, task: str, run: Run, *, main: bool) -> Iterator[tuple[str, NDArray[Any]]]:
+    for name in (*task_named(task).columns(main=main), "digest"):
         if f"{before}{name}" in table.column_names:
-            yield name, _matrix(table[f"{before}{name}"], run)
-    for name in ("label_score", "sum_squares", "digest"):
-        if f"{before}{name}" in table.column_names:
-            yield name, _numbers(table[f"{before}{name}"])
+            stored = table[f"{before}{name}"]
+            yield name, _matrix(stored, run) if pa.types.is_list(stored.type) else _numbers(stored)
 
 
 def _matrix(column: pa.ChunkedArray, run: Run) -> NDArray[Any]:

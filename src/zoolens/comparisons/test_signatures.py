@@ -16,9 +16,9 @@ def test_a_classifier_of_an_older_store_has_one_output_of_unknown_width(store):
     assert len(signature) == 4
     assert signature.answers.tolist() == [0, 1, 2, 7]
     assert signature.correct.tolist() == [True, True, True, False]
-    assert signature.main.top.shape == (4, 5)
+    assert signature.main.columns["top"].shape == (4, 5)
     assert (signature.main.task, signature.main.width) == ("classification", None)
-    assert signature.main.vectors is None
+    assert "vector" not in signature.main.columns
 
 
 def test_vectors_and_further_outputs_are_read(store):
@@ -27,8 +27,8 @@ def test_vectors_and_further_outputs_are_read(store):
     signature = signature_of(store, write_run(store, "two", columns, LABELS, about=about))
     vectors, classes = signature.outputs
     assert (vectors.output, vectors.task, vectors.width) == ("vec", "embedding", 3)
-    assert vectors.vectors.tolist() == [[1, 2, 3]] * 4
-    assert (classes.output, classes.width, classes.top[:, 0].tolist()) == ("cls", 10, [4] * 4)
+    assert vectors.columns["vector"].tolist() == [[1, 2, 3]] * 4
+    assert (classes.output, classes.width, classes.columns["top"][:, 0].tolist()) == ("cls", 10, [4] * 4)
     with pytest.raises(ZoolensError, match="answers no class"):
         _ = signature.answers
 

@@ -9,6 +9,7 @@ from zoolens.comparisons.contents import file_of, folder_of
 from zoolens.index.rows import Attribute
 from zoolens.manifests.twins import segments_of_twin
 from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
+from zoolens.tasks.base import DEFAULT_TASK
 
 
 def split_ref(ref: str) -> tuple[str, str, str]:
@@ -46,7 +47,7 @@ def _described(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
             yield str(name), value
     yield "segments", segments_of_twin(given) if "twin_of" in given else ""
     outputs = manifest.get("outputs")  # absent where only claims are kept
-    yield "task", (outputs[0].get("task") or "classification") if outputs else ""
+    yield "task", (outputs[0].get("task") or DEFAULT_TASK) if outputs else ""
     yield "element_type", manifest.get("element_type") or ("float32" if outputs else "")
     yield "license", manifest.get("license") or ""
     yield "description", manifest.get("description") or ""

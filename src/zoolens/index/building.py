@@ -30,11 +30,11 @@ from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.spaces import class_space
 from zoolens.measure.classorder import JUDGED_WRONGLY
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.progress import Progress
 from zoolens.store.records import DatasetRecord, Run, RunKind
 from zoolens.store.state import StoreState
 from zoolens.store.store import Store
+from zoolens.tasks.base import DEFAULT_TASK
 
 _RANKED: Final = 16  # bytes a row that a ranking takes, roughly
 _COLUMNS: Final = 8  # of figures that are at hand together, roughly
@@ -79,7 +79,7 @@ def build(
     rows = rows.where(current & ~rows.columns["model"].rows_among(removed))
     lasts = not installed_resources() and not rows.columns["fleeting"].values
     if dataset is None:
-        which = "model" if task == CLASSIFICATION else f"model of the task {task}"
+        which = "model" if task == DEFAULT_TASK else f"model of the task {task}"
         notes = [f"No {which} was measured yet."]
         return Index(rows, store=lambda: store, state=state, memory=memory, notes=notes, lasts=lasts)
     room = max(memory // 4, memory - len(rows) * (_RANKED + 8 * min(_COLUMNS, len(rows.figures.names))))

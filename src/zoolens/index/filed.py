@@ -18,12 +18,13 @@ _SMALL: Final = 1 << 16  # bytes: a file is not worth compacting before
 
 
 class Filed:
-    """`keys` are in the order of the rows; a key that is written again keeps its row."""
+    """`keys` are in the order of the rows; a key that is written again keeps its row. `labels`: signatures are classes,
+    not vectors."""
 
-    def __init__(self, journal: Journal, probes: int, task: str) -> None:
+    def __init__(self, journal: Journal, probes: int, *, labels: bool) -> None:
         self.journal, self.probes = journal, probes
         self.keys: list[str] = []
-        self._labels = task == "classification"
+        self._labels = labels
         self._position: dict[str, int] = {}
         self._starts = array("q")  # of the payloads, in the file
         self._live_bytes = 0

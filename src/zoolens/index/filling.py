@@ -14,6 +14,7 @@ from zoolens.index.journal import Damaged
 from zoolens.index.semantic import SemanticIndex
 from zoolens.progress import Progress
 from zoolens.store.records import Run
+from zoolens.tasks.base import task_named
 
 Open = Callable[[Path | None], SemanticIndex]
 
@@ -72,7 +73,7 @@ def _filled(
 
 def insert(index: SemanticIndex, key: str, signature: Signature) -> None:
     """What the main output answered, and where that is a class, whether it is right; nothing where that is known."""
-    vectors = signature.main.vectors
-    answers, correct = (signature.answers, signature.correct) if vectors is None else (vectors, None)
+    task = task_named(signature.main.task)
+    answers, correct = task.signature(signature.main), signature.correct if task.discrete else None
     if key not in index or not np.array_equal(index.answers(key), answers):
         index.insert(key, answers, correct)

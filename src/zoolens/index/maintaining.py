@@ -17,9 +17,9 @@ from zoolens.index.opening import build_index
 from zoolens.index.placing import index_path, removed_models, set_removed
 from zoolens.index.semantic import check_file
 from zoolens.measure.evaluate import Outcome, evaluate
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.progress import Progress
 from zoolens.store.store import Store
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def add_models(
 
 def _probed_with(store: Store) -> dict[str, Any]:
     """The data of the index as whoever measured named it; those of classifiers first."""
-    runs = probed_runs(store, None, CLASSIFICATION) or probed_runs(store, None, None)
+    runs = probed_runs(store, None, DEFAULT_TASK) or probed_runs(store, None, None)
     origin = runs[0].origin if runs else {}
     if not origin.get("data"):
         raise ZoolensError("The index has no probe data yet.", hint="Say which data to use with --data.")
@@ -66,7 +66,7 @@ def _probed_with(store: Store) -> dict[str, Any]:
 
 
 def remove_models(
-    store: Store, names: Sequence[str], *, data: str | None = None, task: str = CLASSIFICATION
+    store: Store, names: Sequence[str], *, data: str | None = None, task: str = DEFAULT_TASK
 ) -> list[str]:
     """Take models out of the index, in all formats and runtimes and on all data; the references of those taken out.
     Their observations stay in the store, and adding a model again brings it back."""
@@ -78,7 +78,7 @@ def remove_models(
 
 
 def rebuild(
-    store: Store, *, data: str | None = None, task: str = CLASSIFICATION, progress: Progress | None = None
+    store: Store, *, data: str | None = None, task: str = DEFAULT_TASK, progress: Progress | None = None
 ) -> Index:
     """Delete the index file and make it anew from the store."""
     semantic = build_index(store, data=data, task=task).semantic
@@ -96,7 +96,7 @@ class Verified:
     differing: tuple[str, ...]
 
 
-def verify(store: Store, *, data: str | None = None, task: str = CLASSIFICATION) -> Verified:
+def verify(store: Store, *, data: str | None = None, task: str = DEFAULT_TASK) -> Verified:
     """Hold every signature of the index file against the store. A file that is `Damaged` is left as it is."""
     runs = probed_runs(store, data, task)
     if not runs:
@@ -115,5 +115,5 @@ def verify(store: Store, *, data: str | None = None, task: str = CLASSIFICATION)
 def _equal(index: Index, row: int) -> bool:
     assert index.semantic is not None  # there are runs
     signature = index.signature(row)
-    stored = signature.answers if signature.main.vectors is None else signature.main.vectors
+    stored = task_named(signature.main.task).signature(signature.main)
     return np.array_equal(index.semantic.answers(index.rows[row].key), stored)

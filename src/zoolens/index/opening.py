@@ -16,10 +16,10 @@ from zoolens.index.index import Index
 from zoolens.index.memory import memory_budget
 from zoolens.index.placing import removed_models
 from zoolens.index.snapshot import read_snapshot, write_snapshot
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.progress import Progress, Silent
 from zoolens.store.state import StoreState, state_of_file
 from zoolens.store.target import resolve
+from zoolens.tasks.base import DEFAULT_TASK
 
 if TYPE_CHECKING:
     from zoolens.store.store import Store
@@ -41,7 +41,7 @@ def build_index(
     store: Store | str | Path | None = None,
     *,
     data: str | None = None,
-    task: str = CLASSIFICATION,
+    task: str = DEFAULT_TASK,
     refresh: bool = False,
     progress: Progress | None = None,
     memory: int | None = None,

@@ -28,6 +28,7 @@ from zoolens.index.memory import Residence, memory_budget
 from zoolens.index.packing import encode
 from zoolens.index.sketches import agreement_at_most, differing, ones
 from zoolens.index.vectors import vector_agreement
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 _BLOCK_BYTES: Final = 1 << 22
 _VERIFIED: Final = 64  # candidates read from the file at once
@@ -43,9 +44,9 @@ class Near(NamedTuple):
 class SemanticIndex:
     """Open one with `open_semantic`. `keys` are in the order of every array that is returned."""
 
-    def __init__(self, journal: Journal, *, probes: int, task: str, memory: int) -> None:
-        self.probes, self.task, self.memory = probes, task, memory
-        self._filed = Filed(journal, probes, task)
+    def __init__(self, journal: Journal, *, probes: int, task: str, labels: bool, memory: int) -> None:
+        self.probes, self.task, self.labels, self.memory = probes, task, labels, memory
+        self._filed = Filed(journal, probes, labels=labels)
         self._residence: Residence | None = None
         self._inferred: NDArray[np.float32] | None = None
         self.refresh()
@@ -112,7 +113,7 @@ class SemanticIndex:
                 f"{key} answered {len(answers):,} inputs, but this index has {self.probes:,} probes.",
                 hint="Evaluate it on the same data, --limit and --seed.",
             )
-        if (answers.ndim == 1) != (self.task == "classification"):
+        if (answers.ndim == 1) != self.labels:
             raise ZoolensError(
                 f"{key} answered {'classes' if answers.ndim == 1 else 'vectors'}, but this is an index of {self.task}.",
                 hint="There is one index for each task.",
@@ -121,7 +122,7 @@ class SemanticIndex:
     def _settle(self) -> None:
         """Decide anew what stays in memory."""
         self._inferred = self._residence = None
-        if self.task != "classification":
+        if not self.labels:
             return
         residence = Residence(len(self), self.probes, self._filed.widest(), self.memory)
         for _, block in self._blocks(range(len(self))):
@@ -239,27 +240,31 @@ def open_semantic(
     *,
     dataset: str,
     probes: int,
-    task: str = "classification",
+    task: str = DEFAULT_TASK,
+    labels: bool | None = None,
     memory: int | None = None,
     say: Callable[[str], None] | None = None,
 ) -> SemanticIndex:
     """The index in this file, which is made where it is absent, and made anew, empty, where it is damaged (`say` is
-    told). None: in a file of its own that goes with it."""
+    told). None: in a file of its own that goes with it. `labels`: whether answers are classes, where that is known;
+    else the task says it."""
     if probes < 1:
         raise ZoolensError("An index needs at least one probe input.", hint="Evaluate models on data first.")
     own = tempfile.TemporaryDirectory(prefix="zoolens-index-") if path is None else None
     place = Path(own.name) / "index.zli" if own is not None else Path(path or "")
     journal = Journal(place, _about(dataset, probes, task))
-    opened = _open(journal, probes, task, memory_budget(memory), say or (lambda _: None))
+    discrete = task_named(task).discrete if labels is None else labels
+
+    def attempt() -> SemanticIndex:
+        return SemanticIndex(journal, probes=probes, task=task, labels=discrete, memory=memory_budget(memory))
+
+    opened = _open(journal, attempt, say or (lambda _: None))
     if own is not None:
         weakref.finalize(opened, own.cleanup)
     return opened
 
 
-def _open(journal: Journal, probes: int, task: str, memory: int, say: Callable[[str], None]) -> SemanticIndex:
-    def attempt() -> SemanticIndex:
-        return SemanticIndex(journal, probes=probes, task=task, memory=memory)
-
+def _open(journal: Journal, attempt: Callable[[], SemanticIndex], say: Callable[[str], None]) -> SemanticIndex:
     try:
         return attempt()
     except FileNotFoundError:
@@ -274,9 +279,9 @@ def _open(journal: Journal, probes: int, task: str, memory: int, say: Callable[[
             return attempt()
 
 
-def check_file(path: Path, *, dataset: str, probes: int, task: str = "classification") -> None:
+def check_file(path: Path, *, dataset: str, probes: int, task: str = DEFAULT_TASK) -> None:
     """Read an index file as it is; `Damaged` where it is not what was written."""
-    Filed(Journal(path, _about(dataset, probes, task)), probes, task).refresh()
+    Filed(Journal(path, _about(dataset, probes, task)), probes, labels=task_named(task).discrete).refresh()
 
 
 def _about(dataset: str, probes: int, task: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def read_snapshot(
     semantic = None
     if kept.details["room"] is not None:
         room = min(memory, int(kept.details["room"]))
-        semantic = _semantic(state, dataset, task, room, say)
+        semantic = _semantic(state, dataset, task, kept.details.get("labels"), room, say)
         if semantic is None or not set(rows.columns["key"].take(np.flatnonzero(rows.signed)).values) <= set(
             semantic.keys
         ):
@@ -58,13 +58,14 @@ def read_snapshot(
 
 
 def _semantic(
-    state: StoreState, dataset: DatasetRecord, task: str, room: int, say: Callable[[str], None]
+    state: StoreState, dataset: DatasetRecord, task: str, labels: bool | None, room: int, say: Callable[[str], None]
 ) -> SemanticIndex | None:
     path = index_path(state, task, dataset.fingerprint)
     if not path.exists():
         return None
     try:
-        return open_semantic(path, dataset=dataset.fingerprint, probes=dataset.size, task=task, memory=room, say=say)
+        about: dict[str, Any] = {"dataset": dataset.fingerprint, "probes": dataset.size, "task": task, "labels": labels}
+        return open_semantic(path, **about, memory=room, say=say)
     except (Damaged, OSError):
         return None
 
@@ -75,6 +76,7 @@ def write_snapshot(index: Index, state: StoreState, data: str | None, task: str)
         "dataset": {**vars(index.dataset), "details": dict(index.dataset.details)},
         "notes": index.notes,
         "room": None if index.semantic is None else index.semantic.memory,
+        "labels": None if index.semantic is None else index.semantic.labels,
     }
     write_derived(snapshot_path(state, task, data), _about(state), details, {**index.rows.arrays(), **named})
 

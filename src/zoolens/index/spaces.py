@@ -15,9 +15,9 @@ from typing import Any
 from zoolens.comparisons.compatibility import Head, Interface, compare_interfaces, interface_of
 from zoolens.index.attributes import manifest_of
 from zoolens.measure.classorder import CLASSES
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation
 from zoolens.store.records import Run, fingerprint
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def class_space(run: Run) -> Space:
     measured: Sequence[Any] = run.resolved.get("outputs") or [{}]
     unnamed = Space(width=measured[0].get("width"))
     output = _main_output(run)
-    if output.get("task", CLASSIFICATION) != CLASSIFICATION or output.get("label_map"):
+    if not task_named(output.get("task", DEFAULT_TASK)).discrete or output.get("label_map"):
         return unnamed
     if not output.get("labels") and not output.get("labels_file"):
         return unnamed
@@ -63,7 +63,7 @@ def class_space(run: Run) -> Space:
         return replace(unnamed, problem=" ".join(own.unread))
     if own.data_names is None:
         return replace(unnamed, name=fingerprint(own.main.names))
-    data = Interface(run, (), (Head(CLASSIFICATION, None, own.data_names),), own.data_names)
+    data = Interface(run, (), (Head(own.main.task, None, own.data_names),), own.data_names)
     fit = compare_interfaces(own, data)
     if fit.reasons:
         return replace(unnamed, name=fingerprint(own.main.names))

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from zoolens import plugins
+
 SCHEMA_VERSION = 1
 MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
 MAX_ELEMENTS = 1 << 28
@@ -30,6 +32,8 @@ FORMATS = (  # those of the built-in runtimes
     "mxnet",
     "fake",
 )
+
+TASKS = ("classification", "embedding", "regression", "other")  # the built-in ones
 
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
@@ -187,7 +191,11 @@ OutputStep = Annotated[Softmax | Select | DropLeading, Field(discriminator="op")
 
 class Output(Part):
     name: str | None = None
-    task: Literal["classification", "embedding", "regression", "other"] = "classification"
+    task: str = Field(
+        default="classification",
+        description="What the output does: classification, embedding, regression, other, or the task of a plug-in.",
+        examples=list(TASKS),
+    )
     scores: Literal["logits", "probabilities"] = "logits"
     postprocess: tuple[OutputStep, ...] = ()
     labels: tuple[str, ...] | None = Field(
@@ -197,6 +205,14 @@ class Output(Part):
     label_map: dict[int, int] | None = Field(
         default=None, description="Output index to the dataset's class index, where the two orders differ."
     )
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, task: str) -> str:
+        if task not in TASKS and task not in plugins.registered(plugins.TASKS):
+            known = dict.fromkeys((*TASKS, *plugins.names(plugins.TASKS)))
+            raise ValueError(f"there is no task {task!r}; tasks are {', '.join(known)}")
+        return task
 
 
 # --- files

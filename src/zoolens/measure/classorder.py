@@ -20,11 +20,11 @@ from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Output
 from zoolens.measure.jobs import Job
 from zoolens.measure.predictions import Predictions
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.classlookup import may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Observation, Run, StackRecord, fingerprint
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
 ABOUT_CLASSES: Final = ("top1", "top5", "recall", "ece", "brier", "nll")  # figures that depend on which class is which
@@ -50,7 +50,7 @@ class ClassOrder:
 
 def class_order(job: Job, dataset: Dataset) -> ClassOrder:
     output = job.manifest.outputs[0] if job.manifest.outputs else None
-    if output is None or output.task != CLASSIFICATION or output.label_map or dataset.classes is None:
+    if output is None or not task_named(output.task).discrete or output.label_map or dataset.classes is None:
         return ClassOrder()
     names = labels_of(output, job.entry.folder)
     order = _order(names, dataset.classes)
@@ -142,7 +142,7 @@ def stored_translation(run: Run) -> Translation | None:
         return None
     manifest: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
     output: Mapping[str, Any] = (manifest.get("outputs") or [{}])[0]
-    if output.get("task", CLASSIFICATION) != CLASSIFICATION or output.get("label_map"):
+    if not task_named(output.get("task", DEFAULT_TASK)).discrete or output.get("label_map"):
         return None
     return _order(_stored_names(output, run.origin.get("folder")), classes).translation
 

@@ -43,11 +43,11 @@ from zoolens.measure.stages import (
     suspicions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
-from zoolens.measure.tasks import CLASSIFICATION
 from zoolens.progress import Progress, Silent, count_bytes
 from zoolens.runtimes.base import Effective, Options
 from zoolens.store.records import DatasetRecord, Provenance, Run, RunKind
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import task_named
 from zoolens.zoos.base import Entry
 
 _log = logging.getLogger("zoolens")
@@ -341,7 +341,7 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage("predictions", lambda: predict_all(context))
-        judged = context.job.manifest.task == CLASSIFICATION and context.dataset.labelled
+        judged = task_named(context.job.manifest.task).discrete and context.dataset.labelled
         if plan.accuracy and answers and judged:
             self._judge_predictions()
         if answers:  # a model that cannot answer has no speed worth knowing
@@ -367,7 +367,7 @@ class _Stages:
     def _said_of_run(self, plan: EvaluationPlan) -> Iterator[str]:
         """Why figures are absent that one would look for."""
         task = self._context.job.manifest.task
-        if plan.accuracy and not self._errors and task != CLASSIFICATION:
+        if plan.accuracy and not self._errors and not task_named(task).discrete:
             yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
         elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"

@@ -15,19 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
-from zoolens.measure.tasks import CLASSIFICATION
+from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 KIND: Final = "predictions"  # name of the bulk table in the store
-TOP: Final = 5
 
 _SHARED: Final = {"index": pa.int64(), "input": pa.string(), "label": pa.int32()}
-_CLASSIFIED: Final = {
-    "top": pa.list_(pa.int32(), -1),  # best classes, best first
-    "score": pa.list_(pa.float32(), -1),  # their probabilities
-    "label_score": pa.float32(),  # probability of the true class; of the main output only
-    "sum_squares": pa.float32(),  # of all probabilities: what the Brier score needs
-}
-_VECTOR: Final = {"vector": pa.list_(pa.float32(), -1)}  # embeddings, regressions: the answer itself
 _DIGEST: Final = {"digest": pa.uint64()}  # of the raw output bits: equal digests, equal answers
 
 
@@ -36,12 +28,12 @@ def prefix(output: int) -> str:
     return f"out{output}." if output else ""
 
 
-def schema(tasks: Sequence[str] = (CLASSIFICATION,)) -> pa.Schema:
+def schema(tasks: Sequence[str] = (DEFAULT_TASK,)) -> pa.Schema:
     """One row an input: what it is, then the answers of every declared output."""
     fields = dict(_SHARED)
     for output, task in enumerate(tasks):
-        own = {**(_CLASSIFIED if task == CLASSIFICATION else _VECTOR), **_DIGEST}
-        fields |= {prefix(output) + name: kind for name, kind in own.items() if not output or name != "label_score"}
+        own = {**task_named(task).columns(main=not output), **_DIGEST}
+        fields |= {prefix(output) + name: kind for name, kind in own.items()}
     return pa.schema(list(fields.items()))
 
 
@@ -102,12 +94,6 @@ def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) ->
     )
 
 
-def vector_column(table: pa.Table, before: str = "") -> NDArray[np.float64]:
-    """The answers of an output that gives vectors, inputs × numbers; `before`: see `prefix`."""
-    flat = table[f"{before}vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(flat, np.float64).reshape(table.num_rows, -1)
-
-
 @dataclass(frozen=True)
 class Batch:
     """What one output answered: `values` are probabilities or vectors, `raw` the bits they were read from."""
@@ -119,7 +105,7 @@ class Batch:
 class PredictionBuffer:
     """Collects batches until they are written as one part."""
 
-    def __init__(self, start: int = 0, tasks: Sequence[str] = (CLASSIFICATION,)) -> None:
+    def __init__(self, start: int = 0, tasks: Sequence[str] = (DEFAULT_TASK,)) -> None:
         self._parts: list[dict[str, Any]] = []
         self._next = start  # index of the input that comes next
         self._tasks = tuple(tasks)
@@ -135,8 +121,7 @@ class PredictionBuffer:
         }
         for output, (task, answer) in enumerate(zip(self._tasks, answers, strict=True)):
             _refuse_not_finite(ids, answer.values)
-            classes = task == CLASSIFICATION
-            own = _classified(answer.values, None if output else labels) if classes else {"vector": answer.values}
+            own = task_named(task).keep(answer.values, None if output else labels)
             columns |= {prefix(output) + name: column for name, column in own.items()}
             columns[prefix(output) + "digest"] = bit_digest(answer.raw)
         self._parts.append(columns)
@@ -173,44 +158,6 @@ def _refuse_not_finite(ids: Sequence[str], values: NDArray[np.float32]) -> None:
             f"The model answered NaN or infinity for {len(bad)} of {len(ids)} inputs, first for input {ids[bad[0]]}.",
             hint="Check the preprocessing in the manifest, and whether the file is intact.",
         )
-
-
-def _classified(probabilities: NDArray[np.float32], labels: NDArray[Any] | None) -> dict[str, Any]:
-    classes = probabilities.shape[1]
-    rows = np.arange(len(probabilities))
-    top = best_classes(probabilities, min(TOP, classes))
-    columns: dict[str, Any] = {
-        "top": top.astype(np.int32),
-        "score": probabilities[rows[:, None], top],
-        "sum_squares": np.einsum("ij,ij->i", probabilities, probabilities),
-    }
-    if labels is None:
-        return columns
-    if labels.max(initial=0) >= classes:
-        raise ModelError(
-            f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
-            hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
-        )
-    score = np.where(labels >= 0, probabilities[rows, np.maximum(labels, 0)], np.nan)  # without a label: unknown
-    return {**columns, "label_score": score.astype(np.float32)}
-
-
-def best_classes(probabilities: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Indices of the k largest per row, best first; ties go to the lower class, so that ranks are repeatable.
-
-    The bits of floats sort like the floats once negative ones are flipped. Value above, class below, in one integer:
-    no ties are left, and a partition (far cheaper than a sort of 1,000 classes) is exact.
-    """
-    classes = probabilities.shape[1]
-    scores = np.ascontiguousarray(probabilities, np.float32) + np.float32(0)  # −0.0 becomes 0.0
-    bits = scores.view(np.uint32)
-    sign = np.uint32(0x80000000)
-    ordered = np.where(bits & sign, ~bits, bits | sign)
-    keys = ordered.astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(classes - 1, -1, -1, dtype=np.uint64)
-    chosen = np.argpartition(keys, classes - k, axis=1)[:, classes - k :]
-    order = np.argsort(np.take_along_axis(keys, chosen, axis=1), axis=1)[:, ::-1]
-    return np.take_along_axis(chosen, order, axis=1)
 
 
 def bit_digest(raw: NDArray[Any]) -> NDArray[np.uint64]:

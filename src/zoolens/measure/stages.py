@@ -212,7 +212,7 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
                 f"it answers class {int(answers[0])} ({name}) for every one of {len(predictions)} inputs; "
                 "check weights, preprocessing and output name"
             )
-        elif len(np.unique(predictions.digest)) == 1:
+        elif predictions.digest is not None and len(np.unique(predictions.digest)) == 1:
             yield "its outputs are the same for every input"
         elif no_better_than_guessing(predictions.correct, predictions.labels):
             right = int(np.count_nonzero(predictions.correct))

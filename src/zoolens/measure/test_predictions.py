@@ -8,8 +8,9 @@ from zoolens.errors import ModelError
 from zoolens.measure.metrics.calibration import calibration, expected_calibration_error
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
-from zoolens.measure.predictions import Batch, PredictionBuffer, best_classes, bit_digest, read_predictions
+from zoolens.measure.predictions import Batch, PredictionBuffer, bit_digest, read_predictions
 from zoolens.measure.stages import remarks
+from zoolens.tasks.classification import best_classes
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from zoolens.queries.misnamed import About, Misnamed
 from zoolens.queries.syntax import Query
 from zoolens.queries.tokens import quoted
 from zoolens.queries.view import Mask, View
-
-TASKS: Final = ("classification", "embedding", "regression", "other")
+from zoolens.tasks.base import DEFAULT_TASK, task_names
 
 
 class Reference(NamedTuple):
@@ -27,12 +26,13 @@ class Reference(NamedTuple):
 def task_category(task: str | None) -> str:
     """The category that a task's name stands for: image-classification is classification."""
     if task is None:
-        return TASKS[0]
+        return DEFAULT_TASK
     words = task.lower().replace("_", "-").replace(" ", "-").split("-")
-    found = next((category for category in TASKS if category in words), None)
-    if found is None:
-        raise About(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(TASKS)}.")
-    return found
+    known = task_names()
+    category = next((name for name in known if name in words), None)
+    if category is None:
+        raise About(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(known)}.")
+    return category
 
 
 def find_reference(query: Query, view: View, fitting: Callable[[], Mask]) -> Reference | None:

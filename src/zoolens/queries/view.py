@@ -46,7 +46,7 @@ class View:
     @property
     def counts_answers(self) -> bool:
         """Whether equivalence is a share of inputs, of which bounds are known; other tasks compare by distance."""
-        return self.index.semantic is None or self.index.semantic.task == "classification"
+        return self.index.semantic is None or self.index.semantic.labels
 
     @property
     def dataset(self) -> str:

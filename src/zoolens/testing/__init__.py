@@ -7,4 +7,6 @@ import contextlib
 with contextlib.suppress(ImportError):  # pytest is only needed by those who run the contracts
     import pytest
 
-    pytest.register_assert_rewrite("zoolens.testing.runtime_contract", "zoolens.testing.store_contract")
+    pytest.register_assert_rewrite(
+        "zoolens.testing.runtime_contract", "zoolens.testing.store_contract", "zoolens.testing.task_contract"
+    )

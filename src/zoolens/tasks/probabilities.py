@@ -20,10 +20,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.signatures import Answers
-from zoolens.measure.predictions import TOP
+from zoolens.tasks.base import Answers, column
 
 Array = NDArray[np.float64]
+TOP: Final = 5  # classes of which scores are kept
 UNIT_ROUNDOFF: Final = 2.0**-24  # of float32
 MOST_CLASSES: Final = 1000  # assumed for rounding where the number of classes is not known
 
@@ -50,28 +50,25 @@ def probability_distance(a: Answers, b: Answers) -> tuple[Array, Array]:
 
 
 def _same_bits(a: Answers, b: Answers) -> NDArray[np.bool_]:
-    assert a.score is not None
-    assert b.score is not None
+    ours, theirs = column(a, "score"), column(b, "score")
     # Equal raw outputs may still be postprocessed differently; then the scores tell.
-    same_shape = a.score.shape == b.score.shape
-    return np.asarray((a.digest == b.digest) & (same_shape and (a.score == b.score).all(axis=1)))
+    same_shape = ours.shape == theirs.shape
+    return np.asarray((column(a, "digest") == column(b, "digest")) & (same_shape and (ours == theirs).all(axis=1)))
 
 
 def _kept(answers: Answers) -> _Kept:
-    assert answers.top is not None
-    assert answers.score is not None
-    assert answers.sum_squares is not None
-    k = answers.top.shape[1]
+    top = column(answers, "top")
+    k = top.shape[1]
     width = k if k < TOP else answers.width  # fewer than were asked for: these are all
-    score = answers.score.astype(np.float64)
-    total = answers.sum_squares.astype(np.float64)
+    score = column(answers, "score").astype(np.float64)
+    total = column(answers, "sum_squares").astype(np.float64)
     rounding = ((width or MOST_CLASSES) + 2) * UNIT_ROUNDOFF * total
     left = total - np.einsum("ij,ij->i", score, score)
     least = np.zeros(len(score)) if width == k else score[:, -1]
     limit = np.inf if width is None else (width - k) * least**2
     high = np.minimum(np.maximum(left + rounding, 0), limit)
     low = np.minimum(np.maximum(left - rounding, 0), high)
-    return _Kept(answers.top, score, least, low, high)
+    return _Kept(top, score, least, low, high)
 
 
 def _squared(a: _Kept, b: _Kept, common: NDArray[np.bool_]) -> tuple[Array, Array]:

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoolens.comparisons.distances import probability_distance
-from zoolens.comparisons.signatures import Answers
-from zoolens.measure.predictions import best_classes, bit_digest
+from zoolens.measure.predictions import bit_digest
+from zoolens.tasks.base import Answers
+from zoolens.tasks.classification import best_classes
+from zoolens.tasks.probabilities import probability_distance
 
 ROUNDING = 1e-7  # of the reference: the stored scores are float32, and so are the vectors it is computed from
 
@@ -14,17 +15,13 @@ def answers(probabilities, *, width_known=True):
     """What is kept of full probability vectors."""
     probabilities = np.asarray(probabilities, np.float32)
     top = best_classes(probabilities, min(5, probabilities.shape[1])).astype(np.int32)
-    return Answers(
-        output="out",
-        task="classification",
-        top=top,
-        score=np.take_along_axis(probabilities, top, axis=1),
-        label_score=None,
-        sum_squares=np.einsum("ij,ij->i", probabilities, probabilities),
-        digest=bit_digest(probabilities),
-        vectors=None,
-        width=probabilities.shape[1] if width_known else None,
-    )
+    columns = {
+        "top": top,
+        "score": np.take_along_axis(probabilities, top, axis=1),
+        "sum_squares": np.einsum("ij,ij->i", probabilities, probabilities),
+        "digest": bit_digest(probabilities),
+    }
+    return Answers("out", "classification", columns, probabilities.shape[1] if width_known else None)
 
 
 def true_distance(p, q):

@@ -1,0 +1,97 @@
+"""What every task must do. A test class derives from `TaskContract` and names the class of the task.
+
+class TestTagging(TaskContract):
+    task_class = Tagging
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from zoolens.tasks.base import Answers, Task
+
+N, WIDTH = 12, 6
+
+
+class TaskContract:
+    task_class: ClassVar[type[Task]]
+
+    @pytest.fixture
+    def task(self) -> Task:
+        return self.task_class()
+
+    def values(self, seed: int) -> NDArray[np.float32]:
+        """What postprocessing gives for a batch: inputs × classes or numbers. Override it where these do not fit."""
+        scores = np.random.default_rng(seed).random((N, WIDTH))
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True), np.float32)
+
+    def labels(self) -> NDArray[np.int32]:
+        return np.arange(N, dtype=np.int32) % WIDTH
+
+    def answers(self, task: Task, seed: int = 0, labels: NDArray[Any] | None = None) -> Answers:
+        """What is read back of a batch after it was kept as Arrow keeps it."""
+        kept = task.keep(self.values(seed), self.labels() if labels is None else labels)
+        stored = {name: pa.array(list(kept[name]), kind) for name, kind in task.columns(main=True).items()}
+        columns = {name: np.array(column.to_pylist()) for name, column in stored.items()}
+        columns["digest"] = np.arange(N, dtype=np.uint64) + N * seed  # as every output has one
+        return Answers("out", task.name, columns, WIDTH)
+
+    def test_it_says_what_it_is(self, task: Task) -> None:
+        assert task.name
+        assert task.summary
+        assert task.unit
+
+    def test_it_keeps_the_columns_that_it_declares_for_every_input(self, task: Task) -> None:
+        for main in (True, False):
+            kept = task.keep(self.values(0), self.labels() if main else None)
+            assert set(kept) == set(task.columns(main=main))
+            assert {len(column) for column in kept.values()} == {N}
+
+    def test_an_empty_batch_is_kept(self, task: Task) -> None:
+        kept = task.keep(self.values(0)[:0], self.labels()[:0])
+        assert {len(column) for column in kept.values()} == {0}
+
+    def test_unlabelled_inputs_are_ordinary(self, task: Task) -> None:
+        answers = self.answers(task, labels=np.full(N, -1, np.int32))
+        assert (task.agreement(answers, answers) == 1).all()
+
+    def test_agreement_is_a_number_between_0_and_1_for_every_input(self, task: Task) -> None:
+        agreement = task.agreement(self.answers(task, 0), self.answers(task, 1))
+        assert agreement.shape == (N,)
+        assert ((agreement >= 0) & (agreement <= 1)).all()
+
+    def test_everything_agrees_with_itself(self, task: Task) -> None:
+        assert (task.agreement(self.answers(task), self.answers(task)) == 1).all()
+
+    def test_scores_are_between_0_and_1_for_every_input_or_there_are_none(self, task: Task) -> None:
+        scores = task.scores(self.answers(task), self.labels())
+        if scores is not None:
+            assert scores.shape == (N,)
+            assert ((scores >= 0) & (scores <= 1)).all()
+
+    def test_a_signature_is_one_class_or_one_vector_an_input(self, task: Task) -> None:
+        signature = task.signature(self.answers(task))
+        assert len(signature) == N
+        assert signature.ndim == (1 if task.discrete else 2)
+        if task.discrete:
+            assert np.issubdtype(signature.dtype, np.integer)
+
+    def test_classes_agree_where_they_are_the_same(self, task: Task) -> None:
+        if task.discrete:
+            a, b = self.answers(task, 0), self.answers(task, 1)
+            assert ((task.agreement(a, b) == 1) == (task.signature(a) == task.signature(b))).all()
+
+    def test_figures_of_a_pair_can_be_asked_for(self, task: Task) -> None:
+        low, high = task.figures(self.answers(task, 0), self.answers(task, 1)).l2
+        assert np.isnan(low) or 0 <= low <= high
+
+    def test_an_answer_is_shown_on_one_line(self, task: Task) -> None:
+        for names in (None, tuple(f"name {place}" for place in range(WIDTH))):
+            shown = task.show(self.answers(task), 3, names)
+            assert shown.strip()
+            assert "\n" not in shown

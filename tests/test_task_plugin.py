@@ -1,0 +1,130 @@
+"""A task that somebody else wrote, as the documentation shows it: answers are kept, compared, bounded and searched."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolens import plugins
+from zoolens.comparisons.compare import compare
+from zoolens.comparisons.disagreements import disagree
+from zoolens.comparisons.equivalence import equiv
+from zoolens.errors import ZoolensError
+from zoolens.manifests.schema import Output
+from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.queries.asking import query
+from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.store.store import open_store
+from zoolens.tasks.base import task_named
+from zoolens.testing.task_contract import TaskContract
+
+PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
+N, TAGS = 40, 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed(tmp_path_factory):
+    """The package of the documentation, on the path as pip would put it."""
+    folder = tmp_path_factory.mktemp("site")
+    section = PAGE.read_text(encoding="utf-8").partition("## A task")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    (folder / "zoolens_tagging").mkdir()
+    (folder / "zoolens_tagging" / "__init__.py").touch()
+    (folder / "zoolens_tagging" / "task.py").write_text(code, encoding="utf-8")
+    (folder / "zoolens_tagging-1.0.dist-info").mkdir()
+    about = folder / "zoolens_tagging-1.0.dist-info"
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-tagging\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(
+        "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\n", encoding="utf-8"
+    )
+    sys.path.insert(0, str(folder))
+    plugins.registered.cache_clear()
+    task_named.cache_clear()
+    yield
+    sys.path.remove(str(folder))
+    plugins.registered.cache_clear()
+    task_named.cache_clear()
+
+
+class TestTagging(TaskContract):
+    @pytest.fixture
+    def task(self, installed):
+        return task_named("tagging")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def write(store, name, tags, labels):
+    """As an evaluation keeps what an output of this task answered."""
+    buffer = PredictionBuffer(tasks=["tagging"])
+    buffer.add([f"photo {place}" for place in range(N)], labels, [Batch(tags.astype(np.float32), tags)])
+    manifest = {"name": name, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": "tagging"}]}
+    run = store.begin_run(
+        ModelRecord(fingerprint(name), f"zoo:{name}@1", "fake", manifest),
+        DatasetRecord(fingerprint("photos"), "photos", N),
+        StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
+    )
+    store.set_resolved(run.id, {"outputs": [{"name": "tags", "task": "tagging", "width": TAGS}]})
+    store.add_part(run.id, KIND, 0, buffer.take())
+    store.finish_stage(run.id, "predictions")
+    return run.id
+
+
+@pytest.fixture
+def runs(store):
+    tags = np.random.default_rng(0).random((N, TAGS)) > 0.5
+    other = tags.copy()
+    other[:10] = ~other[:10]
+    labels = np.full(N, -1)
+    return tags, other, write(store, "first", tags, labels), write(store, "second", other, labels)
+
+
+def jaccard(a, b):
+    either = (a | b).sum(axis=1)
+    return np.where(either > 0, (a & b).sum(axis=1) / np.maximum(either, 1), 1.0)
+
+
+def test_a_manifest_may_name_it():
+    assert Output(task="tagging").task == "tagging"
+    with pytest.raises(ValueError, match=r"there is no task 'taging'; tasks are .*tagging"):
+        Output(task="taging")
+
+
+def test_models_of_the_task_are_compared_input_by_input(store, runs):
+    tags, other, first, second = runs
+    (found,) = compare(first, second, store=store).vectors
+    assert (found.task, found.n, found.median_distance) == ("tagging", N, None)
+    assert found.agreement == pytest.approx(jaccard(tags, other).mean())
+
+
+def test_shares_between_0_and_1_have_a_bound_that_is_below_them(store, runs):
+    tags, other, first, second = runs
+    found = equiv(first, second, store=store)
+    assert found.agreement == pytest.approx(jaccard(tags, other).mean())
+    assert 0 < found.comparable[0].bounds.agreement < found.agreement
+
+
+def test_models_of_the_task_are_found(store, runs):
+    answer = query("CORR first TASK tagging", store=store)
+    assert [match.row.ref for match in answer.matches] == ["zoo:second@1"]
+
+
+def test_what_has_no_votes_says_so(store, runs):
+    with pytest.raises(ZoolensError, match="does tagging: it gives no votes"):
+        disagree("first", store=store)
+
+
+def test_labels_judge_it(store):
+    labels = np.arange(N) % TAGS
+    tags = np.random.default_rng(1).random((N, TAGS)) > 0.5
+    tags[np.arange(N), labels] = True
+    worse = tags.copy()
+    worse[np.arange(8), labels[:8]] = False
+    first, second = write(store, "good", tags, labels), write(store, "worse", worse, labels)
+    low, high = equiv(first, second, store=store).comparable[0].bounds.difference
+    assert low < -8 / N < high
