@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from zoolens.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, parse
+from zoolens.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, nearest, parse
 from zoolens.errors import ManifestError, UnknownName
 from zoolens.manifests.files import SUFFIXES, read_manifest
 from zoolens.manifests.formats import detect_format, guess_format
@@ -142,11 +141,7 @@ def _like(name: str, entries: Iterable[Entry]) -> list[str]:
     elsewhere = [one for one in kept_names() if one.partition(":")[2] == name]
     if elsewhere:
         return list(dict.fromkeys(elsewhere))
-    by_name: dict[str, list[str]] = {}
-    for entry in entries:
-        by_name.setdefault(entry.manifest.name, []).append(entry.ref)
-    near = set(difflib.get_close_matches(name, by_name, n=3))
-    return list(dict.fromkeys(ref for known, refs in by_name.items() if known in near for ref in refs))
+    return nearest(name, dict.fromkeys(entry.ref for entry in entries))
 
 
 def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool]:

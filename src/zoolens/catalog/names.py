@@ -27,6 +27,7 @@ OWN_ZOOS: Final = (FILE_ZOO, "folder")  # what the user calls own files, which i
 CHEAP_ZOOS: Final = ("demo", "folder")  # where a bare name is looked for
 _RUN: Final = re.compile(r"[0-9a-f]{4,16}|last(~\d{1,9})?")
 _SHOWN: Final = 5
+_MANY: Final = 5_000  # references beyond which only those of the same first letters are held against a name
 
 
 class Reference(NamedTuple):
@@ -56,6 +57,31 @@ def is_pattern(text: str, wildcards: str = "*?[") -> bool:
 def is_run(text: str) -> bool:
     """Whether the text may be the id of a stored run, or `last`."""
     return _RUN.fullmatch(text) is not None
+
+
+def last_part(name: str) -> str:
+    """What follows the last slash. As `PurePath.name`, which takes ten times as long."""
+    last = name.rpartition("/")[2]
+    return (
+        last
+        if last not in ("", ".")
+        else next((part for part in reversed(name.split("/")) if part not in ("", ".")), "")
+    )
+
+
+def nearest(wanted: str, references: Collection[str], count: int = 3, cutoff: float = 0.6) -> list[str]:
+    """References that are spelt much like what was wanted: in full, by their name, or by the last part of that."""
+    import difflib  # only for what is unknown
+
+    wanted = wanted.lower()
+    by_spelling: dict[str, str] = {}
+    for reference in references:
+        name = reference.partition(":")[2].lower()
+        for spelling in (reference.lower(), name, last_part(name)):
+            if len(references) <= _MANY or spelling[:2] == wanted[:2]:
+                by_spelling.setdefault(spelling, reference)
+    close = difflib.get_close_matches(wanted, by_spelling, n=count, cutoff=cutoff)
+    return list(dict.fromkeys(by_spelling[spelling] for spelling in close))
 
 
 def ambiguous(name: str, candidates: Collection[str]) -> AmbiguousName:

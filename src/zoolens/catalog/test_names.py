@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.catalog.names import Reference, ambiguous, bare, is_pattern, is_run, parse
+from zoolens.catalog.names import Reference, ambiguous, bare, is_pattern, is_run, nearest, parse
 from zoolens.errors import AmbiguousName
 
 
@@ -42,3 +42,11 @@ def test_several_models_of_one_name_are_listed():
     assert str(error) == (
         "'lenet' could be any of zoo0:lenet, zoo1:lenet, zoo2:lenet, zoo3:lenet, zoo4:lenet, …. Say which, as zoo:name."
     )
+
+
+def test_the_nearest_are_found_by_any_part_of_their_name():
+    known = ["torchvision:resnet50", "file:imagenet/resnet18", "demo:lenet-wide"]
+    assert nearest("resnet5", known)[0] == "torchvision:resnet50"
+    assert nearest("RESNET18", known)[0] == "file:imagenet/resnet18"
+    assert nearest("demo:lenet-wid", known, count=1) == ["demo:lenet-wide"]
+    assert nearest("quite-another", known) == []

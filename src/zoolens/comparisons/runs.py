@@ -8,7 +8,6 @@ neither the zoo nor the file. Of a model that was replaced under its name, the c
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -18,7 +17,7 @@ from typing import Any
 
 from zoolens import plugins
 from zoolens.catalog.lookup import find
-from zoolens.catalog.names import ambiguous, bare, is_pattern, is_run
+from zoolens.catalog.names import ambiguous, bare, is_pattern, is_run, nearest
 from zoolens.catalog.stored import contents_of
 from zoolens.comparisons.contents import file_of, folder_of, without_replaced
 from zoolens.comparisons.signatures import probe_runs
@@ -32,10 +31,10 @@ from zoolens.store.store import Store
 
 
 def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | None = None) -> list[Run]:
-    """Runs of the one model that a reference, a bare name, a path or a run's id names, newest first. Where a model was
-    replaced under its name, those of the content that counts now.
+    """Runs of the one model that a reference, a bare name, a path or a run's id names, newest first.
 
-    Empty: it was not measured (on this data, in this runtime). A name that fits several models is an error.
+    Where a model was replaced under its name, these are the runs of the content that counts now. The list is empty
+    where the model was not measured (on this data, in this runtime). A name that fits several models is an error.
     """
     if is_pattern(name, "*?"):
         raise ZoolensError(f"{name} is a pattern, where one model is needed.", hint="Name the model.")
@@ -54,20 +53,20 @@ def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | 
 
 
 def runs_like(store: Store, patterns: Iterable[str], *, data: str | None, runtime: str | None) -> list[Run]:
-    """Runs of all models that patterns or names mean, each once, newest first; none for a name is an error."""
+    """Runs of all models that patterns or names mean, each once, newest first. A name without runs is an error."""
     probes = [run for run in probe_runs(store, data=data) if in_runtime(run, runtime)]
-    found: dict[str, Run] = {}
+    chosen_runs: dict[str, Run] = {}
     for pattern in patterns:
         if is_pattern(pattern, "*?"):
-            named = [run for one in (pattern, f"*:{pattern}") for run in store.runs(model=one)]
+            named = [run for spelling in (pattern, f"*:{pattern}") for run in store.runs(model=spelling)]
             ids = {run.id for run in named}
             chosen = without_replaced([run for run in probes if run.id in ids], named)
         else:
             chosen = runs_of(store, pattern, data=data, runtime=runtime)
         if not chosen:
             raise UnknownName("measured model", pattern, {bare(run.ref) for run in probes})
-        found |= {run.id: run for run in chosen}
-    return list(found.values())
+        chosen_runs |= {run.id: run for run in chosen}
+    return list(chosen_runs.values())
 
 
 def in_runtime(run: Run, runtime: str | None) -> bool:
@@ -99,8 +98,10 @@ def short_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
-    """The runs of the newest version; models that differ in more than the version are too many. A name that a content
-    had before finds it where no model has the name now."""
+    """The runs of the newest version. Models that differ in more than their version are an error.
+
+    Where no model has the name now, a content that had it before is meant.
+    """
     runs = [run for run in runs if _is_called(run, name)] or runs
     models = {bare(run.ref): run for run in runs}
     if len(models) > 1 and name not in models:
@@ -126,13 +127,13 @@ def measured_pairs(
 ) -> list[tuple[Run, Run]]:
     """For each dataset in common a pair of runs; with `data`, models that were not run on it are run now."""
     ours, theirs = (runs_of(store, name, data=data, runtime=runtime) for name in (a, b))
-    found = best_pairs(ours, theirs)
-    if not found and data is not None:
+    pairs = best_pairs(ours, theirs)
+    if not pairs and data is not None:
         _measure(store, a, b, data, runtime, ours or theirs, progress)
-        found = best_pairs(*(runs_of(store, name, data=data, runtime=runtime) for name in (a, b)))
-    if not found:
+        pairs = best_pairs(*(runs_of(store, name, data=data, runtime=runtime) for name in (a, b)))
+    if not pairs:
         raise _unmeasured(store, a, b, ours, theirs, runtime)
-    return found
+    return pairs
 
 
 def _measure(
@@ -163,7 +164,7 @@ def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
         if not jobs:
             raise ZoolensError(skipped[0].reason)
         able.append([job.runtime.name for job in jobs])
-    common = [one for one in able[0] if one in able[1]]
+    common = [runtime for runtime in able[0] if runtime in able[1]]
     return [(name, (common or mine)[0]) for name, mine in zip((a, b), able, strict=True)]
 
 
@@ -185,10 +186,7 @@ def close_names(store: Store, name: str) -> list[str]:
     """The measured model whose name is most like this one, where none has this one."""
     if runs_of(store, name):
         return []
-    known = {bare(run.ref) for run in probe_runs(store)}
-    short = {ref.partition(":")[2]: ref for ref in known}
-    found = difflib.get_close_matches(name, [*known, *short], n=1, cutoff=0.8)
-    return [short.get(one, one) for one in found]
+    return nearest(name, {bare(run.ref) for run in probe_runs(store)}, count=1, cutoff=0.8)
 
 
 def best_pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[Run, Run]]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.catalog.names import ambiguous, bare
+from zoolens.catalog.names import ambiguous, bare, last_part, nearest
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable
@@ -31,7 +31,6 @@ STACK: Final = (
     "threads",
     "mode",
 )  # keys of EXEC that are looked at
-MANY: Final = 5_000
 _KEY: Final = re.compile(r"[0-9a-f]{8,16}")
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -64,9 +63,9 @@ class Names:
         now: dict[str, list[int]] = {}
         before: dict[str, list[int]] = {}
         for code, ref in enumerate(self._rows.refs):
-            now.setdefault(_last_part(_name(ref.lower())), []).append(code)
+            now.setdefault(last_part(_name(ref.lower())), []).append(code)
         for code, refs in enumerate(self._former):
-            for part in {_last_part(_name(ref)) for ref in refs}:
+            for part in {last_part(_name(ref)) for ref in refs}:
                 before.setdefault(part, []).append(code)
         return now, before
 
@@ -81,7 +80,7 @@ class Names:
             if found.any():
                 return self._answering(found)
         # Whatever is spelt as wanted ends as it does, be it a name or a reference.
-        parts = {_last_part(wanted), _last_part(_name(wanted))}
+        parts = {last_part(wanted), last_part(_name(wanted))}
         now, before = ([code for part in parts for code in known.get(part, ())] for known in self._by_last_part)
         for spelt in _ways(wanted):
             codes = [code for code in now if spelt(rows.refs[code].lower())]
@@ -112,41 +111,20 @@ def _ways(wanted: str) -> Iterator[Callable[[str], bool]]:
     yield lambda ref: ref == wanted
     yield lambda ref: bare(ref) == wanted
     yield lambda ref: _name(ref) == wanted
-    yield lambda ref: _last_part(_name(ref)) == _last_part(wanted)
+    yield lambda ref: last_part(_name(ref)) == last_part(wanted)
 
 
 def _unknown(rows: RowTable, name: str, wanted: str) -> UnknownName:
     known = dict.fromkeys(bare(ref) for ref in rows.refs)
-    close = _close(wanted, known)
+    close = nearest(wanted, known)
     hint = f"Did you mean {' or '.join(close)}?" if close else None
     if not rows:
         hint = "Nothing is indexed yet: measure models with `zoolens eval`."
     return UnknownName("indexed model", name, known, hint=hint)
 
 
-def _last_part(name: str) -> str:
-    """As `PurePath.name`, which takes ten times as long."""
-    last = name.rpartition("/")[2]
-    return (
-        last if last not in ("", ".") else next((one for one in reversed(name.split("/")) if one not in ("", ".")), "")
-    )
-
-
 def _name(ref: str) -> str:
     return bare(ref).partition(":")[2]
-
-
-def _close(wanted: str, known: Collection[str]) -> list[str]:
-    """References whose name, or its last part, is spelt much alike."""
-    import difflib
-
-    by_part: dict[str, str] = {}
-    for ref in known:
-        name = ref.partition(":")[2].lower()
-        for part in (ref.lower(), name, _last_part(name)):
-            if len(known) <= MANY or part[:2] == wanted[:2]:  # likeness takes long to tell
-                by_part.setdefault(part, ref)
-    return list(dict.fromkeys(by_part[part] for part in difflib.get_close_matches(wanted, by_part, n=3)))
 
 
 def _of_one_model(rows: Sequence[Row], name: str, found: Sequence[int]) -> list[int]:
