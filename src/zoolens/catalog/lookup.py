@@ -30,39 +30,39 @@ def find(model: Model, *, draft: bool = True) -> Entry:
     if path is not None:
         return _described(_from_path(path), draft)
     reference = parse(str(model))
-    found = _by_bare_name(reference, str(model)) if reference.zoo is None else _in_zoo(reference)
-    return _described(found, draft)
+    entry = _by_bare_name(reference, str(model)) if reference.zoo is None else _in_zoo(reference)
+    return _described(entry, draft)
 
 
 def find_all(models: Iterable[Model], *, draft: bool = True) -> list[Entry]:
     """All models that names, paths and patterns mean, each once, in order."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     namesakes: dict[str, list[Entry]] = {}  # two files may declare one name
     for entry in (entry for model in models for entry in _matching(model, draft)):
         if entry not in namesakes.setdefault(entry.full_ref, []):
             namesakes[entry.full_ref].append(entry)
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def _matching(model: Model, draft: bool) -> list[Entry]:
     if isinstance(model, Entry) or not is_pattern(str(model)) or _as_path(model) is not None:
         return [find(model, draft=draft)]
     zoo, name, version = parse(str(model))
-    found: list[Entry] = []
+    fitting: list[Entry] = []
     known: list[str] = []
     for zoo_name in [zoo] if zoo else CHEAP_ZOOS:
         entries, _ = list_zoo(zoo_name, None, named=True)
         known += references(entries)
-        found += [
+        fitting += [
             entry
             for entry in entries
             if fnmatch.fnmatchcase(entry.manifest.name, name)
             and (version is None or fnmatch.fnmatchcase(entry.manifest.version, version))
         ]
-    if not found:
+    if not fitting:
         raise UnknownName("model", str(model), known)
-    return [_described(entry, draft) for entry in found]
+    return [_described(entry, draft) for entry in fitting]
 
 
 # --- by path
@@ -138,7 +138,7 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
 
 def _like(name: str, entries: Iterable[Entry]) -> list[str]:
     """Models of exactly this name in other zoos, else those of the cheap zoos whose names are spelt alike."""
-    elsewhere = [one for one in kept_names() if one.partition(":")[2] == name]
+    elsewhere = [reference for reference in kept_names() if reference.partition(":")[2] == name]
     if elsewhere:
         return list(dict.fromkeys(elsewhere))
     return nearest(name, dict.fromkeys(entry.ref for entry in entries))

@@ -15,9 +15,9 @@ def installed_packages() -> dict[str, str]:
 
     Reading each one's metadata takes half a second where many are installed; the folder's name says the same.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for place in map(Path, sys.path):
         for folder in place.glob("*.dist-info") if place.is_dir() else ():
             name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            found.setdefault(canonicalize_name(name), version)
-    return dict(sorted(found.items()))
+            versions.setdefault(canonicalize_name(name), version)
+    return dict(sorted(versions.items()))

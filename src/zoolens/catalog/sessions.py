@@ -145,9 +145,9 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
                 raise
             telling.append(str(error))
             continue
-        asset = next((one for one in entry.manifest.assets if one.format in runtime.formats), None)
+        asset = next((candidate for candidate in entry.manifest.assets if candidate.format in runtime.formats), None)
         if asset is None:
-            formats = ", ".join(dict.fromkeys(one.format for one in entry.manifest.assets))
+            formats = ", ".join(dict.fromkeys(candidate.format for candidate in entry.manifest.assets))
             other_formats.append(f"{name} does not run {formats}")
             continue
         for text in wanted.environments or ("",):
@@ -211,6 +211,6 @@ def _how_to_get(runtime: Runtime) -> str:
 
 def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
     return tuple(
-        TensorSpec(one.name or f"input{index}", tuple(one.shape), one.dtype)
-        for index, one in enumerate(manifest.inputs)
+        TensorSpec(spec.name or f"input{index}", tuple(spec.shape), spec.dtype)
+        for index, spec in enumerate(manifest.inputs)
     )

@@ -114,19 +114,19 @@ class Equivalence:
 
     @property
     def comparable(self) -> tuple[OnData, ...]:
-        return tuple(one for one in self.on if one.outputs)
+        return tuple(pair for pair in self.on if pair.outputs)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the two cannot be compared on any data; empty: they can."""
-        return () if self.comparable else tuple(dict.fromkeys(why for one in self.on for why in one.fit.reasons))
+        return () if self.comparable else tuple(dict.fromkeys(why for pair in self.on for why in pair.fit.reasons))
 
     @property
     def worst(self) -> OnData:
         """The dataset on which the two agree least."""
         if not self.comparable:
             raise ZoolensError(f"{self.a} and {self.b} cannot be compared: {'; '.join(self.reasons)}.")
-        return min(self.comparable, key=lambda one: one.worst.agreement)
+        return min(self.comparable, key=lambda pair: pair.worst.agreement)
 
     @property
     def agreement(self) -> float:
@@ -162,7 +162,7 @@ def equiv(
     with borrowed_store(store, must_exist=data is None) as opened:
         pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
         alpha = None if bound == "off" else 1 - confidence
-        on = tuple(_on_data(opened, one, two, alpha, tolerance) for one, two in pairs)
+        on = tuple(_on_data(opened, run_a, run_b, alpha, tolerance) for run_a, run_b in pairs)
         return Equivalence(
             a=_name(pairs[0][0], pairs[0][1]),
             b=_name(pairs[0][1], pairs[0][0]),
@@ -249,10 +249,10 @@ def _difference(accuracy: Accuracy | None, differences: NDArray[np.float64] | No
 
 def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
     groups = {}
-    for one in on:
-        if one.outputs:
-            name = one.dataset if one.dataset not in groups else f"{one.dataset} ({one.a.key.dataset[:8]})"
-            groups[name] = (one.worst.agreeing, one.worst.n)
+    for pair in on:
+        if pair.outputs:
+            name = pair.dataset if pair.dataset not in groups else f"{pair.dataset} ({pair.a.key.dataset[:8]})"
+            groups[name] = (pair.worst.agreeing, pair.worst.n)
     counts = {name: (agreeing, n) for name, (agreeing, n) in groups.items() if isinstance(agreeing, int)}
     return worst_group(counts, alpha) if groups and len(counts) == len(groups) else None  # it is a bound of counts
 
@@ -276,39 +276,39 @@ def as_data(report: Equivalence) -> dict[str, Any]:
         "agreement": report.agreement if report.comparable else None,
         "guaranteed_agreement": report.guaranteed,
         "tolerance": report.tolerance,
-        "datasets": [_data_of(one) for one in report.on],
+        "datasets": [_data_of(pair) for pair in report.on],
         "arora": None if report.arora is None else {side: _arora_data(getattr(report.arora, side)) for side in "ab"},
     }
 
 
-def _data_of(one: OnData) -> dict[str, Any]:
+def _data_of(pair: OnData) -> dict[str, Any]:
     runs = {
         side: {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "precision": run.precision}
-        for side, run in (("a", one.a), ("b", one.b))
+        for side, run in (("a", pair.a), ("b", pair.b))
     }
     return {
         **runs,
-        "dataset": one.dataset,
-        "fingerprint": one.a.key.dataset,
-        "n": one.n,
-        "reasons": list(one.fit.reasons),
-        "notes": list(one.fit.notes),
-        "outputs": [_finite({**asdict(output), "agreement": output.agreement}) for output in one.outputs],
-        "bounds": None if one.bounds is None else asdict(one.bounds),
+        "dataset": pair.dataset,
+        "fingerprint": pair.a.key.dataset,
+        "n": pair.n,
+        "reasons": list(pair.fit.reasons),
+        "notes": list(pair.fit.notes),
+        "outputs": [_finite({**asdict(output), "agreement": output.agreement}) for output in pair.outputs],
+        "bounds": None if pair.bounds is None else asdict(pair.bounds),
     }
 
 
-def _arora_data(found: ModelBound | str) -> dict[str, Any]:
-    if isinstance(found, str):
-        return {"refused": found}
-    told = {"bound": found.bound, "vacuous": found.vacuous, "covered": found.covered, "sentence": found.sentence}
-    return _finite({**told, **asdict(found)})  # type: ignore[no-any-return]
+def _arora_data(bound: ModelBound | str) -> dict[str, Any]:
+    if isinstance(bound, str):
+        return {"refused": bound}
+    properties = {"bound": bound.bound, "vacuous": bound.vacuous, "covered": bound.covered, "sentence": bound.sentence}
+    return _finite({**properties, **asdict(bound)})  # type: ignore[no-any-return]
 
 
 def _finite(value: Any) -> Any:
     """JSON has no infinity: null."""
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

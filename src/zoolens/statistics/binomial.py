@@ -92,12 +92,12 @@ def _solved(k: int, n: int, log_alpha: float) -> float:
         excess = _log_mass(k, n, share) + over_mass - log_alpha
         low, high = (share, high) if excess < 0 else (low, share)
         slope = k / share * math.exp(-over_mass)  # of the log tail: mass · k / share, over the tail
-        found = share - excess / slope
-        if not low < found < high:
-            found = (low + high) / 2
-        if abs(found - share) <= _PRECISION * share:
-            return found
-        share = found
+        closer = share - excess / slope
+        if not low < closer < high:
+            closer = (low + high) / 2
+        if abs(closer - share) <= _PRECISION * share:
+            return closer
+        share = closer
     return low
 
 

@@ -70,6 +70,8 @@ def _worst(
     if not groups:
         raise ValueError("There are no groups to find the worst of.")
     level = corrected(alpha, len(groups))
-    found = tuple(Group(name, *seen(data), bound(data, alpha), bound(data, level)) for name, data in groups.items())
-    worst = min(found, key=lambda group: group.lower)
-    return WorstGroup(worst.lower, worst, found)
+    bounded_groups = tuple(
+        Group(name, *seen(data), bound(data, alpha), bound(data, level)) for name, data in groups.items()
+    )
+    worst = min(bounded_groups, key=lambda group: group.lower)
+    return WorstGroup(worst.lower, worst, bounded_groups)

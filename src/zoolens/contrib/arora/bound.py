@@ -119,24 +119,24 @@ def arora_bound(
         raise ValueError(f"The margin is {margin}: it must be positive.")
     chain = chain_of(graph)
     values = chain.prepared(np.asarray(inputs))
-    found = stability(chain, values, samples, seed)
-    if not np.isfinite(found.outputs).all():
+    measured = stability(chain, values, samples, seed)
+    if not np.isfinite(measured.outputs).all():
         raise ModelError(f"{graph.name} gives numbers that are not finite, so it has no margin.")
-    margins = _margins(found.outputs, labels, graph)
+    margins = _margins(measured.outputs, labels, graph)
     selection = 0.0 if margin is not None else math.sqrt(math.log(len(MARGINS)) / (2 * len(labels)))
-    chosen = margin if margin is not None else _best_margin(chain, found, margins)
+    chosen = margin if margin is not None else _best_margin(chain, measured, margins)
     return AroraBound(
         margin=chosen,
         margin_loss=_loss(margins, chosen),
-        capacity=_capacity(chain, found, chosen, len(labels)),
+        capacity=_capacity(chain, measured, chosen, len(labels)),
         selection=selection,
         inputs=len(labels),
-        classes=found.outputs.shape[1],
-        contraction=found.contraction,
-        spread=found.spread,
-        smoothness=smoothness(chain, values, _accuracies(chain, found, chosen), seed),
-        largest_output=_largest(found),
-        layers=tuple(_facts(layer, found, at) for at, layer in enumerate(chain.layers)),
+        classes=measured.outputs.shape[1],
+        contraction=measured.contraction,
+        spread=measured.spread,
+        smoothness=smoothness(chain, values, _accuracies(chain, measured, chosen), seed),
+        largest_output=_largest(measured),
+        layers=tuple(_facts(layer, measured, at) for at, layer in enumerate(chain.layers)),
     )
 
 
@@ -158,44 +158,44 @@ def _loss(margins: NDArray[np.float64], margin: float) -> float:
     return float(np.mean(margins <= margin))
 
 
-def _best_margin(chain: Chain, found: Stability, margins: NDArray[np.float64]) -> float:
+def _best_margin(chain: Chain, measured: Stability, margins: NDArray[np.float64]) -> float:
     """A margin that nearly all inputs miss would give about 1 whatever the network: that is no candidate."""
-    chance = 1 - 1 / found.outputs.shape[1]
+    chance = 1 - 1 / measured.outputs.shape[1]
     useful = [margin for margin in MARGINS if _loss(margins, margin) < chance] or [MARGINS[0]]
-    return min(useful, key=lambda margin: _loss(margins, margin) + _capacity(chain, found, margin, len(margins)))
+    return min(useful, key=lambda margin: _loss(margins, margin) + _capacity(chain, measured, margin, len(margins)))
 
 
-def _capacity(chain: Chain, found: Stability, margin: float, inputs: int) -> float:
-    total = sum(_term(layer, found, at) for at, layer in enumerate(chain.layers))
-    return found.contraction * len(chain.layers) * _largest(found) / margin * math.sqrt(total / inputs)
+def _capacity(chain: Chain, measured: Stability, margin: float, inputs: int) -> float:
+    total = sum(_term(layer, measured, at) for at, layer in enumerate(chain.layers))
+    return measured.contraction * len(chain.layers) * _largest(measured) / margin * math.sqrt(total / inputs)
 
 
-def _largest(found: Stability) -> float:
-    return float(np.linalg.norm(found.outputs, axis=1).max())
+def _largest(measured: Stability) -> float:
+    return float(np.linalg.norm(measured.outputs, axis=1).max())
 
 
-def _term(layer: Layer, found: Stability, at: int) -> float:
-    cushions = float(found.cushions[at] * found.interlayer[at])
-    return (found.spread * layer.overlap / cushions) ** 2 if cushions else math.inf
+def _term(layer: Layer, measured: Stability, at: int) -> float:
+    cushions = float(measured.cushions[at] * measured.interlayer[at])
+    return (measured.spread * layer.overlap / cushions) ** 2 if cushions else math.inf
 
 
-def _accuracies(chain: Chain, found: Stability, margin: float) -> NDArray[np.float64]:
+def _accuracies(chain: Chain, measured: Stability, margin: float) -> NDArray[np.float64]:
     """How accurately each layer must be compressed for outputs to move by less than the margin (the proof's ε_i)."""
-    output = min(1.0, margin / (math.sqrt(2) * _largest(found)))
-    share = output / (4 * found.contraction * len(chain.layers) * found.spread)
-    return share * found.cushions * found.interlayer
+    output = min(1.0, margin / (math.sqrt(2) * _largest(measured)))
+    share = output / (4 * measured.contraction * len(chain.layers) * measured.spread)
+    return share * measured.cushions * measured.interlayer
 
 
-def _facts(layer: Layer, found: Stability, at: int) -> LayerFacts:
+def _facts(layer: Layer, measured: Stability, at: int) -> LayerFacts:
     return LayerFacts(
         name=layer.name,
         kind=layer.kind,
-        width=found.widths[at],
-        cells=found.cells[at],
+        width=measured.widths[at],
+        cells=measured.cells[at],
         norm=layer.norm,
-        cushion=float(found.cushions[at]),
-        interlayer=float(found.interlayer[at]),
-        interlayer_error=float(found.interlayer_errors[at]),
+        cushion=float(measured.cushions[at]),
+        interlayer=float(measured.interlayer[at]),
+        interlayer_error=float(measured.interlayer_errors[at]),
         overlap=layer.overlap,
-        term=_term(layer, found, at),
+        term=_term(layer, measured, at),
     )
