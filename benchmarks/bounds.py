@@ -14,13 +14,15 @@ import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, multinomial
 
 from zoolens.statistics.anytime import Method, lowers_in_order, paired_interval, paired_lowers
 from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper
 from zoolens.statistics.groups import worst_group
+from zoolens.statistics.intervals import Interval, paired_difference
 from zoolens.statistics.multiplicity import corrected
 
 ALPHA = 0.05
@@ -127,6 +129,29 @@ def uncorrected_coverage(reps: int, seed: int = 0, candidates: int = 50, n: int 
     return Coverage("share, uncorrected", f"best of {candidates}, n={n:,}", float(right), reps)
 
 
+def few_disagreements(n: int = 1_000, most: int = 40) -> Iterator[Coverage]:
+    """The intervals for a paired difference, counted out where the two differ on a handful of inputs.
+
+    They describe and promise nothing, so that a little less than the nominal coverage is no failure.
+    """
+    for expected_a in (0.5, 1, 2, 3, 5, 8, 12):
+        for expected_b in dict.fromkeys((0.0, expected_a / 4, expected_a / 2, float(expected_a))):
+            shares = expected_a / n, expected_b / n
+            counts = [(a, b) for a in range(most) for b in range(most if expected_b else 1)]
+            chance = multinomial.pmf([(a, b, n - a - b) for a, b in counts], n, [*shares, 1 - sum(shares)])
+            setting = f"n={n:,}, {expected_a:g} and {expected_b:g} inputs expected that only A, only B gets right"
+            for name, interval in (("score interval", paired_difference), ("Agresti–Min interval", agresti_min)):
+                held = [interval(a, b, n).contains(shares[1] - shares[0]) for a, b in counts]
+                yield Coverage(name, setting, float(chance[held].sum() / chance.sum()), None)
+
+
+def agresti_min(only_a: int, only_b: int, n: int) -> Interval:
+    """What was printed until November 2026: a Wald interval with half an input added to each of the four cells."""
+    a, b, total = only_a + 0.5, only_b + 0.5, n + 2.0
+    half = NormalDist().inv_cdf(1 - ALPHA / 2) * math.sqrt((a + b) - (b - a) ** 2 / total) / total
+    return Interval((b - a) / total - half, (b - a) / total + half)
+
+
 def group_coverage(reps: int, seed: int = 0, n: int = 300) -> Iterator[Coverage]:
     generator = np.random.default_rng(seed)
     for truths in ([0.9] * 5, [0.8, 0.99, 0.99], [0.8]):
@@ -206,6 +231,14 @@ def show_coverages(found: list[Coverage]) -> None:
         )
 
 
+def show_intervals() -> None:
+    print("\nIntervals for a paired difference, which describe and promise nothing")
+    found = list(few_disagreements())
+    for name in dict.fromkeys(one.bound for one in found):
+        worst = min((one for one in found if one.bound == name), key=lambda one: one.coverage)
+        print(f"{name:24} lowest coverage {100 * worst.coverage:.1f} % exact ({worst.setting})")
+
+
 def show_widths(title: str, found: list[Width]) -> None:
     print(f"\n{title}, points: one-sided gap (half of the two-sided interval)")
     print(f"{'':32}" + "".join(f"{f'n={n:,}':>18}" for n in SIZES))
@@ -227,6 +260,7 @@ def report(reps: int, seed: int = 0) -> list[str]:
     show_coverages(found)
     naive = uncorrected_coverage(reps, seed)
     print(f"for comparison, {naive.bound}: {100 * naive.coverage:.1f} % ({naive.setting})")
+    show_intervals()
     show_widths("Accuracy of one model (72, 75 and 69 %)", accuracy_widths())
     print(f"{'largest gap of the three':32}" + "".join(f"{largest_gap(n):18.2f}" for n in SIZES))
     print(f"{'goal':32}" + "".join(f"{GOALS[n]:18.1f}" for n in SIZES))
