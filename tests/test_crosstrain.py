@@ -13,6 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoolens.comparisons.compare import compare
+from zoolens.crosstrain.filing import read_study
+from zoolens.store.store import open_store
+
 pytest.importorskip("torch")
 pytest.importorskip("jax")
 
@@ -120,6 +124,13 @@ def test_a_trial_is_shown_with_intervals_curves_classes_and_what_was_decided(pla
         assert words in said
     pair = json.loads(place.fine("show", "tiny", "0001", "--json"))["pairs"][0]
     assert pair["low"] <= pair["difference"] <= pair["high"]
+    with open_store(place.folder / "store.sqlite") as store:
+        trial = next(one for one in read_study(store, "tiny").trials if one.id == "0001")
+        runs = [str(trial.side(pair[side]).run) for side in "ab"]
+        found = compare(*runs, store=store).answers  # the sides are runs like any other
+    assert (tuple(found.difference), found.p_value) == ((pair["low"], pair["high"]), pair["p_value"])
+    assert (found.only_a, found.only_b, found.n) == (pair["only_a"], pair["only_b"], 40)
+    assert (found.top1_change, 1 - found.agreement) == (pytest.approx(pair["difference"]), pytest.approx(pair["churn"]))
 
 
 def test_studies_are_listed_with_their_replicates(place):

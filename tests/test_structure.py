@@ -119,6 +119,15 @@ def test_contrib_is_entered_only_through_entry_points():
             assert not entered, f"{path} imports {entered[0]}: load it as a plug-in"
 
 
+def test_only_the_store_speaks_sql():
+    """Everybody else asks the Store, so that its tables can change."""
+    inside = ("sqlalchemy", "alembic", "zoolens.store.schema", "zoolens.store.queries")
+    for path in sources():
+        if path.relative_to(PACKAGE).parts[0] not in ("store", "testing"):
+            reached = [module for module, _ in imports(path) if module.startswith(inside)]
+            assert not reached, f"{path} imports {reached[0]}: add a method to Store"
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_frameworks_stay_in_their_own_file_and_are_imported_late(path):
     name = str(path.relative_to(PACKAGE))

@@ -12,6 +12,7 @@ from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Output
+from zoolens.measure.evaluate import evaluate
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
 from zoolens.queries.asking import query
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
@@ -128,3 +129,16 @@ def test_labels_judge_it(store):
     first, second = write(store, "good", tags, labels), write(store, "worse", worse, labels)
     low, high = equiv(first, second, store=store).comparable[0].bounds.difference
     assert low < -8 / N < high
+    (found,) = compare(first, second, store=store).vectors
+    assert (found.score_a, found.score_b, tuple(found.difference)) == (1.0, pytest.approx(1 - 8 / N), (low, high))
+
+
+def test_an_evaluation_keeps_and_judges_its_answers(home, store, fake_model, data):
+    path = fake_model(behaviour="label_leak")
+    path.write_text(path.read_text().replace("scores: logits", "task: tagging"))
+    (outcome,) = evaluate([str(path)], data, batches=(), cold=False, store=store)
+    assert outcome.errors == ()
+    assert outcome.run.resolved["outputs"][0]["task"] == "tagging"
+    assert store.table(outcome.run.id, KIND).column_names == ["index", "input", "label", "tags", "digest"]
+    (score,) = store.observations(outcome.run.id, metric="score")
+    assert (score.value, score.n) == (1.0, 300)

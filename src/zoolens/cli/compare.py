@@ -121,6 +121,9 @@ def _print_vectors(console: Any, one: VectorChange) -> None:
         facts.append(f"relative distance {one.median_distance:.2g} (median), {one.max_distance:.2g} (largest)")
     if one.cosine is not None:
         facts.append(f"cosine {one.cosine:.6g}")
+    if one.score_a is not None and one.score_b is not None and one.difference is not None:
+        low, high = one.difference
+        facts.append(f"score {one.score_a:.4f} and {one.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")
     console.print(f"{plain(one.output)} ({one.task}): {', '.join(facts)}")
 
 

@@ -16,7 +16,8 @@ from zoolens.comparisons.compatibility import Compatibility
 from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.preprocess.classes import Translation
-from zoolens.statistics.intervals import Interval
+from zoolens.statistics.anytime import paired_interval
+from zoolens.statistics.intervals import Interval, paired_difference
 from zoolens.tasks.base import TOLERANCE, Answers, task_named
 
 
@@ -157,6 +158,14 @@ def _accuracy(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> A
         only_b=int(np.count_nonzero(right_b & ~right_a)),
         n=len(right_a),
     )
+
+
+def score_difference(a: NDArray[np.float64], b: NDArray[np.float64], confidence: float) -> Interval:
+    """Of how right two models are on the same inputs, B − A. Where answers are simply right or wrong, the interval is
+    that of two accuracies; else it is the one of sequences, which holds for any scores between 0 and 1."""
+    if (accuracy := _accuracy(a, b)) is not None:
+        return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, confidence)
+    return paired_interval(b - a, 1 - confidence)
 
 
 def identical(a: Answers, b: Answers) -> float:

@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.behaviour import counted, identical
+from zoolens.comparisons.behaviour import counted, identical, score_difference
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.runs import choose_pair
-from zoolens.comparisons.signatures import read_answers
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
-from zoolens.measure.answers import answering_stage, answers_table, has_answers
+from zoolens.measure.answers import answering_stage, answers_table, has_answers, numbers, read_output
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
 from zoolens.measure.predictions import Predictions, read_predictions
-from zoolens.statistics.intervals import Interval, paired_difference
+from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
+from zoolens.tasks.base import Answers as TaskAnswers
 from zoolens.tasks.base import task_named
 
 
@@ -107,6 +107,9 @@ class VectorChange:
     median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
     max_distance: float | None
     cosine: float | None  # mean
+    score_a: float | None = None  # mean of how right the answers are; None where labels cannot judge them
+    score_b: float | None = None
+    difference: Interval | None = None  # of the scores, B − A
 
     @property
     def agreement(self) -> float:
@@ -211,7 +214,7 @@ def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
     ours, theirs = answers_table(store, a), answers_table(store, b)
     for place, about in alike:
         mine, other = (
-            read_answers(table, place, [*run.resolved["outputs"]], run) for table, run in ((ours, a), (theirs, b))
+            read_output(table, place, [*run.resolved["outputs"]], run) for table, run in ((ours, a), (theirs, b))
         )
         task = task_named(mine.task)
         agreement, figures = task.agreement(mine, other), task.figures(mine, other)
@@ -224,7 +227,18 @@ def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
             median_distance=figures.median_relative_l2,
             max_distance=figures.max_relative_l2,
             cosine=figures.cosine,
+            **({} if place else _judged(mine, other, numbers(ours["label"]))),
         )
+
+
+def _judged(a: TaskAnswers, b: TaskAnswers, labels: NDArray[np.int32]) -> dict[str, Any]:
+    """How right the two are, where the data have labels that say so."""
+    task = task_named(a.task)
+    scores = (task.scores(a, labels), task.scores(b, labels)) if (labels >= 0).any() else (None, None)
+    if scores[0] is None or scores[1] is None:
+        return {}
+    difference = score_difference(scores[0], scores[1], CONFIDENCE)
+    return {"score_a": float(scores[0].mean()), "score_b": float(scores[1].mean()), "difference": difference}
 
 
 def identical_share(store: Store, a: Run, b: Run) -> float | None:

@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens import plugins
-from zoolens.comparisons.behaviour import Accuracy, Behaviour, behaviour, translated, worst
+from zoolens.comparisons.behaviour import Behaviour, behaviour, score_difference, translated, worst
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.runs import measured_pairs
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.progress import Progress
-from zoolens.statistics.anytime import paired_interval, paired_lower
+from zoolens.statistics.anytime import paired_lower
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.groups import WorstGroup, worst_group
-from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference, wilson
+from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tasks.base import TOLERANCE, task_named
@@ -224,27 +223,16 @@ def _bounds(
         place = outputs.index(least)
         shares = task_named(least.task).agreement(a.outputs[place], b.outputs[place], tolerance)
         lower = max(0.0, paired_lower(shares, alpha))
-    differences = _differences(a, b)
+    ours, theirs = (a.scores, b.scores) if (a.labels >= 0).any() else (None, None)
+    judged = None if ours is None or theirs is None else (ours, theirs)
     return Bounds(
         confidence=1 - alpha,
         agreement=lower,
         accuracy_a=None if accuracy is None else wilson(accuracy.right_a, accuracy.n, 1 - alpha),
         accuracy_b=None if accuracy is None else wilson(accuracy.right_b, accuracy.n, 1 - alpha),
-        difference=_difference(accuracy, differences, alpha),
-        accuracy_drop=None if differences is None else -paired_lower(differences, alpha),
+        difference=None if judged is None else score_difference(*judged, 1 - alpha),
+        accuracy_drop=None if judged is None else -paired_lower(judged[1] - judged[0], alpha),
     )
-
-
-def _differences(a: Signature, b: Signature) -> NDArray[np.float64] | None:
-    """How much more right B is than A, input by input and in their order, on which the bound depends."""
-    ours, theirs = a.scores, b.scores
-    return None if ours is None or theirs is None or not (a.labels >= 0).any() else theirs - ours
-
-
-def _difference(accuracy: Accuracy | None, differences: NDArray[np.float64] | None, alpha: float) -> Interval | None:
-    if accuracy is not None:
-        return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, 1 - alpha)
-    return None if differences is None else paired_interval(differences, alpha)  # which are no counts
 
 
 def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:

@@ -5,7 +5,7 @@ Any pair of runs on the same inputs can be compared from these with no further i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import DatasetError, StoreError, ZoolensError
-from zoolens.measure.answers import answering_stage, answers_table, has_answers
+from zoolens.measure.answers import answering_stage, answers_table, has_answers, numbers, read_output
 from zoolens.measure.predictions import prefix
 from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store
@@ -67,8 +67,8 @@ def signature_of(store: Store, run: Run) -> Signature:
     table = answers_table(store, run)
     _check_rows(table, run)
     declared = run.resolved.get("outputs") or [{}]
-    outputs = tuple(read_answers(table, number, declared, run) for number in range(_outputs(table)))
-    return Signature(run, np.array(table["input"].to_pylist(), object), _numbers(table["label"]), outputs)
+    outputs = tuple(read_output(table, number, declared, run) for number in range(_outputs(table)))
+    return Signature(run, np.array(table["input"].to_pylist(), object), numbers(table["label"]), outputs)
 
 
 def signature_or_reason(store: Store, run: Run) -> Signature | str:
@@ -82,7 +82,7 @@ def signature_or_reason(store: Store, run: Run) -> Signature | str:
 def _check_rows(table: pa.Table, run: Run) -> None:
     """Runs are compared row by row: row i must be input i."""
     inputs = table.num_rows if run.kind is RunKind.TRAINING else run.dataset.size  # whose data are for training too
-    if not np.array_equal(_numbers(table["index"]), np.arange(inputs)):
+    if not np.array_equal(numbers(table["index"]), np.arange(inputs)):
         raise StoreError(
             f"The predictions of run {run.id[:8]} are not one row for each of its {run.dataset.size:,} inputs.",
             hint="Measure it again with `zoolens eval --fresh`.",
@@ -147,45 +147,3 @@ def _outputs(table: pa.Table) -> int:
     while f"{prefix(number)}digest" in table.column_names:
         number += 1
     return number
-
-
-def read_answers(table: pa.Table, number: int, declared: list[Mapping[str, Any]], run: Run) -> Answers:
-    """One output of a table that `measure.answers` gives; `declared`: what the run says of its outputs."""
-    about, before = declared[number] if number < len(declared) else {}, prefix(number)
-    vectors = f"{before}vector" in table.column_names  # runs of before do not say which task they did
-    task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
-    columns = dict(_columns(table, before, task, run, main=not number))
-    width = columns["vector"].shape[1] if vectors else about.get("width")
-    return Answers(
-        output=str(about.get("name") or f"output {number + 1}"),
-        task=task,
-        columns=columns,
-        width=None if width is None else int(width),
-    )
-
-
-def _columns(table: pa.Table, before: str, task: str, run: Run, *, main: bool) -> Iterator[tuple[str, NDArray[Any]]]:
-    for name in (*task_named(task).columns(main=main), "digest"):
-        if f"{before}{name}" in table.column_names:
-            stored = table[f"{before}{name}"]
-            yield name, _matrix(stored, run) if pa.types.is_list(stored.type) else _numbers(stored)
-
-
-def _matrix(column: pa.ChunkedArray, run: Run) -> NDArray[Any]:
-    lists = column.combine_chunks()
-    values = np.from_dlpack(lists.values)
-    if len(lists) and (len(values) % len(lists) or lists.null_count or _ragged(lists)):
-        raise StoreError(
-            f"The predictions of run {run.id[:8]} have rows of different lengths.",
-            hint="Measure it again with `zoolens eval --fresh`.",
-        )
-    return values.reshape(len(lists), -1)
-
-
-def _ragged(lists: pa.ListArray) -> bool:
-    return bool(np.ptp(np.diff(np.from_dlpack(lists.offsets))))
-
-
-def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Without `to_numpy`, which imports pandas where there is one: half a second."""
-    return np.from_dlpack(column.combine_chunks())

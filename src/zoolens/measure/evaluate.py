@@ -36,6 +36,7 @@ from zoolens.measure.stages import (
     doubled_softmax,
     measure_batch_latency,
     measure_cold_start,
+    measure_score,
     measure_size,
     predict_all,
     remarks,
@@ -341,9 +342,11 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage("predictions", lambda: predict_all(context))
-        judged = task_named(context.job.manifest.task).discrete and context.dataset.labelled
-        if plan.accuracy and answers and judged:
+        task = task_named(context.job.manifest.task)
+        if plan.accuracy and answers and context.dataset.labelled and task.discrete:
             self._judge_predictions()
+        elif plan.accuracy and answers and context.dataset.labelled and task.judged:
+            self._stage(f"{METRIC}score", lambda: measure_score(context))
         if answers:  # a model that cannot answer has no speed worth knowing
             self._stage("size", lambda: measure_size(context))
             for batch in plan.batches:
@@ -367,7 +370,7 @@ class _Stages:
     def _said_of_run(self, plan: EvaluationPlan) -> Iterator[str]:
         """Why figures are absent that one would look for."""
         task = self._context.job.manifest.task
-        if plan.accuracy and not self._errors and not task_named(task).discrete:
+        if plan.accuracy and not self._errors and not task_named(task).judged:
             yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
         elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"

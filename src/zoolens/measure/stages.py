@@ -22,6 +22,7 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
+from zoolens.measure.answers import answers_table, numbers, read_output
 from zoolens.measure.classorder import AS_NAMED, stored_translation, translated_predictions
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
@@ -31,10 +32,12 @@ from zoolens.measure.subject import Subject
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
+from zoolens.statistics.intervals import CONFIDENCE, bootstrap_mean
 from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
+from zoolens.tasks.base import task_named
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
@@ -200,6 +203,22 @@ def compute_metric(context: Context, name: str, predictions: Predictions) -> lis
 def stored_predictions(store: Store, run: Run, dataset: Dataset | None = None) -> Predictions:
     predictions = read_predictions(store.table(run.id, KIND), dataset.classes if dataset else None)
     return translated_predictions(predictions, stored_translation(run))
+
+
+def measure_score(context: Context) -> list[Observation]:
+    """How right the answers are on average, of a task that says so input by input."""
+    run = context.store.run(context.run.id)  # with what the answers told
+    table = answers_table(context.store, run)
+    answers, labels = read_output(table, 0, run.resolved.get("outputs") or [{}], run), numbers(table["label"])
+    scores = task_named(answers.task).scores(answers, labels)
+    if scores is None:
+        return []
+    known = scores[labels >= 0]
+    low, high = bootstrap_mean(known)
+    details = {"interval": "bootstrap", "confidence": CONFIDENCE, "task": answers.task}
+    return [
+        Observation("score", float(known.mean()), unit="fraction", low=low, high=high, n=len(known), details=details)
+    ]
 
 
 def suspicions(predictions: Predictions) -> Iterator[str]:

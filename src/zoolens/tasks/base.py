@@ -70,6 +70,7 @@ class Task(ABC):
     # Answers are numbers of classes: two of them are the same or not. Classes have names and an order, which are
     # matched before answers are compared, and models vote for them.
     discrete: ClassVar[bool] = False
+    judged: ClassVar[bool] = False  # labels tell how right an answer is: `scores` gives numbers
     directional: ClassVar[bool] = False  # the direction of a vector has a meaning, so that cosines are worth telling
     unit: ClassVar[str] = "numbers an answer"  # what `Answers.width` counts
 

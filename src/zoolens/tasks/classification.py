@@ -23,6 +23,7 @@ class Classification(Task):
     name = "classification"
     summary = "One of several classes"
     discrete = True
+    judged = True
     unit = "classes"
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:

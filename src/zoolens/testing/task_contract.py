@@ -70,6 +70,7 @@ class TaskContract:
 
     def test_scores_are_between_0_and_1_for_every_input_or_there_are_none(self, task: Task) -> None:
         scores = task.scores(self.answers(task), self.labels())
+        assert (scores is not None) == task.judged
         if scores is not None:
             assert scores.shape == (N,)
             assert ((scores >= 0) & (scores <= 1)).all()
