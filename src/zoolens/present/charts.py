@@ -63,6 +63,10 @@ class Chart:
     title: str
     spec: Mapping[str, Any]
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """The chart in a notebook, which draws Vega-Lite by itself."""
+        return {"application/vnd.vegalite.v5+json": for_file(self), "text/plain": self.title}
+
 
 def themed(chart: Chart) -> Spec:
     """The whole spec, for a page."""
@@ -88,9 +92,9 @@ def _with_plain_colours(value: Any) -> Any:
     if isinstance(value, str):
         return _ROLE.sub(r"\1", value)
     if isinstance(value, Mapping):
-        return {key: _with_plain_colours(one) for key, one in value.items()}
+        return {key: _with_plain_colours(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_plain_colours(one) for one in value]
+        return [_with_plain_colours(inner) for inner in value]
     return value
 
 
@@ -111,8 +115,8 @@ def _plain(value: Any) -> Any:
 
 
 def heading(title: str, subtitle: str = "") -> Spec:
-    found: Spec = {"text": shareable(title, LABEL)}
-    return {**found, "subtitle": shareable(subtitle, LABEL)} if subtitle else found
+    text: Spec = {"text": shareable(title, LABEL)}
+    return {**text, "subtitle": shareable(subtitle, LABEL)} if subtitle else text
 
 
 def axis(title: str | None = None, *, expression: str = NUMBER, **settings: Any) -> Spec:
@@ -135,7 +139,7 @@ def level(field: str, levels: Sequence[str], axis: Spec | None) -> Spec:
     return {
         "field": field,
         "type": "nominal",
-        "scale": {"domain": [shareable(one, LABEL) for one in levels]},
+        "scale": {"domain": [shareable(name, LABEL) for name in levels]},
         "axis": None if axis is None else {"labelAngle": 0, "labelOverlap": True, **axis, "labelExpr": "datum.label"},
     }
 

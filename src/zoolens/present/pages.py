@@ -97,10 +97,10 @@ def settings_words(value: Any, depth: int = 0) -> str:
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, Mapping):
-        known = [(name, one) for name, one in value.items() if one is not None and one not in ({}, [], "")]
-        return ", ".join(f"{name} {_in_brackets(one, depth + 1)}" for name, one in known)
+        known = [(name, inner) for name, inner in value.items() if inner is not None and inner not in ({}, [], "")]
+        return ", ".join(f"{name} {_in_brackets(inner, depth + 1)}" for name, inner in known)
     if isinstance(value, list | tuple):
-        return "; ".join(settings_words(one, depth + 1) for one in value)
+        return "; ".join(settings_words(inner, depth + 1) for inner in value)
     return plain_words(value)
 
 

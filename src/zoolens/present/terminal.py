@@ -23,8 +23,10 @@ FOLDED = 24  # cells that a column of sentences needs at least
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    found = open_console(stderr=stderr, emoji=False, highlight=False)
-    return found if found.is_terminal else open_console(stderr=stderr, emoji=False, highlight=False, width=PIPED_WIDTH)
+    console = open_console(stderr=stderr, emoji=False, highlight=False)
+    return (
+        console if console.is_terminal else open_console(stderr=stderr, emoji=False, highlight=False, width=PIPED_WIDTH)
+    )
 
 
 def plain(text: object) -> str:

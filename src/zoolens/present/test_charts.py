@@ -19,6 +19,12 @@ def test_a_page_gives_the_colours_of_its_scheme_and_a_file_has_light_ones():
     assert themed(drawn)["description"] == "what it shows"
 
 
+def test_a_notebook_draws_a_chart():
+    shown = chart(mark={"type": "rule", "color": INK})._repr_mimebundle_(include=None, exclude=None)
+    assert shown["application/vnd.vegalite.v5+json"]["mark"]["color"] == "#1b1f24"
+    assert shown["text/plain"] == "what it shows"
+
+
 def test_a_chart_may_change_parts_of_the_theme():
     config = themed(chart(config={"axis": {"grid": False}}))["config"]
     assert config["axis"]["grid"] is False

@@ -57,9 +57,9 @@ def _top(rows: Sequence[ArchitectureRow], key: str, *, studied: bool) -> list[Ar
 def _claims(row: ArchitectureRow, *, first: bool) -> list[tuple[Network, float]]:
     """The claims that count, without outliers."""
     if first:
-        claims = [(one, one.claimed_top1) for one in row.networks if not one.outlier_first]
+        claims = [(network, network.claimed_top1) for network in row.networks if not network.outlier_first]
     else:
-        claims = [(one, one.best_top1) for one in row.networks if not one.outlier_best]
+        claims = [(network, network.best_top1) for network in row.networks if not network.outlier_best]
     return [(network, claim) for network, claim in claims if claim is not None]
 
 
@@ -72,11 +72,11 @@ def _spreads(audit: Audit, *, first: bool) -> Chart | None:
     spans: list[dict[str, Any]] = []
     for row in rows:
         counted = _claims(row, first=first)
-        found = [claim for _, claim in counted]
-        spans.append({"name": row.name, "low": min(found), "high": max(found), "spread": f"{getattr(row, key):.2f}"})
+        shares = [claim for _, claim in counted]
+        spans.append({"name": row.name, "low": min(shares), "high": max(shares), "spread": f"{getattr(row, key):.2f}"})
         claims += [
-            {"name": row.name, "claim": claim, "zoo": one.zoo, "hint": f"{one.zoo}: {one.name}, {claim:.2f} %"}
-            for one, claim in counted
+            {"name": row.name, "claim": claim, "zoo": of.zoo, "hint": f"{of.zoo}: {of.name}, {claim:.2f} %"}
+            for of, claim in counted
         ]
     low, high = min(span["low"] for span in spans), max(span["high"] for span in spans)
     ticks = {"title": None, "orient": "top", "labelExpr": "datum.label + ' %'", "tickMinStep": 5, **LABELS}
@@ -85,7 +85,7 @@ def _spreads(audit: Audit, *, first: bool) -> Chart | None:
     span = {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
     used = {claim["zoo"] for claim in claims}
     colours = [(zoo, ZOOS[place % len(ZOOS)]) for place, zoo in enumerate(audit.zoos) if zoo in used]
-    colour = series("zoo", [zoo for zoo, _ in colours], [one for _, one in colours], symbolType="circle")
+    colour = series("zoo", [zoo for zoo, _ in colours], [hue for _, hue in colours], symbolType="circle")
     layers = [
         {"data": values(spans), "mark": {"type": "rule", "strokeWidth": 4, "color": LINE}, "encoding": span},
         {
@@ -131,8 +131,8 @@ def _ratios(audit: Audit, key: str) -> Chart | None:
     colour = {"field": "kind", "scale": {"domain": kinds, "range": [BARS[kind] for kind in kinds]}, "legend": None}
     bar = {"type": "bar", "height": 12, "cornerRadius": 2}
     label = {"type": "text", "align": "left", "dx": 8, "color": DIM, "fontSize": 12.5}
-    for one in bars:
-        one["end"] = max(one["ratio"], 1 + THINNEST * (most - 1))
+    for drawn in bars:
+        drawn["end"] = max(drawn["ratio"], 1 + THINNEST * (most - 1))
     span = {"x": {**x, "field": "end"}, "x2": {"datum": 1}}
     layers = [
         {"mark": bar, "encoding": {**place, **span, "color": colour, "tooltip": {"field": "hint"}}},

@@ -58,13 +58,13 @@ def _spreads(audit: Audit, console: Console) -> None:
 
 
 def _first_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
-    known = [one for one in row.networks if not one.outlier_first]
-    return sorted((one.claimed_top1, one.zoo) for one in known if one.claimed_top1 is not None)
+    known = [network for network in row.networks if not network.outlier_first]
+    return sorted((network.claimed_top1, network.zoo) for network in known if network.claimed_top1 is not None)
 
 
 def _best_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
-    known = [one for one in row.networks if not one.outlier_best]
-    return sorted((one.best_top1, one.zoo) for one in known if one.best_top1 is not None)
+    known = [network for network in row.networks if not network.outlier_best]
+    return sorted((network.best_top1, network.zoo) for network in known if network.best_top1 is not None)
 
 
 def _ends(claims: Sequence[tuple[float, str]]) -> list[str]:
@@ -108,11 +108,11 @@ def _equal(audit: Audit, console: Console) -> None:
 def _conformance(audit: Audit, console: Console) -> None:
     if not audit.conformance:
         return
-    good = sum(not one.departures for one in audit.conformance)
+    good = sum(not network.departures for network in audit.conformance)
     rows = [
-        [one.architecture, f"{one.zoo}:{one.name}", "; ".join(one.departures)]
-        for one in audit.conformance
-        if one.departures
+        [network.architecture, f"{network.zoo}:{network.name}", "; ".join(network.departures)]
+        for network in audit.conformance
+        if network.departures
     ]
     title = f"Against the papers: {good} of {len(audit.conformance)} networks conform; the others:"
     _table(console, title, [("architecture", False), ("model", False), ("departs", False)], rows[:TOP])
@@ -121,7 +121,7 @@ def _conformance(audit: Audit, console: Console) -> None:
 
 
 def _judged(audit: Audit, console: Console) -> None:
-    rows = [[one.model, one.sentence] for one in audit.judged if one.verdict != "not comparable"]
+    rows = [[claim.model, claim.sentence] for claim in audit.judged if claim.verdict != "not comparable"]
     _table(console, "Claims against measurements", [("model", False), ("", False)], rows[:TOP])
 
 

@@ -104,6 +104,17 @@ def test_the_paper_is_held_against_the_release_wherever_it_stands_among_the_stud
     assert "Does not match the paper" in done.output
 
 
+def test_a_report_without_the_extra_says_how_to_get_its_charts_as_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("zoolens.present.images.can_draw", lambda: False)
+    where = ["--store", str(tmp_path / "store.sqlite")]
+    with open_store(tmp_path / "store.sqlite") as store:
+        file_numbered(store, 0, "zz")
+    done = CliRunner().invoke(report, ["zz", "--output", str(tmp_path / "out"), *where])
+    assert done.exit_code == 0, done.output
+    assert done.stderr == "The charts are in the page; as PNG too after: pip install 'zoolens[reports]'\n"
+    assert (tmp_path / "out" / "index.html").is_file()
+
+
 def test_an_export_names_the_replicates_that_are_not_in_it(tmp_path):
     where = ["--store", str(tmp_path / "store.sqlite")]
     with open_store(tmp_path / "store.sqlite") as store:

@@ -44,9 +44,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Findings:
-    """`pairs`: Δ of every pair of frameworks; `delta`: the largest of each trial, which is the same for two.
-    `log`: hyperparameters on a logarithmic scale. `flags`: sides that answer one class always, or may. `troubles`: why
-    something is absent."""
+    """Everything that a report shows of a study.
+
+    `pairs`: the Δ of every pair of frameworks; `delta`: the largest Δ of each trial. `log`: the hyperparameters that
+    are shown on a logarithmic scale. `flags`: sides that always answer the same class, or may do so. `troubles`: why a
+    part of the report is absent.
+    """
 
     study: Study
     columns: Mapping[str, NDArray[Any]]
@@ -66,7 +69,7 @@ class Findings:
 
     @property
     def collapsed(self) -> int:
-        return sum(one.certain for one in self.flags)
+        return sum(flag.certain for flag in self.flags)
 
     @property
     def apart(self) -> int:
@@ -74,7 +77,8 @@ class Findings:
 
 
 def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) -> Findings:
-    """`flags`: from `analysis.collapsed`, where more is known than the trials say; None: what their answers say."""
+    """Compute all figures of a report. `flags`: collapsed sides from `analysis.collapsed.flag`; None: look for them in
+    the answers that the trials have."""
     columns = {name: study.column(name) for name in study.hyperparameters}
     log = logarithmic(columns, study)
     accuracies = {name: _figure(name, _accuracy(study, name)) for name in study.frameworks}
@@ -83,7 +87,7 @@ def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) 
         for a, b in combinations(study.frameworks, 2)
     }
     if len(pairs) == 1:
-        pairs = {pair: _figure(one.name, deltas(study)) for pair, one in pairs.items()}
+        pairs = {pair: _figure(figure.name, deltas(study)) for pair, figure in pairs.items()}
     delta = _figure(DELTA, _largest([figure.values for figure in pairs.values()], len(study.trials)))
     troubles: dict[str, str] = {}
     sides = [side for trial in study.trials for side in trial.sides]
@@ -108,14 +112,14 @@ def side_of(trial: Trial, framework: str) -> Side | None:
 
 def warnings(findings: Findings, trial: Trial) -> list[str]:
     """What a reader must know before trusting a trial's Δ."""
-    found = [str(one) for one in findings.flags if one.trial == trial.id]
-    found += [f"{side.framework} {side.status}" for side in trial.sides if side.status != "finished"]
-    return [*found, *(f"{side.framework}: {side.message}" for side in trial.sides if side.message)]
+    notes = [str(flag) for flag in findings.flags if flag.trial == trial.id]
+    notes += [f"{side.framework} {side.status}" for side in trial.sides if side.status != "finished"]
+    return [*notes, *(f"{side.framework}: {side.message}" for side in trial.sides if side.message)]
 
 
 def _accuracy(study: Study, framework: str) -> Values:
-    found = [side_of(trial, framework) for trial in study.trials]
-    return np.array([np.nan if side is None or side.accuracy is None else side.accuracy for side in found], np.float64)
+    sides = [side_of(trial, framework) for trial in study.trials]
+    return np.array([np.nan if side is None or side.accuracy is None else side.accuracy for side in sides], np.float64)
 
 
 def _figure(name: str, values: Values) -> Figure:
@@ -126,22 +130,22 @@ def _largest(deltas: list[Values], n: int) -> Values:
     if not deltas:
         return np.full(n, np.nan)
     stacked = np.stack(deltas)
-    found: Values = np.where(np.isnan(stacked), -np.inf, stacked).max(axis=0)
-    return np.where(np.isfinite(found), found, np.nan)
+    largest: Values = np.where(np.isnan(stacked), -np.inf, stacked).max(axis=0)
+    return np.where(np.isfinite(largest), largest, np.nan)
 
 
 def _information(
     columns: Mapping[str, NDArray[Any]], targets: list[Figure], seed: int, troubles: dict[str, str]
 ) -> tuple[Information, ...]:
-    found = []
+    measured = []
     for target in targets if columns else ():
         try:
-            found.append(information(columns, target.values, target.name, seed=seed))
+            measured.append(information(columns, target.values, target.name, seed=seed))
         except TooFewTrials as trouble:
             troubles.setdefault("information", f"{target.name}: {trouble}")
     if not columns:
         troubles["information"] = "No hyperparameter varies between the trials."
-    return tuple(found)
+    return tuple(measured)
 
 
 def _dependence(

@@ -14,7 +14,7 @@ from zoolens.present.tables import Column, Table
 
 
 def trials_table(findings: Findings, trials: Sequence[int] | None = None, *, brief: bool = False) -> Table:
-    """`trials`: which, by position. `brief`: what fits on a page."""
+    """One row for each trial, or for those at the positions `trials`. `brief`: only the columns that fit on a page."""
     study = findings.study
     given = dict.fromkeys(name for trial in study.trials for name in trial.hyperparameters)
     names = list(findings.columns) if brief else list(given)
@@ -22,7 +22,7 @@ def trials_table(findings: Findings, trials: Sequence[int] | None = None, *, bri
     for framework in study.frameworks:
         columns.append(Column(framework if brief else f"{framework} accuracy", "percent"))
         if not brief:
-            columns += [Column(f"{framework} {one}") for one in ("status", "exact", "correct", "total", "seconds")]
+            columns += [Column(f"{framework} {what}") for what in ("status", "exact", "correct", "total", "seconds")]
     columns += [] if brief else [Column(f"Δ {a} – {b}", "percent") for a, b in findings.pairs]
     columns += [Column("Δ", "percent"), Column("notes")]
     rows = []
@@ -50,25 +50,25 @@ _SUMMARY = ("min", "max", "median", "mean")
 
 
 def accuracies_table(findings: Findings) -> Table:
-    columns = [Column("side"), Column("trials", "number"), *(Column(one, "percent") for one in _SUMMARY)]
+    columns = [Column("side"), Column("trials", "number"), *(Column(name, "percent") for name in _SUMMARY)]
     columns += [Column("collapsed", "number"), Column("not finished", "number")]
     rows = []
     for name, figure in findings.accuracies.items():
         sides = [side for trial in findings.study.trials if (side := side_of(trial, name))]
-        collapsed = sum(one.certain and one.framework == name for one in findings.flags)
+        collapsed = sum(flag.certain and flag.framework == name for flag in findings.flags)
         broken = sum(side.status != "finished" for side in sides)
         rows.append((name, len(figure.known), *_summary(figure), collapsed, broken))
     return Table("accuracies", tuple(columns), tuple(rows))
 
 
 def deltas_table(findings: Findings) -> Table:
-    columns = [Column("pair"), Column("trials", "number"), *(Column(one, "percent") for one in _SUMMARY)]
+    columns = [Column("pair"), Column("trials", "number"), *(Column(name, "percent") for name in _SUMMARY)]
     columns += [Column("≥ 5 %", "number"), Column("share ≥ 5 %", "percent"), Column("first − second, mean", "percent")]
     columns.append(Column("churn, mean", "percent"))
     rows = []
     for (a, b), figure in findings.pairs.items():
         signed = findings.accuracies[a].values - findings.accuracies[b].values
-        churn = [float(one) for trial in findings.study.trials if (one := _churn(trial, a, b)) is not None]
+        churn = [float(share) for trial in findings.study.trials if (share := _churn(trial, a, b)) is not None]
         rows.append((figure.name, *_delta_row(figure), _mean(signed), _mean(np.array(churn))))
     if len(findings.pairs) > 1:
         rows.append(("largest of each trial", *_delta_row(findings.delta), None, None))
@@ -86,8 +86,8 @@ def _churn(trial: Trial, a: str, b: str) -> float | None:
 
 
 def _summary(figure: Figure) -> tuple[float | None, ...]:
-    found = summarise(figure.name, figure.values)
-    return found.minimum, found.maximum, found.median, found.mean
+    summary = summarise(figure.name, figure.values)
+    return summary.minimum, summary.maximum, summary.median, summary.mean
 
 
 def _mean(values: Any) -> float | None:
@@ -109,42 +109,49 @@ def densities_table(findings: Findings) -> Table:
 def information_table(findings: Findings) -> Table:
     names = ("target", "first", "second", "nats", "chance", "p", "synergy", "synergy_chance", "trials", "estimator")
     rows: list[tuple[Any, ...]] = []
-    for found in findings.information:
-        tail = (found.n, found.estimator)
+    for about in findings.information:
+        tail = (about.n, about.estimator)
         rows += [
-            (found.target, one.name, None, one.nats, one.chance, one.p_value, None, None, *tail)
-            for one in found.singles
+            (about.target, single.name, None, single.nats, single.chance, single.p_value, None, None, *tail)
+            for single in about.singles
         ]
         rows += [
-            (found.target, *one.names, one.nats, one.chance, one.p_value, one.synergy, one.synergy_chance, *tail)
-            for one in found.joints
+            (about.target, *pair.names, pair.nats, pair.chance, pair.p_value, pair.synergy, pair.synergy_chance, *tail)
+            for pair in about.joints
         ]
     return Table("information", tuple(map(Column, names)), tuple(rows))
 
 
 def dependence_tables(findings: Findings) -> Iterator[Table]:
-    found = findings.dependence
-    if found is None:
+    dependence = findings.dependence
+    if dependence is None:
         return
     fits = [
-        (one.name, length, one.log, found.surrogate.noise, found.surrogate.r_squared, found.surrogate.n)
-        for one, length in zip(found.surrogate.inputs, found.surrogate.lengths, strict=True)
+        (
+            given.name,
+            length,
+            given.log,
+            dependence.surrogate.noise,
+            dependence.surrogate.r_squared,
+            dependence.surrogate.n,
+        )
+        for given, length in zip(dependence.surrogate.inputs, dependence.surrogate.lengths, strict=True)
     ]
     yield _columns("surrogate", ("hyperparameter", "length", "log", "noise", "r_squared", "trials"), fits)
     curves = [
         (curve.input.name, value, *map(float, rest))
-        for curve in found.curves
+        for curve in dependence.curves
         for value, *rest in zip(curve.values, curve.mean, curve.low, curve.high, strict=True)
     ]
     yield _columns("dependence", ("hyperparameter", "value", "delta", "low", "high"), curves)
-    pairs = [(*(one.name for one in pair.inputs), pair.h, pair.strength) for pair in found.interactions]
+    pairs = [(*(given.name for given in pair.inputs), pair.h, pair.strength) for pair in dependence.interactions]
     yield _columns("interactions", ("first", "second", "h", "strength"), pairs)
-    if found.surface is not None:
-        names = tuple(one.name for one in found.surface.inputs)
+    if dependence.surface is not None:
+        names = tuple(given.name for given in dependence.surface.inputs)
         cells = [
-            (row, column, float(found.surface.mean[i, j]))
-            for i, row in enumerate(found.surface.rows)
-            for j, column in enumerate(found.surface.columns)
+            (row, column, float(dependence.surface.mean[i, j]))
+            for i, row in enumerate(dependence.surface.rows)
+            for j, column in enumerate(dependence.surface.columns)
         ]
         yield _columns("interaction", (*names, "delta"), cells)
 

@@ -130,7 +130,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
 
 def _trials(findings: Findings) -> Section:
     known = np.flatnonzero(np.isfinite(findings.delta.values))
-    order = [int(one) for one in known[np.argsort(-findings.delta.values[known], kind="stable")]]
+    order = [int(place) for place in known[np.argsort(-findings.delta.values[known], kind="stable")]]
     without = [i for i in range(len(findings.study.trials)) if i not in set(order)]
     if len(order) <= 2 * SHOWN:
         shown = [("All trials with a Δ, the largest first", order)]
@@ -169,55 +169,57 @@ def _information(findings: Findings) -> Section:
         f"Estimator: {findings.information[0].estimator}. With another number of bins weak values may fall on "
         "the other side of 0.05: read them as hints.",
     )
-    tables = [(f"About {one.target}, one by one", _singles(one)) for one in findings.information]
-    pairs = [(f"About {one.target}, two together", _joints(one)) for one in findings.information if one.joints]
+    tables = [(f"About {about.target}, one by one", _singles(about)) for about in findings.information]
+    pairs = [(f"About {about.target}, two together", _joints(about)) for about in findings.information if about.joints]
     ordered = [table for pair in zip(tables, pairs, strict=True) for table in pair] if pairs else tables
     return Section(title, words, trouble, tables=tuple(ordered), files=("information.csv",))
 
 
-def _singles(found: Information) -> Table:
+def _singles(about: Information) -> Table:
     columns = (Column("hyperparameter"), Column("nats", "nats"), Column("chance", "nats"), Column("p", "p"))
-    rows = sorted(found.singles, key=lambda one: -one.nats)
-    return Table("singles", columns, tuple((one.name, one.nats, one.chance, one.p_value) for one in rows))
+    rows = sorted(about.singles, key=lambda row: -row.nats)
+    return Table("singles", columns, tuple((row.name, row.nats, row.chance, row.p_value) for row in rows))
 
 
-def _joints(found: Information) -> Table:
+def _joints(about: Information) -> Table:
     names = ("nats", "chance", "synergy", "synergy by chance")
     columns = (Column("hyperparameters"), *(Column(name, "nats") for name in names), Column("p", "p"))
-    rows = sorted(found.joints, key=lambda one: -one.nats)
+    rows = sorted(about.joints, key=lambda row: -row.nats)
     cells = [
-        (" and ".join(one.names), one.nats, one.chance, one.synergy, one.synergy_chance, one.p_value) for one in rows
+        (" and ".join(row.names), row.nats, row.chance, row.synergy, row.synergy_chance, row.p_value) for row in rows
     ]
     return Table("joints", columns, tuple(cells))
 
 
-def _ignored(found: Dependence) -> str:
-    names = found.surrogate.ignored
+def _ignored(dependence: Dependence) -> str:
+    names = dependence.surrogate.ignored
     return f", nor are {', '.join(names)}: too few trials have them, or all the same" if names else ""
 
 
 def _dependence(findings: Findings) -> Section:
-    title, found = "Dependence of Δ", findings.dependence
-    if found is None:
+    title, dependence = "Dependence of Δ", findings.dependence
+    if dependence is None:
         return Section(title, warnings=(findings.troubles["dependence"],))
     words = (
         "A Gaussian process fitted to Δ, averaged over the other hyperparameters as the trials have them. "
         "H: share of what two do that is not the sum of what each does; strength: that part in points of Δ "
         "(root mean square), which decides the order.",
-        f"{quality(found)}. {found.surrogate.left_out} trials are not in it{_ignored(found)}.",
+        f"{quality(dependence)}. {dependence.surrogate.left_out} trials are not in it{_ignored(dependence)}.",
     )
     poor = (
         f"Leave-one-out R² is below {TRUSTED}: most of Δ is noise or fine structure that this surrogate does not see."
     )
-    charts = [curves_chart(found)]
-    if found.surface is not None:
-        charts.append(interaction_chart(found.surface, dict(findings.columns), found))
+    charts = [curves_chart(dependence)]
+    if dependence.surface is not None:
+        charts.append(interaction_chart(dependence.surface, dict(findings.columns), dependence))
     columns = (Column("hyperparameters"), Column("H", "number"), Column("strength", "percent"))
-    rows = tuple((" and ".join(one.name for one in pair.inputs), pair.h, pair.strength) for pair in found.interactions)
+    rows = tuple(
+        (" and ".join(given.name for given in pair.inputs), pair.h, pair.strength) for pair in dependence.interactions
+    )
     return Section(
         title,
         words,
-        () if found.trusted else (poor,),
+        () if dependence.trusted else (poor,),
         charts=tuple(chart for chart in charts if chart),
         tables=(("Interactions", Table("h", columns, rows)),) if rows else (),
         files=tuple(f"{table.name}.csv" for table in dependence_tables(findings)),
