@@ -10,6 +10,7 @@ import click
 from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed
 
 
@@ -35,6 +36,7 @@ from zoolens.errors import GateFailed
 @click.option("--fresh", is_flag=True, help="Read every structure anew.")
 @on_option
 @store_option("keeps")
+@wide_option
 def command(**chosen: Any) -> None:
     """Audit the models of all zoos: networks that share a name, what zoos claim, what papers describe.
 

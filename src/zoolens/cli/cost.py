@@ -11,10 +11,11 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ModelError
 from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_prose, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -38,6 +39,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with exact figures.")
 @store_option("keeps")
 @trust_option
+@wide_option
 def command(
     model: str, size: tuple[int, int] | None, layers: bool, counters: bool, as_json: bool, store: str | None
 ) -> None:
@@ -51,7 +53,7 @@ def command(
         echo_json(_as_data(structure, total, counts, layers=layers))
         return
     for line in _totals(structure, total):
-        click.echo(line)
+        echo_prose(line)
     if layers:
         click.echo()
         _print_layers(total)

@@ -11,6 +11,7 @@ import click
 
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 
 _NEXT = (
@@ -25,6 +26,7 @@ _NEXT = (
 @click.command()
 @store_option("makes")
 @trust_option
+@wide_option
 def command(store: str | None) -> None:
     """Evaluate twelve small classifiers on 2,000 Fashion-MNIST images in two runtimes, with no framework installed."""
     from zoolens import plugins

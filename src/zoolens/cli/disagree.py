@@ -10,6 +10,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.present.tables import Column
 from zoolens.present.terminal import make_console, plain, print_table
 
@@ -31,6 +32,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @store_option("reads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
+@wide_option
 def command(
     model: str,
     neighbours: int,

@@ -11,6 +11,7 @@ from zoolens.cli.executors import on_option
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed
 from zoolens.present.tables import Column
 from zoolens.present.terminal import make_console, plain, print_table
@@ -46,6 +47,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
 @click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
 @on_option
 @trust_option
+@wide_option
 def command(model: str, data: str, **chosen: Any) -> None:
     """Find out whether MODEL's manifest declares the right preprocessing, from its accuracy on labelled data.
 

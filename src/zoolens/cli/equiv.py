@@ -11,6 +11,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed, ZoolensError
 from zoolens.present.figures import percent_down, stack_label
 from zoolens.present.tables import Column
@@ -42,6 +43,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @store_option(None)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @trust_option
+@wide_option
 def command(
     models: tuple[str, ...],
     data: str | None,

@@ -10,6 +10,7 @@ import click
 from zoolens.cli.executors import on_option
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @on_option
 @trust_option
+@wide_option
 def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     """Measure MODEL… on data: accuracy with intervals, latency, throughput, size, memory, cold start.
 

@@ -11,6 +11,7 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.sizes import Size
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import make_console, plain, print_table
@@ -39,6 +40,7 @@ class NameContradicted(ZoolensError):
 @store_option("keeps")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @trust_option
+@wide_option
 def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:
     """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
 

@@ -11,7 +11,9 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.tasks import TaskName
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_prose
 
 if TYPE_CHECKING:
     from zoolens.index.index import Index
@@ -109,6 +111,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @_store
 @_json
 @trust_option
+@wide_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
     from zoolens.index.opening import build_index
@@ -126,6 +129,7 @@ def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
 @click.option("--runtime", "-r", default="onnxruntime", show_default=True, help="A runtime that runs ONNX.")
 @_store
 @trust_option
+@wide_option
 def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     """Estimate the latency of MODEL… (patterns; default: all structures in the store) from their operators.
 
@@ -209,16 +213,16 @@ def _print_summary(index: Index) -> None:
     from zoolens.present.figures import figure
 
     about = _as_data(index)
-    click.echo(
+    echo_prose(
         f"{about['models']:,} models in {about['rows']:,} rows, {about['signatures']:,} of them with a signature "
         f"over {about['probes']:,} inputs of {index.dataset.name}."
     )
     if about["file"]:
         how = "sketches only, signatures in the file" if about["sketched"] else "whole signatures"
-        click.echo(f"File: {about['file']} ({figure(about['file_bytes'], 'B')}).")
-        click.echo(f"Memory: {figure(index.nbytes, 'B')} of {figure(index.memory, 'B')} ({how}).")
+        echo_prose(f"File: {about['file']} ({figure(about['file_bytes'], 'B')}).")
+        echo_prose(f"Memory: {figure(index.nbytes, 'B')} of {figure(index.memory, 'B')} ({how}).")
     for note in index.notes:
-        click.echo(f"Note: {note}")
+        echo_prose(f"Note: {note}")
 
 
 def _print_unsigned(index: Index) -> None:

@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.tasks import TaskName
+from zoolens.cli.width import wide_option
 from zoolens.present.figures import count, figure
 from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
@@ -47,6 +48,7 @@ class ParameterCount(click.ParamType[float]):
 @click.option("--search", help="Part of the name.")
 @click.option("--all", "show_all", is_flag=True, help=f"List also zoos with more than {LARGE} models in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@wide_option
 def command(
     zoo: str | None,
     task: str | None,

@@ -10,9 +10,10 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_prose, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,6 +53,7 @@ class NothingFits(ZoolensError):
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the models as CSV.")
 @trust_option
+@wide_option
 def command(text: str | None, **options: Any) -> None:
     """Find the models most interchangeable with another within a budget.
 
@@ -162,13 +164,12 @@ def _print_csv(answer: Answer) -> None:
 
 
 def print_answer(answer: Answer) -> None:
-    console = make_console()
     matches = answer.matches or answer.misses
     shown = [*([answer.reference] if answer.reference else []), *matches]
     if shown:
         print_table(*_table(answer, shown))
     for line in _notes(answer):
-        console.print(plain(line), soft_wrap=True)
+        echo_prose(line)
 
 
 def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[str]]]:

@@ -10,6 +10,7 @@ import click
 
 from zoolens.cli.stores import store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import Styled, make_console, plain, print_table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Install what the run's environment needs, without asking.")
 @store_option("reads")
 @trust_option
+@wide_option
 def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     """Execute RUN again with the same model, data, runtime and options, and compare every figure with its interval.
 

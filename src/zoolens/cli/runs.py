@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.width import wide_option
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.present.streams import open_console
@@ -41,6 +42,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 @store_option
 @json_option
 @click.pass_context
+@wide_option
 def command(
     ctx: click.Context,
     model: str | None,
@@ -83,6 +85,7 @@ def command(
 @store_option
 @json_option
 @click.pass_context
+@wide_option
 def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
     """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
     from zoolens.measure.classorder import judged_right

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.width import wide_option
 from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
 from zoolens.present.terminal import Styled, print_table
@@ -12,6 +13,7 @@ from zoolens.present.terminal import Styled, print_table
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@wide_option
 def command(as_json: bool) -> None:
     """List the runtimes: version, formats, what each declares it cannot do; and the sandbox that models run in."""
     from zoolens import plugins

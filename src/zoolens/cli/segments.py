@@ -12,6 +12,7 @@ import click
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import check_store, store_option
 from zoolens.cli.trust import trust_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import make_console, plain, print_table
@@ -61,6 +62,7 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 @trust_option
+@wide_option
 def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     """List the segments that networks A and B have in common: parts with one value going in and one coming out.
 

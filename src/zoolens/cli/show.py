@@ -26,6 +26,7 @@ from zoolens.manifests.schema import (
 )
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
+from zoolens.present.terminal import echo_prose
 from zoolens.zoos.base import Entry
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def command(model: str, as_json: bool) -> None:
         echo_json(_as_data(entry))
         return
     for line in _lines(entry, model):
-        click.echo(line)
+        echo_prose(line)
 
 
 def _as_data(entry: Entry) -> dict[str, object]:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from zoolens.cli.stores import store_option
+from zoolens.present.terminal import echo_prose
 
 
 @click.group(name="store")
@@ -37,7 +38,7 @@ def check(store: str | None, as_json: bool) -> None:
         for sentence in checked.damage:
             click.echo(sentence)
         state = f"{len(checked.damage)} damages found" if checked.damage else "nothing is damaged"
-        click.echo(f"{name}: {checked.rows:,} rows and {checked.files:,} files looked at, {state}.")
+        echo_prose(f"{name}: {checked.rows:,} rows and {checked.files:,} files looked at, {state}.")
     if checked.damage:
         click.echo("Restore the store from a backup, or measure again what is damaged with --fresh.", err=True)
         sys.exit(1)

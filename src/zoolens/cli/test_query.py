@@ -140,7 +140,7 @@ def test_unknown_data_is_pointed_at(path):
 
 
 def test_nothing_fits(path):
-    result = CliRunner().invoke(command, ["CORR big WITHIN 90% ON memory <= 10 MB"])
+    result = CliRunner().invoke(command, ["CORR big WITHIN 90% ON memory <= 10 MB", "--wide"])
     assert isinstance(result.exception, NothingFits)
     assert result.exception.exit_code == 1
     assert "equivalence is 70 %, 20 points below 90 %" in result.stdout

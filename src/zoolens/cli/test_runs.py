@@ -53,7 +53,7 @@ def invoke(*arguments):
 
 
 def test_the_list(run):
-    header, newest, oldest = invoke().splitlines()
+    header, newest, oldest = invoke("--wide").splitlines()
     assert header.split()[:3] == ["run", "when", "model"]
     for text in (run.id[:8], "zoo:[bold]net@1.0.0", "digits", "onnxruntime 1.20", "bfloat16", "71.8 % [70.0, 73.0]"):
         assert text in newest
@@ -61,6 +61,12 @@ def test_the_list(run):
     assert "1 done, failed: cold" in newest
     assert "zoo:older@1.0.0" in oldest
     assert oldest.rstrip().endswith("begun")
+
+
+def test_the_list_fits_100_columns_and_names_what_it_leaves_out(run):
+    *lines, note = invoke().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert note.rstrip() == "Not shown for want of width: when, dataset, stages. --wide shows all."
 
 
 def test_the_list_is_filtered(run):
@@ -84,7 +90,7 @@ def test_an_empty_store(path):
 
 
 def test_one_run(run):
-    text = invoke("show", run.id[:6])
+    text = invoke("show", "--wide", run.id[:6])
     for expected in (
         "zoo:[bold]net@1.0.0",
         "CPUExecutionProvider",
@@ -138,7 +144,7 @@ def test_very_many_runs_are_listed_as_a_few_are(run, path, monkeypatch, options)
             begin(store, f"zoo:net{number}@1.0.0")
 
     def listed():
-        return [line.rstrip() for line in invoke(*options).splitlines()]
+        return [line.rstrip() for line in invoke("--wide", *options).splitlines()]
 
     few = listed()
     monkeypatch.setattr("zoolens.store.store.RUNS_AT_ONCE", 2)

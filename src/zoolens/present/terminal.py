@@ -6,8 +6,11 @@ and colons it holds.
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_WIDTH = 200  # a pipe has no width: leave the lines whole
+TABLE_WIDTH = 100  # what a table may take where no terminal says how much there is
+_WIDE = "zoolens.wide"
+_WHOLE_WORDS: Final[Mapping[str, Any]] = {"break_long_words": False, "break_on_hyphens": False}
 GAP = 2
 FOLDED = 24  # cells that a column of sentences needs at least
 
@@ -29,11 +35,36 @@ def make_console(*, stderr: bool = False) -> Console:
     )
 
 
+def echo_prose(text: str) -> None:
+    """Print a line of text: broken between words on a terminal, whole in a pipe. It continues as far in as it began."""
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    indent = " " * (len(text) - len(text.lstrip()))
+    width = shutil.get_terminal_size().columns
+    for line in textwrap.wrap(text, width, subsequent_indent=f"{indent}  " if indent else "", **_WHOLE_WORDS) or [""]:
+        click.echo(line)
+
+
 def plain(text: object) -> str:
     """Text for a console, without being read as markup."""
     from rich.markup import escape
 
     return escape(str(text))
+
+
+def show_every_column(context: click.Context) -> None:
+    """Let the tables of this command have all their columns."""
+    context.meta[_WIDE] = True
+
+
+def _table_width(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
+    """How wide a table may become: as the terminal, or 100 columns in a pipe; with `--wide` as it needs to be."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(_WIDE):
+        needed = sum(_needed(column, [row[i] for row in rows]) + GAP for i, column in enumerate(columns))
+        return max(console.width, needed)
+    return console.width if console.is_terminal else min(console.width, TABLE_WIDTH)
 
 
 def fitting_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -52,9 +83,16 @@ def _needed(column: Column, cells: Sequence[str]) -> int:
 
 def print_blocks(columns: Sequence[Column], blocks: Iterable[Sequence[Sequence[str]]]) -> None:
     """A table of very many rows, printed as they come: rich takes half a millisecond for a row, and wants all at once.
-    A column grows where a later block has longer cells."""
-    widths = [_width(column.name) for column in columns]
-    for number, rows in enumerate(blocks):
+    A column grows where a later block has longer cells; the first block decides which columns there is room for."""
+    console = make_console()
+    all_columns, shown = columns, list(range(len(columns)))
+    widths: list[int] = []
+    for number, block in enumerate(blocks):
+        if number == 0:
+            shown = fitting_columns(all_columns, block, _table_width(console, all_columns, block))
+            columns = [all_columns[i] for i in shown]
+            widths = [_width(column.name) for column in columns]
+        rows = [[row[i] for i in shown] for row in block]
         header = [[column.name for column in columns]] if number == 0 else []
         cells = [*header, *([text.replace("\n", " ") for text in row] for row in rows)]
         widths = [max([width, *(_width(row[i]) for row in cells)]) for i, width in enumerate(widths)]
@@ -64,6 +102,7 @@ def print_blocks(columns: Sequence[Column], blocks: Iterable[Sequence[Sequence[s
                 for column, text, width in zip(columns, row, widths, strict=True)
             ]
             click.echo((" " * GAP).join(padded).rstrip())
+    _name_hidden(console, all_columns, shown)
 
 
 def _width(text: str) -> int:
@@ -73,14 +112,20 @@ def _width(text: str) -> int:
 
 
 def print_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], console: Console | None = None, *, header: bool = True
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    console: Console | None = None,
+    *,
+    header: bool = True,
+    width: int | None = None,
 ) -> None:
-    """Print as many columns as the terminal has room for, and name those that it has no room for."""
+    """Print as many columns as the terminal has room for, or as fit into `width`, and name those that do not."""
     from rich.table import Table
 
     console = console or make_console()
     table: Any = Table(box=None, header_style="bold", pad_edge=False, show_header=header)
-    shown = fitting_columns(columns, rows, console.width)
+    width = width or _table_width(console, columns, rows)
+    shown = fitting_columns(columns, rows, width)
     for i in shown:
         table.add_column(
             plain(columns[i].name),
@@ -91,15 +136,29 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(_markup(row[i]) for i in shown))
-    console.print(table)
-    hidden = [columns[i].name for i in range(len(columns)) if i not in shown]
+    before, console.width = console.width, max(console.width, width)
+    console.print(table, width=width)
+    console.width = before
+    _name_hidden(console, columns, shown)
+
+
+def _name_hidden(console: Console, columns: Sequence[Column], shown: Sequence[int]) -> None:
+    hidden = [column.name for i, column in enumerate(columns) if i not in shown]
     if hidden:
-        console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.[/]")
+        console.print(f"[dim]Not shown for want of width: {plain(', '.join(hidden))}.{_how_to_see_all()}[/]")
+
+
+def _how_to_see_all() -> str:
+    context = click.get_current_context(silent=True)
+    known = context is not None and any("--wide" in parameter.opts for parameter in context.command.params)
+    return " --wide shows all." if known else ""
 
 
 def print_facts(facts: Mapping[str, str], console: Console) -> None:
     """Names and what is said of each, in two columns without a head."""
-    print_table([Column("", "key"), Column("", folds=True)], list(facts.items()), console, header=False)
+    print_table(
+        [Column("", "key"), Column("", folds=True)], list(facts.items()), console, header=False, width=console.width
+    )
 
 
 class Styled(str):

@@ -1,5 +1,7 @@
+import click
+
 from zoolens.present.tables import Column
-from zoolens.present.terminal import fitting_columns, print_blocks, print_table
+from zoolens.present.terminal import TABLE_WIDTH, fitting_columns, print_blocks, print_table, show_every_column
 
 COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", "number", keep=5), Column("size")]
 ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]
@@ -42,3 +44,20 @@ def test_a_long_table_reads_as_a_short_one(capsys):
 def test_a_table_without_rows_still_names_its_columns(capsys):
     print_table([Column("model"), Column("runtime")], [])
     assert capsys.readouterr().out.split() == ["model", "runtime"]
+
+
+def test_tables_fit_100_columns_in_a_pipe_unless_all_columns_are_wanted(capsys):
+    columns = [Column(f"column {i}", keep=9 - i) for i in range(9)]
+    rows = [["x" * 20] * 9]
+    print_table(columns, rows)
+    *table, note = capsys.readouterr().out.splitlines()
+    assert max(len(line.rstrip()) for line in table) <= TABLE_WIDTH
+    assert note.startswith("Not shown for want of width: column 4, column 5")
+    with click.Context(click.Command("list")) as context:
+        show_every_column(context)
+        print_table(columns, rows)
+        print_blocks(columns, [rows])
+    head, row, *blocks = capsys.readouterr().out.splitlines()
+    assert head.rstrip().endswith("column 8")
+    assert row.rstrip() == "  ".join(rows[0])
+    assert blocks[1] == row.rstrip()

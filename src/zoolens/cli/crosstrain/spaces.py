@@ -11,6 +11,7 @@ import click
 from zoolens.cli.crosstrain.options import folder, json_option, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line, value_text
 from zoolens.cli.jsonout import echo_json
+from zoolens.cli.width import wide_option
 from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--released", type=folder, help="Folder of the published CSV files: how many points are in them.")
 @click.option("--points", "show_points", is_flag=True, help="List the initial points.")
 @json_option
+@wide_option
 def space(
     plan: Path | None, published: bool, overlap: float | None, released: Path | None, show_points: bool, as_json: bool
 ) -> None:

@@ -10,6 +10,7 @@ from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data, value_text
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
+from zoolens.cli.width import wide_option
 from zoolens.present.figures import NOTHING, percent
 from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
@@ -24,6 +25,7 @@ TRIALS_SHOWN: Final = 20
 @click.command(name="list")
 @store_option("reads")
 @json_option
+@wide_option
 def list_(store: str | None, as_json: bool) -> None:
     """List the studies."""
     from zoolens.crosstrain.filing import read_study, study_names
@@ -61,6 +63,7 @@ def remove(study: str, store: str | None) -> None:
 @click.option("--all", "everything", is_flag=True, help=f"All trials, not the {TRIALS_SHOWN} that are furthest apart.")
 @store_option("reads")
 @json_option
+@wide_option
 def show(study: str, trial: str | None, everything: bool, store: str | None, as_json: bool) -> None:
     """Show STUDY with its trials, or one TRIAL of it in full."""
     from zoolens.crosstrain.filing import read_study

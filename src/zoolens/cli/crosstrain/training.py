@@ -20,6 +20,7 @@ from zoolens.cli.crosstrain.options import (
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data
 from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
+from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _steps(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 @manner_options
 @store_option("makes")
 @json_option
+@wide_option
 def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Train RECIPE.yaml once with each framework, and compare: accuracy, curves, classes, answers.
 
