@@ -25,6 +25,8 @@ SERIES: Final = ("#1f6feb", "#d9730d", "#2a9d6f", "#9254c8", "#c2255c", "#6b7280
 RAMP: Final = ("#b0c2d2", "#e9983e", "#a30f42")  # small to large: pale to dark, so that it reads without colour too
 
 LABEL: Final = 110  # characters of a label
+TURNED: Final = 15  # pixels from one turned label to the next
+LETTER: Final = 6.4  # pixels of a letter on an axis, about
 _ROLE: Final = re.compile(r"var\(--\w+, (#\w+)\)")
 
 PERCENT: Final = "format(100 * datum.value, '.4~g') + ' %'"
@@ -134,13 +136,21 @@ def quantity(field: str, low: float, high: float, axis: Spec | None, **scale: An
     }
 
 
-def level(field: str, levels: Sequence[str], axis: Spec | None) -> Spec:
-    """A position on one of several named levels."""
+def level(field: str, levels: Sequence[str], axis: Spec | None, width: float | None = None) -> Spec:
+    """A position on one of several named levels. `width`: of a horizontal axis, below which names that have no room
+    beside each other are turned."""
+    names = [shareable(name, LABEL) for name in levels]
+    labels: Spec = {"labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 6}
+    if width is not None and LETTER * max(map(len, names), default=0) > width / max(len(names), 1):
+        apart = width / len(names) >= TURNED
+        labels = {
+            "labelAngle": -40, "labelAlign": "right", "labelLimit": 90, "labelOverlap": False if apart else "greedy",
+        }  # fmt: skip
     return {
         "field": field,
         "type": "nominal",
-        "scale": {"domain": [shareable(name, LABEL) for name in levels]},
-        "axis": None if axis is None else {"labelAngle": 0, "labelOverlap": True, **axis, "labelExpr": "datum.label"},
+        "scale": {"domain": names},
+        "axis": None if axis is None else {**axis, **labels, "labelExpr": "datum.label"},
     }
 
 

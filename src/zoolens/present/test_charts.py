@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from zoolens.present.charts import INK, RAMP, Chart, for_file, logarithmic_ticks, shade, themed, values
+from zoolens.present.charts import INK, RAMP, Chart, axis, for_file, level, logarithmic_ticks, shade, themed, values
 
 
 def chart(**spec):
@@ -59,3 +59,10 @@ def test_the_ramp_grows_darker_and_spans_its_range():
 )
 def test_a_logarithmic_axis_has_ticks_within_a_decade_too(low, high, ticks):
     assert logarithmic_ticks(low, high) == pytest.approx(ticks)
+
+
+def test_names_of_levels_that_have_no_room_beside_each_other_are_turned():
+    wide, narrow = (level("x", ["kaiming_uniform", "kaiming_normal"], axis("init"), width) for width in (400, 100))
+    assert wide["axis"]["labelAngle"] == 0
+    assert narrow["axis"]["labelAngle"] < 0
+    assert level("y", ["kaiming_uniform"] * 9, axis("init"))["axis"]["labelAngle"] == 0  # below each other

@@ -170,9 +170,10 @@ def _space_row(findings: Findings, names: Sequence[str], row: int) -> Spec:
     words = [value for name in names[1:] for value in shown_values(findings.columns[name]) if isinstance(value, str)]
     room = max(36, min(7 * max(map(len, words), default=0), 112))  # the same in every row: columns are straight
     named: Spec = {"minExtent": room, "maxExtent": room}
+    width = 750 if count == 1 else side
     panels = []
     for column in range(count if last else row):
-        x = hyperparameter(f"d{column}", names[column], findings, tickCount=4, **({} if last else bare))
+        x = hyperparameter(f"d{column}", names[column], findings, width=width, tickCount=4, **({} if last else bare))
         labels = {"tickCount": 4, **(bare if column else named)}
         if last:
             up = axis("Δ", expression=PERCENT) | labels
@@ -180,16 +181,19 @@ def _space_row(findings: Findings, names: Sequence[str], row: int) -> Spec:
         else:
             y = hyperparameter(f"d{row}", names[row], findings, upwards=True, **labels)
         points = _coloured({"x": x, "y": y}, most, grey=not last)
-        panels.append({"width": 750 if count == 1 else side, "height": side, "layer": points})
-    return {"hconcat": panels, "spacing": 12}
+        panels.append({"width": width, "height": side, "layer": points})
+    return {"hconcat": panels, "spacing": 12, "bounds": "flush"}  # long names below a panel do not push the next away
 
 
-def hyperparameter(field: str, name: str, findings: Findings, *, upwards: bool = False, **settings: Any) -> Spec:
+def hyperparameter(
+    field: str, name: str, findings: Findings, *, width: float = WIDTH, upwards: bool = False, **settings: Any
+) -> Spec:
     """The position of a trial by a hyperparameter: on named levels, or on a linear or logarithmic scale."""
     column = findings.columns[name]
     if column.dtype.kind != "f":
         levels = sorted({str(value) for value in column})[:MOST_LEVELS]
-        return level(field, levels[::-1] if upwards else levels, axis(name, labelLimit=110) | settings)
+        named = axis(name, labelLimit=110) | settings
+        return level(field, levels[::-1], named) if upwards else level(field, levels, named, width)
     known = usable(column)
     if not len(known):
         return quantity(field, 0.0, 1.0, axis(name) | settings)

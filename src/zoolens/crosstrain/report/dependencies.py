@@ -24,6 +24,7 @@ from zoolens.present.charts import (
     values,
 )
 
+WIDTH_OF_SURFACE: Final = 520
 DOTS: Final[Spec] = {"type": "circle", "size": 8, "color": "#1b1f24", "opacity": 0.55, "clip": True}
 
 
@@ -41,7 +42,8 @@ def curves_chart(dependence: Dependence) -> Chart | None:
         label = axis("Δ", expression=PERCENT, tickCount=5)
         labels = label if place % across == 0 else {**label, "labels": False, "title": None}
         y = quantity("mean", low - room, high + room, labels)
-        panels.append({"width": 770 // across - 26, "height": 190, **_curve(curve, y)})
+        width = 770 // across - 26
+        panels.append({"width": width, "height": 190, **_curve(curve, y, width)})
     title = "Partial dependence of Δ on each hyperparameter, with 95 % band"
     layout = {"concat": panels, "columns": across, "spacing": {"row": 20, "column": 26}}
     return Chart("dependence", title, {"title": heading(title, quality(dependence)), **layout})
@@ -52,12 +54,13 @@ def quality(dependence: Dependence) -> str:
     return words if dependence.trusted else f"{words}: too poor a fit to be trusted"
 
 
-def _curve(curve: Curve, y: Spec) -> Spec:
+def _curve(curve: Curve, y: Spec, width: float) -> Spec:
     rows = [
         {"x": str(value) if curve.input.levels else float(value), "mean": mean, "low": low, "high": high}
         for value, mean, low, high in zip(curve.values, curve.mean, curve.low, curve.high, strict=True)
+        if not curve.input.levels or str(value) in curve.input.levels[:MOST_LEVELS]
     ]
-    encoding = {"x": _position(curve.input), "y": y}
+    encoding = {"x": _position(curve.input, width), "y": y}
     band = {"x": encoding["x"], "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     if curve.input.levels:
         layers = [
@@ -72,10 +75,10 @@ def _curve(curve: Curve, y: Spec) -> Spec:
     return {"data": values(rows), "layer": layers}
 
 
-def _position(one: Input) -> Spec:
-    if one.levels:
-        return level("x", one.levels[:MOST_LEVELS], axis(one.name, labelLimit=90))
-    return scaled("x", one.name, one.low, one.high, log=one.log, tickCount=4)
+def _position(given: Input, width: float) -> Spec:
+    if given.levels:
+        return level("x", given.levels[:MOST_LEVELS], axis(given.name), width)
+    return scaled("x", given.name, given.low, given.high, log=given.log, tickCount=4)
 
 
 def interaction_chart(surface: Surface, columns: dict[str, NDArray[Any]], dependence: Dependence) -> Chart:
@@ -108,7 +111,7 @@ def interaction_chart(surface: Surface, columns: dict[str, NDArray[Any]], depend
     return Chart(
         "interaction",
         title,
-        {"title": heading(title, quality(dependence)), "width": 520, "height": 400, "layer": layers},
+        {"title": heading(title, quality(dependence)), "width": WIDTH_OF_SURFACE, "height": 400, "layer": layers},
     )
 
 
@@ -116,7 +119,8 @@ def _cells(field: str, at: NDArray[Any], one: Input, *, reverse: bool = False) -
     """The cells along one axis, each around a value of the grid, and the axis itself."""
     if at.dtype.kind != "f":
         names = [str(value) for value in at]
-        position = level(field, names[::-1] if reverse else names, axis(one.name, grid=False))
+        named = axis(one.name, grid=False)
+        position = level(field, names[::-1], named) if reverse else level(field, names, named, WIDTH_OF_SURFACE)
         return [{field: name} for name in names], {**position, "scale": {**position["scale"], "type": "band"}}
     middles = np.log(at) if one.log else at
     half = float(middles[1] - middles[0]) / 2

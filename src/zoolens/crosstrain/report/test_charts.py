@@ -145,3 +145,15 @@ def test_names_of_strangers_are_values_and_titles_only(draw):
 
     assert EVIL in json.dumps(spec)
     assert not any("script" in one for one in expressions(spec))
+
+
+def test_of_very_many_levels_the_first_are_drawn_and_no_other():
+    study = made_study(60)
+    settings = [{"kind": f"k{i % 15:02}", "rate": i} for i in range(60)]
+    trials = tuple(replace(one, hyperparameters=given) for one, given in zip(study.trials, settings, strict=True))
+    findings = gather(replace(study, trials=trials))
+    curve = next(one for one in findings.dependence.curves if one.input.name == "kind")
+    drawn = curves_chart(replace(findings.dependence, curves=(curve,))).spec["concat"][0]
+    shown = drawn["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert [row["x"] for row in drawn["data"]["values"]] == shown == [f"k{i:02}" for i in range(12)]
+    assert {row["d0"] for row in space_chart(findings).spec["data"]["values"]} == {*shown, None}
