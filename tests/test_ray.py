@@ -7,9 +7,10 @@ import pytest
 from tests.test_fanout import facts
 
 import zoolens
-from zoolens.engine.executors.base import current_executor, running_on
+from zoolens.engine.executors.base import current_executor, open_executor, running_on
 from zoolens.graph.structure import structure_of
 from zoolens.store.store import open_store
+from zoolens.testing.executor_contract import ExecutorContract
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,7 @@ def cluster(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # Ray keeps a token there
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")
         small = {"num_cpus": 1, "object_store_memory": 100 << 20}
         made = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0, "include_dashboard": False})
         made.victim = made.add_node(**small)
@@ -71,9 +73,10 @@ def test_structures_and_the_sandbox_are_the_same_there(cluster, tmp_path):
     assert [one.packed for one in theirs] == [one.packed for one in ours]
 
 
-def test_what_is_not_on_a_node_is_named(cluster, tmp_path):
-    with running_on("ray"), pytest.raises(zoolens.ZoolensError, match="has no /nowhere/at/all"):
-        current_executor().submit("zoolens.measure.fanout:evaluate_here", {"paths": ["/nowhere/at/all"]}).result(60)
+@pytest.mark.usefixtures("cluster")
+class TestRay(ExecutorContract):
+    def executor(self):
+        return open_executor("ray")
 
 
 def test_a_study_is_the_same_there(cluster, tmp_path):

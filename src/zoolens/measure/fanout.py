@@ -46,9 +46,9 @@ def evaluate_elsewhere(
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
     to go on from."""
-    jobs = [_job(evaluation, [pack_run(store, run) for run in known(evaluation.entry)]) for evaluation in evaluations]
+    jobs = (_job(evaluation, [pack_run(store, run) for run in known(evaluation.entry)]) for evaluation in evaluations)
     timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
-    progress.begin(f"on {executor.name}", "evaluating", len(jobs))
+    progress.begin(f"on {executor.name}", "evaluating", len(evaluations))
     try:
         for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=timed):
             if isinstance(answer, ZoolensError):

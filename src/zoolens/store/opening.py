@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from zoolens.store.schema import about, metadata
 from zoolens.store.state import HEAD, REVISIONS, VERSION_TABLE
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+_one_migration_at_a_time = threading.Lock()  # Alembic keeps the current one in globals of this process
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 
 
@@ -77,4 +79,5 @@ def _upgrade(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _one_migration_at_a_time:
+        command.upgrade(config, "head")

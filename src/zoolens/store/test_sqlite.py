@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -255,3 +256,12 @@ def test_a_store_cannot_point_outside_its_bulk_directory(path, tmp_path):
         other.close()
         with pytest.raises(StoreError, match="no file of its bulk directory"):
             store.table(run.id, "predictions")
+
+
+def test_new_stores_are_made_in_several_threads_at_once(tmp_path):
+    def make(number):
+        with open_store(tmp_path / f"{number}.sqlite") as store:
+            return store.runs()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(make, range(8))) == [[]] * 8

@@ -7,6 +7,5 @@ import contextlib
 with contextlib.suppress(ImportError):  # pytest is only needed by those who run the contracts
     import pytest
 
-    pytest.register_assert_rewrite(
-        "zoolens.testing.runtime_contract", "zoolens.testing.store_contract", "zoolens.testing.task_contract"
-    )
+    _CONTRACTS = ("executor_contract", "runtime_contract", "store_contract", "task_contract")
+    pytest.register_assert_rewrite(*(f"zoolens.testing.{name}" for name in _CONTRACTS))

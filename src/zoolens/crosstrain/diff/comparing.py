@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zoolens.crosstrain.diff import heads, sizes, structure, training
 from zoolens.crosstrain.diff.findings import KINDS, Finding, Item, Same, StaticDiff
-from zoolens.crosstrain.live.worker import Side, inspected, question
+from zoolens.crosstrain.live.inspection import Side, inspected, question
 from zoolens.graph.diff.report import diff as graph_diff
 
 

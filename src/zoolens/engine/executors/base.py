@@ -14,12 +14,13 @@ import importlib
 import platform
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import zoolens
 from zoolens import plugins
@@ -27,6 +28,8 @@ from zoolens.engine import faults
 from zoolens.engine.sandbox import trusted, trusting
 from zoolens.engine.service import response
 from zoolens.errors import AssetError, ConstraintError, WorkerError, ZoolensError
+
+_AHEAD: Final = 3  # jobs that are submitted for each that can run: whoever is done finds the next one there
 
 Job = Mapping[str, Any]
 
@@ -61,16 +64,24 @@ class Executor(ABC):
 
 
 def run_jobs(
-    executor: Executor, function: str, jobs: Sequence[Job], *, whole_machine: bool = False
+    executor: Executor, function: str, jobs: Iterable[Job], *, whole_machine: bool = False
 ) -> Iterator[tuple[int, Any]]:
-    """The number of each job and its result or its `ZoolensError`, as they come. Leaving early cancels the rest."""
-    futures = {executor.submit(function, job, whole_machine=whole_machine): number for number, job in enumerate(jobs)}
+    """The number of each job and its result or its `ZoolensError`, as they come. Leaving early cancels the rest.
+
+    Jobs are taken as they are needed, so that those which wait take no memory."""
+    waiting = enumerate(jobs)
+    futures: dict[Future[Any], int] = {}
     try:
-        for future in as_completed(futures):
-            error = future.exception()
-            if error is not None and not isinstance(error, ZoolensError):
-                raise error
-            yield futures[future], error or future.result()
+        while True:
+            for number, job in islice(waiting, max(0, _AHEAD * executor.capacity - len(futures))):
+                futures[executor.submit(function, job, whole_machine=whole_machine)] = number
+            if not futures:
+                return
+            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                error = future.exception()
+                if error is not None and not isinstance(error, ZoolensError):
+                    raise error
+                yield futures.pop(future), error or future.result()
     finally:
         for future in futures:
             future.cancel()

@@ -17,7 +17,11 @@ from zoolens.errors import ConstraintError, MissingDependency, ZoolensError
 
 _TRIES: Final = 5  # of a job whose node or process is lost
 _THREADS: Final = "OMP_NUM_THREADS"  # Ray sets it for its processes, which would change results
-_QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_SETTINGS: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # otherwise 15: whatever else the machine does would count as time of the model
+}
 
 
 class RayExecutor(Executor):
@@ -31,7 +35,7 @@ class RayExecutor(Executor):
 
     @classmethod
     def open(cls, address: str | None) -> RayExecutor:
-        for name, value in _QUIET.items():
+        for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)
         try:
             import ray
@@ -58,7 +62,10 @@ class RayExecutor(Executor):
         needs = {"num_cpus": self._smallest() if whole_machine else 1, "num_gpus": 1 if gpu else 0}
         asked = {**task(function, job), _THREADS: os.environ.get(_THREADS)}
         chosen = self._remote.options(max_retries=_TRIES, scheduling_strategy="SPREAD", **needs)
-        return _translated(chosen.remote(asked).future())
+        reference = chosen.remote(asked)
+        translated = _translated(reference.future())
+        translated.add_done_callback(lambda done: self._ray.cancel(reference) if done.cancelled() else None)
+        return translated
 
     def close(self) -> None:
         if self._ends_cluster:

@@ -10,53 +10,36 @@ from zoolens.engine.executors.base import (
     current_executor,
     open_executor,
     perform,
-    run_jobs,
     running_on,
     task,
 )
 from zoolens.engine.executors.local import Local
 from zoolens.engine.executors.ray import _translated
-from zoolens.engine.sandbox import trusted, trusting
 from zoolens.errors import (
     AssetError,
     ConstraintError,
     MissingDependency,
-    ModelError,
     UnexpectedError,
     UnknownName,
     WorkerError,
 )
+from zoolens.testing.executor_contract import ExecutorContract
 
-HERE = __name__
-
-
-def double(job):
-    if job["x"] == 3:
-        raise ModelError("Three is not doubled.", hint="Take four.")
-    return {"twice": 2 * job["x"], "trusted": trusted()}
+ANSWER = "zoolens.testing.executor_contract:answer"
 
 
-def test_results_and_errors_come_as_they_are_ready():
-    found = dict(run_jobs(Local(), f"{HERE}:double", [{"x": 1}, {"x": 3}, {"x": 2}]))
-    assert found[0] == {"twice": 2, "trusted": False}
-    assert found[2]["twice"] == 4
-    assert isinstance(found[1], ModelError)
-    assert found[1].hint == "Take four."
-
-
-def test_trust_travels_with_the_job():
-    with trusting():
-        assert Local().submit(f"{HERE}:double", {"x": 1}).result()["trusted"]
-    assert not Local().submit(f"{HERE}:double", {"x": 1}).result()["trusted"]
+class TestLocal(ExecutorContract):
+    def executor(self):
+        return Local()
 
 
 def test_a_function_that_is_not_there_is_said():
-    with pytest.raises(UnexpectedError, match=f"{HERE}:absent on {platform.node()} met an unexpected AttributeError"):
-        Local().submit(f"{HERE}:absent", {}).result()
+    with pytest.raises(UnexpectedError, match=rf"absent on {platform.node()} met an unexpected"):
+        Local().submit("zoolens.testing.executor_contract:absent", {}).result()
 
 
 def test_another_version_is_refused():
-    asked = {**task(f"{HERE}:double", {"x": 1}), "version": "0.0.1"}
+    asked = {**task(ANSWER, {}), "version": "0.0.1"}
     told = perform(asked)["error"]
     assert told["type"] == ConstraintError.__name__
     assert platform.node() in told["message"]
