@@ -1,6 +1,7 @@
 import io
 import sys
 import xml.etree.ElementTree as ET
+from importlib import resources
 
 import pytest
 from PIL import Image
@@ -49,3 +50,15 @@ def test_without_the_library_it_is_said_how_to_get_it(monkeypatch):
     with pytest.raises(MissingDependency, match="needs vl-convert-python") as error:
         images.png(CHART)
     assert "zoolens[reports]" in error.value.hint
+
+
+@needs_images
+def test_a_page_draws_with_the_vega_that_files_are_drawn_with():
+    """Where this fails, vl-convert was updated: run `python -m scripts.vendor_vega`."""
+    import vl_convert
+
+    script = resources.files("zoolens.present").joinpath("assets", "vega.js").read_text(encoding="utf-8")
+    assert f'"{vl_convert.get_vega_version()}"' in script
+    assert f'"{vl_convert.get_vegalite_versions()[-1]}.' in script
+    assert "</script" not in script
+    assert "<!--" not in script
