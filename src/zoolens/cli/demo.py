@@ -58,7 +58,7 @@ def command(store: str | None) -> None:
     print_outcomes(opened, outcomes, plan.batches)
     click.echo(
         f"\n{len(outcomes)} runs of 2,000 images in {time.monotonic() - started:.0f} s. Top-1 with its 95 % interval; "
-        "p99 clean leaves out samples that waited for a core."
+        "p50 ×1: median latency of one image."
     )
     runs = [outcome.run.id[:8] for outcome in outcomes if outcome.run]
     if len(runs) > 1:
