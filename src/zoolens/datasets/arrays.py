@@ -70,10 +70,14 @@ def content_digest(parts: list[NDArray[Any]], labels: NDArray[np.int64]) -> str:
     """SHA-256 of what the arrays hold, however their file packs it; a few megabytes at a time."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(f"{part.dtype.str} {part.shape[1:]};".encode())
+        kind = (
+            part.dtype.str if part.dtype.names is None else part.dtype.descr
+        )  # a record: with the names of its fields
+        digest.update(f"{kind} {part.shape[1:]};".encode())
         rows = max(1, _CHUNK // max(1, part[:1].nbytes))
         for start in range(0, len(part), rows):
-            digest.update(np.ascontiguousarray(part[start : start + rows]).data)
+            content = np.ascontiguousarray(part[start : start + rows])
+            digest.update(content.data if part.dtype.names is None else content.tobytes())
     digest.update(b"labels")
     digest.update(np.ascontiguousarray(labels, dtype="<i8").data)
     return digest.hexdigest()

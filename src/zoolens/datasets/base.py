@@ -21,7 +21,8 @@ UNLABELLED: Final = -1  # label of every sample of a dataset without labels: eno
 
 @dataclass(frozen=True)
 class Sample:
-    """`value`: uint8 height × width × channels (1 or 3, RGB) for images, any array otherwise."""
+    """`value`: uint8 height × width × channels (1 or 3, RGB) for images, any array otherwise. Of data for models with
+    several inputs it is a record of numpy with a field for each input, by the input's name."""
 
     id: str
     value: NDArray[Any]

@@ -31,7 +31,8 @@ def open_npz(
     location: str, *, x: str | None = None, y: str | None = None, layout: str = "auto", classes: str | None = None
 ) -> Dataset:
     """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test). Without labels
-    the data are unlabelled.
+    the data are unlabelled. Several names for x, with commas between them, are for a model with several inputs of these
+    names.
 
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
@@ -40,7 +41,12 @@ def open_npz(
     try:
         with open_archive(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-            values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
+            several = x.split(",") if x is not None and "," in x else None
+            if several is None:
+                values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
+            else:
+                chosen = {name: members[_choose("x", name, _INPUTS, members, path)] for name in several}
+                values = _records({name: _read(path, archive, member) for name, member in chosen.items()}, path)
             labelled = y is not None or any(name in members for name in _LABELS)
             truth = (
                 _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
@@ -53,10 +59,29 @@ def open_npz(
             f"{path} cannot be read as .npz: {getattr(error, 'strerror', None) or error}.",
             hint="Write it with numpy.savez.",
         ) from error
-    values = _channels_last(values, layout)
+    if several is None:
+        values = _channels_last(values, layout)
     dataset = ArrayDataset(values, _as_labels(truth, path), name=path.stem, classes=class_names(classes, path.parent))
     check_labels(dataset.name, dataset.labels().tolist(), dataset.classes)
     return dataset
+
+
+def _records(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
+    """One record a sample, with a field for each array."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise DatasetError(f"The arrays in {path} do not have as many samples: {told}.")
+    if sum(array.nbytes for array in arrays.values()) > MAX_UNPACKED:
+        raise DatasetError(
+            f"The inputs in {path} take more than {MAX_UNPACKED:,} bytes together, which are held in memory.",
+            hint="Write a part of them into a file of its own.",
+        )
+    fields = [(name, array.dtype, array.shape[1:]) for name, array in arrays.items()]
+    records = np.empty(next(iter(lengths.values())), np.dtype(fields))
+    for name, array in arrays.items():
+        records[name] = array
+    return records
 
 
 def _choose(role: str, given: str | None, usual: tuple[str, ...], members: dict[str, str], path: Path) -> str:

@@ -51,12 +51,18 @@ class Subject:
 
     def predict(self, batch: Array) -> tuple[Array, ...]:
         """Raw answers of one batch, one array for each output."""
-        return self._checked(self.session.predict({self.input.name: batch}), batch)
+        return self._checked(self.session.predict(self._named_inputs(batch)), batch)
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
-        finish = self.session.begin_predict([{self.input.name: batch} for batch in batches])
+        finish = self.session.begin_predict([self._named_inputs(batch) for batch in batches])
         return lambda: [self._checked(one, batch) for one, batch in zip(finish(), batches, strict=True)]
+
+    def _named_inputs(self, batch: Array) -> dict[str, Array]:
+        """What is fed for a batch: of records, a field for each input."""
+        if batch.dtype.names is None:
+            return {self.input.name: batch}
+        return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
 
     def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:
         answers = tuple(answered[output.tensor.name] for output in self.outputs)
@@ -73,28 +79,29 @@ class Subject:
         return len(self.session.inputs) != 1
 
     def needs_made_up(self, dataset: Dataset) -> bool:
-        """Whether no dataset gives what it is timed with."""
-        return self.has_several_inputs or not len(dataset)
+        """Whether the dataset does not give what it is timed with."""
+        return not len(dataset) or (self.has_several_inputs and not self.outputs)
 
     def check_answers(self) -> None:
-        """Refuse to judge what no dataset can be fed to."""
-        if self.has_several_inputs or len(self.job.manifest.inputs) != 1:
-            names = ", ".join(spec.name for spec in self.session.inputs)
-            count = len(self.session.inputs)
+        """Refuse to judge a model that was not given all its inputs."""
+        if (self.has_several_inputs or len(self.job.manifest.inputs) != 1) and not self.outputs:
+            names = [spec.name for spec in self.session.inputs]
+            ref, listed = self.job.entry.ref, ", ".join(names)
             raise ModelError(
-                f"{self.job.entry.ref} has {count} inputs ({names}), but datasets give one per example.",
-                hint="Time it without its answers: --no-accuracy.",
+                f"{ref} has {len(names)} inputs ({listed}), but datasets give one per example.",
+                hint="Time it without its answers (--no-accuracy), or give arrays of these names: "
+                f"--data 'npz:FILE?x={','.join(names)}'.",
             )
 
     def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
         """What latency is measured with: real inputs, or made-up ones for a model with several, or without data."""
+        if self.has_several_inputs and self.fixed_batch not in (None, batch):
+            raise ModelError(f"The model takes batches of {self.fixed_batch} only.")
+        if not self.needs_made_up(dataset):
+            return self._named_inputs(self.inputs(dataset, batch))
         if self.has_several_inputs:
-            if self.fixed_batch not in (None, batch):
-                raise ModelError(f"The model takes batches of {self.fixed_batch} only.")
             return made_up_feeds(self.session.inputs, batch)
-        if self.needs_made_up(dataset):
-            return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
-        return {self.input.name: self.inputs(dataset, batch)}
+        return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
 
     def inputs(self, dataset: Dataset, batch: int) -> Array:
         """One real batch, ready to be fed: what latency is measured with."""
@@ -113,11 +120,36 @@ def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec
 def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     manifest = job.manifest
     source = session.inputs[0]
-    if len(session.inputs) != 1 or len(manifest.inputs) != 1:  # can be timed, not judged: see `check_answers`
+    several = len(session.inputs) != 1 or len(manifest.inputs) != 1
+    if several and not _gives_all(dataset, job, session):  # can be timed, not judged: see `check_answers`
         return Subject(job, session, source, (), lambda sample: sample.value, None)
-    prepare, prepare_many = _prepare(job, session, source)
+    prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
     return Subject(job, session, source, outputs, prepare, prepare_many)
+
+
+def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
+    """Whether every sample has a field for each input of a model that takes several."""
+    inputs = job.manifest.inputs
+    if len(inputs) != len(session.inputs) or not len(dataset) or (job.manifest.code and job.manifest.code.preprocess):
+        return False
+    fields = dataset.read(0).value.dtype.names
+    return fields is not None and set(fields) == {spec.name for spec in session.inputs}
+
+
+def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
+    """A record of inputs, each prepared as the manifest declares for it."""
+    specs = [_named(session.inputs, one.name, "input", place) for place, one in enumerate(job.manifest.inputs)]
+    steps = {spec.name: build_prepare(one, spec) for one, spec in zip(job.manifest.inputs, specs, strict=True)}
+
+    def prepare(sample: Sample) -> Array:
+        ready = {name: step(np.asarray(sample.value[name])) for name, step in steps.items()}
+        record = np.empty((), np.dtype([(name, value.dtype, value.shape) for name, value in ready.items()]))
+        for name, value in ready.items():
+            record[name] = value
+        return record
+
+    return prepare
 
 
 def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
