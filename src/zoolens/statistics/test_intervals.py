@@ -33,7 +33,7 @@ def test_paired_difference_covers_the_truth_also_where_few_inputs_are_answered_d
 
 
 @pytest.mark.parametrize(
-    ("only_a", "only_b", "n"), [(3, 9, 100), (0, 4, 50), (16, 6, 161), (7, 1, 21), (120, 90, 2000)]
+    ("only_a", "only_b", "n"), [(3, 9, 100), (1, 1, 3), (0, 4, 50), (16, 6, 161), (7, 1, 21), (120, 90, 2000)]
 )
 def test_the_ends_of_a_paired_difference_are_where_the_score_test_turns(only_a, only_b, n):
     """With the constrained maximum likelihood found by a search instead of the quadratic equation."""

@@ -71,3 +71,19 @@ def test_the_mean_of_many_values_is_tested_as_by_scipy():
     expected = stats.norm.cdf(values.mean() / stats.sem(values))
     assert mean_not_below_zero(values) == pytest.approx(expected)
     assert mean_not_below_zero(np.zeros(5)) == mean_not_below_zero(np.array([-1.0])) == 1.0  # nothing varies
+
+
+def test_two_values_have_a_mean_and_an_error():
+    assert mean_not_below_zero(np.array([-1.0, -2.0])) == pytest.approx(stats.norm.cdf(-1.5 / 0.5))
+
+
+def test_up_to_fourteen_values_all_flips_are_tried():
+    values = np.random.default_rng(2).normal(0.3, 1, 15)
+    assert [sign_flip(values[:count])[1] for count in (14, 15)] == [True, False]
+
+
+def test_drawn_flips_are_those_of_the_stated_seed_and_count_the_observed_one():
+    values = np.random.default_rng(3).normal(0.3, 1, 20)
+    drawn = np.random.default_rng(0).choice((1.0, -1.0), (20_000, 20))
+    reached = int(np.sum(np.abs(drawn @ values) >= abs(values.sum()) - 1e-12))
+    assert sign_flip(values)[0] == (1 + reached) / 20_001
