@@ -1,0 +1,91 @@
+"""What is published: the wheel without our tests, and the bare core of it at work in a fresh environment."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPO = Path(__file__).parent.parent
+pytest.importorskip("hatchling")
+
+MANIFEST = """zoolens: 1
+name: fake
+inputs: [{modality: image, shape: [null, 8, 8], layout: NHW, color: gray}]
+outputs: [{scores: logits}]
+assets: [{format: fake, files: [{location: fake.json}]}]
+"""
+FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime", "openvino", "cv2", "ray", "optuna", "pytest")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert [name for name in names if Path(name).name.startswith(("test_", "conftest"))] == []
+    shipped = {
+        path.relative_to(REPO / "src").as_posix()
+        for path in (REPO / "src").rglob("*_contract.py")
+        if not path.name.startswith("test_")
+    }
+    assert len(shipped) >= 2
+    assert shipped <= set(names)
+    for data in ("zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
+        assert f"zoolens/{data}" in names
+
+
+@pytest.fixture(scope="module")
+def core(wheel, tmp_path_factory):
+    """A fresh environment with the wheel and what the core needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("core")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    pip = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    constrained = [*pip, "--retries", "1", "-c", REPO / "constraints.txt", wheel]
+    done = subprocess.run(constrained, capture_output=True, text=True)
+    if done.returncode != 0:
+        reached = subprocess.run([*pip, "--dry-run", "--no-deps", "--ignore-installed", "click"], capture_output=True)
+        if reached.returncode != 0:
+            pytest.skip("NO PACKAGE INDEX IS REACHABLE: the bare core could not be installed from the wheel")
+    assert done.returncode == 0, done.stderr
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"ZOOLENS_HOME": str(folder / "home")}
+
+    def run(*arguments):
+        program = [folder / "venv" / "bin" / arguments[0], *arguments[1:]]
+        return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+    run.folder = folder
+    return run
+
+
+@pytest.mark.network
+def test_the_bare_core_explains_itself_and_evaluates(core):
+    absent = f"import importlib.util as u; print([n for n in {FRAMEWORKS!r} if u.find_spec(n)])"
+    assert core("python", "-c", absent).stdout.strip() == "[]"
+    for words in (["--help"], ["demo", "--help"], ["models"]):
+        done = core("zoolens", *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+
+    images = np.random.default_rng(0).integers(0, 256, (100, 8, 8), np.uint8)
+    np.savez(core.folder / "data.npz", x=images, y=(images[:, 0, 0] % 10).astype(np.int64))
+    fake = {"classes": 10, "input": [8, 8], "behaviour": "label_leak"}
+    (core.folder / "fake.json").write_text(json.dumps(fake))
+    (core.folder / "fake.yaml").write_text(MANIFEST)
+    done = core("zoolens", "eval", "fake.yaml", "--data", "data.npz", "--latency-seconds", "0.1", "--json")
+    assert done.returncode == 0, done.stderr
+    figures = {one["metric"]: one["value"] for one in json.loads(done.stdout)[0]["observations"]}
+    assert figures["top1"] == 1
+    assert core("zoolens", "runs").stdout.count("file:fake") == 1
