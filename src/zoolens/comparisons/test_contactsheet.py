@@ -64,3 +64,10 @@ def test_changed_data_are_not_shown_as_the_runs_own(found):
 def test_pictures_have_a_size_that_fits(shape, size):
     assert Image.open(io.BytesIO(png(np.zeros(shape, np.uint8)))).size == size
     assert max(size) <= SIDE
+
+
+def test_a_sheet_that_is_passed_on_tells_no_folder(found):
+    names = tuple(f"/home/someone/class{i}" for i in range(10))
+    page = html(replace(found, classes=names, inputs=(replace(found.inputs[0], input="/data/someone/7.png"),)))
+    assert "input 7.png" in page
+    assert "someone" not in page

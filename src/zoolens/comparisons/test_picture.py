@@ -82,3 +82,10 @@ def test_names_are_only_text(matrix):
     assert not [one for one in root.iter() if one.tag.endswith("script")]
     assert any(HOSTILE[:20] in one for one in texts(svg(hostile)))
     assert HOSTILE[:20] not in html(hostile)
+
+
+def test_a_picture_that_is_passed_on_tells_no_folder(matrix):
+    here = replace(matrix, names=("/home/someone/net.onnx", *matrix.names[1:]), notes=("/home/someone/b.onnx changed",))
+    for picture in (html(here), svg(here)):
+        assert "net.onnx" in picture
+        assert "someone" not in picture
