@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import zoolens
 from zoolens.cli.bars import Bars
-from zoolens.comparisons.picture import svg
+from zoolens.comparisons.matrix_chart import svg
 from zoolens.index.index import Index
 from zoolens.index.opening import build_index
 from zoolens.measure.evaluate import EvaluationPlan, carry_out

@@ -44,7 +44,7 @@ def shown(browser, folder, page):
 
 def audit_page():
     from zoolens.audit.report import test_report
-    from zoolens.audit.report.html import html
+    from zoolens.audit.report.page import html
 
     audit = test_report.audit()
     everything = " ".join(HOSTILE)
@@ -115,7 +115,7 @@ HERE = "/home/someone/private/net.onnx"
 def shared_pages():
     """Every page that a user may pass on, made of models, data and notes that lie somewhere on this machine."""
     from zoolens.audit.report import test_report
-    from zoolens.audit.report.html import html as audit_html
+    from zoolens.audit.report.page import html as audit_html
     from zoolens.graph.building import GraphBuilder
     from zoolens.graph.diff.page import html as diff_html
     from zoolens.graph.diff.report import diff

@@ -44,7 +44,7 @@ def command(**chosen: Any) -> None:
     what changed.
     """
     from zoolens.audit.auditing import audit_models
-    from zoolens.audit.report.html import html
+    from zoolens.audit.report.page import html
     from zoolens.audit.report.tables import write_csv
     from zoolens.audit.report.terminal import show
     from zoolens.cli.bars import Bars

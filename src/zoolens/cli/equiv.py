@@ -221,7 +221,7 @@ def _matrix(
         raise click.UsageError(f"A picture is written as .svg or .html, not as {picture.name!r}.")
     matrix = agreement_matrix(models, data, store, runtime=runtime)
     if picture is not None:
-        from zoolens.comparisons import picture as drawing
+        from zoolens.comparisons import matrix_chart as drawing
 
         picture.write_text(drawing.svg(matrix) if picture.suffix == ".svg" else drawing.html(matrix), encoding="utf-8")
     if csv_file is not None:

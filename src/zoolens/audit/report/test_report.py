@@ -11,7 +11,7 @@ from rich.console import Console
 
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
 from zoolens.audit.findings import Finding, Severity, ranked
-from zoolens.audit.report.html import html
+from zoolens.audit.report.page import html
 from zoolens.audit.report.tables import write_csv
 from zoolens.audit.report.terminal import show
 

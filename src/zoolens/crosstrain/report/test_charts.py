@@ -3,7 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from zoolens.crosstrain.report.charts import (
+from zoolens.crosstrain.report.conftest import EVIL, made_study
+from zoolens.crosstrain.report.dependence_charts import curves_chart, interaction_chart
+from zoolens.crosstrain.report.findings import gather
+from zoolens.crosstrain.report.trial_charts import (
     MOST_POINTS,
     accuracy_chart,
     delta_chart,
@@ -12,9 +15,6 @@ from zoolens.crosstrain.report.charts import (
     space_chart,
     training_chart,
 )
-from zoolens.crosstrain.report.conftest import EVIL, made_study
-from zoolens.crosstrain.report.dependencies import curves_chart, interaction_chart
-from zoolens.crosstrain.report.findings import gather
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.present.charts import RAMP
 

@@ -9,10 +9,10 @@ from PIL import Image
 
 from zoolens.crosstrain.analysis.collapsed import Flag
 from zoolens.crosstrain.report import write_report
-from zoolens.crosstrain.report.charts import training_chart
 from zoolens.crosstrain.report.conftest import EVIL, made_study
 from zoolens.crosstrain.report.findings import gather
 from zoolens.crosstrain.report.overview import write_overview
+from zoolens.crosstrain.report.trial_charts import training_chart
 from zoolens.crosstrain.study import Side, Study, Trial
 from zoolens.present import images
 from zoolens.present.pages import Section

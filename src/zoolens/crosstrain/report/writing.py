@@ -11,15 +11,7 @@ import numpy as np
 from zoolens.crosstrain.analysis.collapsed import Flag
 from zoolens.crosstrain.analysis.dependence import TRUSTED, Dependence
 from zoolens.crosstrain.analysis.information import Information
-from zoolens.crosstrain.report.charts import (
-    MOST_DIMENSIONS,
-    accuracy_chart,
-    delta_chart,
-    pairs_chart,
-    space_chart,
-    training_chart,
-)
-from zoolens.crosstrain.report.dependencies import curves_chart, interaction_chart, quality
+from zoolens.crosstrain.report.dependence_charts import curves_chart, interaction_chart, quality
 from zoolens.crosstrain.report.findings import Findings, gather
 from zoolens.crosstrain.report.tables import (
     accuracies_table,
@@ -28,6 +20,14 @@ from zoolens.crosstrain.report.tables import (
     dependence_tables,
     information_table,
     trials_table,
+)
+from zoolens.crosstrain.report.trial_charts import (
+    MOST_DIMENSIONS,
+    accuracy_chart,
+    delta_chart,
+    pairs_chart,
+    space_chart,
+    training_chart,
 )
 from zoolens.crosstrain.study import Study
 from zoolens.present import images

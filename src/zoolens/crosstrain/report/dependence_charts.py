@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.analysis.dependence import Curve, Dependence, Surface
 from zoolens.crosstrain.analysis.surrogate import Input
-from zoolens.crosstrain.report.charts import DELTA_COLOUR, MOST_DIMENSIONS, MOST_LEVELS, MOST_POINTS, scaled
+from zoolens.crosstrain.report.trial_charts import DELTA_COLOUR, MOST_DIMENSIONS, MOST_LEVELS, MOST_POINTS, scaled
 from zoolens.present.charts import (
     PERCENT,
     Chart,

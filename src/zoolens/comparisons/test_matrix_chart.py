@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.matrix import agreement_matrix
-from zoolens.comparisons.picture import chart, html, svg
+from zoolens.comparisons.matrix_chart import chart, html, svg
 from zoolens.present import images
 
 pytestmark = pytest.mark.skipif(not images.can_draw(), reason="NO vl-convert: the extra `reports` is not installed")
