@@ -24,7 +24,7 @@ def undescribed(name: str, format_: str, locations: Mapping[str, str], *, task: 
         name=legal_name(name),
         description="A model file without a manifest.",
         inputs=(_UNKNOWN_INPUT,),
-        outputs=(Output(task=task),),  # type: ignore[arg-type]
+        outputs=(Output(task=task),),
         assets=assets,
         attributes={"undescribed": True, "format": format_, "files": dict(locations)},
     )
