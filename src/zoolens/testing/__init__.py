@@ -7,5 +7,5 @@ import contextlib
 with contextlib.suppress(ImportError):  # pytest is only needed by those who run the contracts
     import pytest
 
-    _CONTRACTS = ("executor_contract", "runtime_contract", "store_contract", "task_contract")
-    pytest.register_assert_rewrite(*(f"zoolens.testing.{name}" for name in _CONTRACTS))
+    _KINDS = ("runtime", "store", "task", "executor", "zoo", "dataset", "metric", "importer", "counter", "trainer")
+    pytest.register_assert_rewrite(*(f"zoolens.testing.{kind}_contract" for kind in _KINDS))

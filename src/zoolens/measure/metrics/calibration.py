@@ -17,6 +17,8 @@ BINS = 15  # the usual number since Guo et al. 2017; equal width
 def calibration(predictions: Predictions) -> Iterator[Observation]:
     n = len(predictions)
     confidence = predictions.score[:, 0].astype(np.float64)
+    if np.isnan(confidence).all():
+        return  # only classes were kept, as of networks that were trained here
     correct = predictions.correct.astype(np.float64)
     low, high = _calibration_interval(confidence, correct)
     yield Observation(

@@ -1,0 +1,94 @@
+"""What every dataset must do. A test class derives from `DatasetContract` and opens a small dataset.
+
+class TestMine(DatasetContract):
+    def opened(self, tmp_path):
+        return open_mine(write_a_small_dataset(tmp_path))
+
+`opened` is called again to show that the fingerprint depends on content: it must write the same content every time.
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolens.datasets.base import UNLABELLED, Dataset, Sample
+
+LOOKED_AT = 30  # samples that are compared one by one
+
+
+class DatasetContract:
+    def opened(self, tmp_path: Path) -> Dataset:
+        """A small dataset, written below `tmp_path` if need be."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def dataset(self, tmp_path: Path) -> Dataset:
+        return self.opened(tmp_path)
+
+    @staticmethod
+    def looked_at(dataset: Dataset) -> range:
+        return range(min(len(dataset), LOOKED_AT))
+
+    @staticmethod
+    def assert_same(one: Sample, other: Sample) -> None:
+        assert (one.id, one.label) == (other.id, other.label)
+        assert one.value.dtype == other.value.dtype
+        np.testing.assert_array_equal(one.value, other.value)
+
+    def test_it_has_a_name_and_inputs(self, dataset: Dataset) -> None:
+        assert dataset.name
+        assert len(dataset) > 0
+        assert dataset.classes is None or all(isinstance(name, str) for name in dataset.classes)
+
+    def test_ids_tell_inputs_apart(self, dataset: Dataset) -> None:
+        names = [dataset.read(index).id for index in self.looked_at(dataset)]
+        assert len(set(names)) == len(names)
+
+    def test_labels_are_those_of_the_samples(self, dataset: Dataset) -> None:
+        labels = dataset.labels()
+        assert labels.shape == (len(dataset),)
+        assert labels.dtype == np.int64
+        assert [dataset.read(index).label for index in self.looked_at(dataset)] == labels[:LOOKED_AT].tolist()
+        assert dataset.labelled == bool((labels != UNLABELLED).any())
+        if dataset.classes is not None and dataset.labelled:
+            assert labels.max() < len(dataset.classes)
+
+    def test_images_are_decoded_pixels(self, dataset: Dataset) -> None:
+        value = dataset.read(0).value
+        assert isinstance(value, np.ndarray | np.void)
+        if dataset.encoded:
+            assert value.dtype == np.uint8
+            assert value.shape[2] in (1, 3)
+
+    def test_reading_again_gives_the_same_also_from_several_threads(self, dataset: Dataset) -> None:
+        first = [dataset.read(index) for index in self.looked_at(dataset)]
+        with ThreadPoolExecutor(4) as pool:
+            again = list(pool.map(dataset.read, self.looked_at(dataset)))
+        for one, other in zip(first, again, strict=True):
+            self.assert_same(one, other)
+
+    def test_several_at_once_are_the_same_as_one_by_one(self, dataset: Dataset) -> None:
+        indices = np.array(self.looked_at(dataset), np.int64)[::-1]
+        rows = dataset.read_rows(indices)
+        if rows is None:
+            pytest.skip("it reads one input at a time, which is allowed")
+        for place, index in enumerate(indices):
+            sample = dataset.read(int(index))
+            assert (rows.ids[place], int(rows.labels[place])) == (sample.id, sample.label)
+            np.testing.assert_array_equal(rows.values[place], sample.value)
+
+    def test_the_fingerprint_is_of_content_and_not_of_paths(self, dataset: Dataset, tmp_path: Path) -> None:
+        assert re.fullmatch(r"[0-9a-f]{64}", dataset.fingerprint())
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        assert self.opened(elsewhere).fingerprint() == dataset.fingerprint()
+        assert dataset.decoded_with("opencv").fingerprint() == dataset.fingerprint()
+
+    def test_closing_twice_is_fine(self, dataset: Dataset) -> None:
+        dataset.close()
+        dataset.close()

@@ -1,0 +1,89 @@
+"""What every metric must do. A test class derives from `MetricContract` and names the function.
+
+class TestBalanced(MetricContract):
+    metric = staticmethod(balanced)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from zoolens.measure.predictions import Predictions
+from zoolens.store.records import Observation, Provenance
+
+N, CLASSES = 120, 6
+_COLUMNS = ("inputs", "labels", "top", "score", "label_score", "sum_squares", "digest")
+
+
+def made_predictions(n: int = N, classes: int = CLASSES, seed: int = 0, *, scores: bool = True) -> Predictions:
+    """Answers of a classifier that is right about half of the time; without scores where only classes were kept."""
+    rng = np.random.default_rng(seed)
+    labels = (np.arange(n) % classes).astype(np.int32)
+    raw = rng.random((n, classes))
+    raw[np.arange(n), labels] += 0.5
+    probabilities = raw / raw.sum(axis=1, keepdims=True)
+    top = np.argsort(-probabilities, axis=1)[:, :5].astype(np.int32)
+    score = np.take_along_axis(probabilities, top, axis=1).astype(np.float32)
+    unknown = np.full(n, np.nan, np.float32)
+    return Predictions(
+        inputs=np.array([str(number) for number in range(n)]),
+        labels=labels,
+        top=top,
+        score=score if scores else np.full(top.shape, np.nan, np.float32),
+        label_score=probabilities[np.arange(n), labels].astype(np.float32) if scores else unknown,
+        sum_squares=(probabilities**2).sum(axis=1).astype(np.float32) if scores else unknown,
+        digest=np.arange(n, dtype=np.uint64),
+        classes=tuple(f"class {number}" for number in range(classes)),
+    )
+
+
+class MetricContract:
+    metric: ClassVar[Callable[[Predictions], Iterable[Observation]]]
+
+    def observed(self, predictions: Predictions) -> list[Observation]:
+        return list(type(self).metric(predictions))
+
+    def test_it_observes_something_and_each_thing_once(self) -> None:
+        names = [(one.metric, one.scope) for one in self.observed(made_predictions())]
+        assert names
+        assert len(set(names)) == len(names)
+
+    def test_figures_are_finite_measured_and_inside_their_interval(self) -> None:
+        for one in self.observed(made_predictions()):
+            assert one.provenance is Provenance.MEASURED
+            assert one.value is not None
+            assert math.isfinite(one.value)
+            assert (one.low is None) == (one.high is None)
+            if one.low is not None and one.high is not None:
+                assert one.low - 1e-9 <= one.value <= one.high + 1e-9
+            if one.unit == "fraction":
+                assert 0 <= one.value <= 1
+            json.dumps(asdict(one)["details"])  # the store keeps them as JSON
+
+    def test_the_same_answers_give_the_same_figures(self) -> None:
+        first, again = (self.observed(made_predictions()) for _ in range(2))
+        assert [asdict(one) for one in first] == [asdict(one) for one in again]
+
+    def test_the_order_of_the_inputs_does_not_matter(self) -> None:
+        straight = made_predictions()
+        backwards = Predictions(**{name: getattr(straight, name)[::-1] for name in _COLUMNS}, classes=straight.classes)
+        for one, other in zip(self.observed(straight), self.observed(backwards), strict=True):
+            assert (one.metric, one.scope) == (other.metric, other.scope)
+            assert one.value == pytest.approx(other.value, rel=1e-5)
+
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_very_few_inputs_are_no_error(self, n: int) -> None:
+        for one in self.observed(made_predictions(n)):
+            assert one.value is None or math.isfinite(one.value)
+
+    def test_answers_without_scores_are_no_error(self) -> None:
+        """Of networks that were trained here only the classes are kept: figures that need scores are left out."""
+        for one in self.observed(made_predictions(scores=False)):
+            assert one.value is None or math.isfinite(one.value)

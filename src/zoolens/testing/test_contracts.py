@@ -1,0 +1,184 @@
+"""The built-in plug-ins keep the contracts that are shipped for those of third parties. Runtimes, stores, tasks and
+executors are held to theirs beside their own code."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoolens import plugins
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.cifar10 import open_cifar10
+from zoolens.datasets.demo import open_demo
+from zoolens.datasets.idx import open_idx
+from zoolens.datasets.imagefolder import open_image_folder
+from zoolens.datasets.npz import open_npz
+from zoolens.datasets.parquet import open_parquet
+from zoolens.graph.importers.base import Request
+from zoolens.graph.importers.caffe import CAFFE
+from zoolens.graph.importers.keras import KERAS
+from zoolens.graph.importers.onnx import ONNX
+from zoolens.graph.importers.tflite import TFLITE
+from zoolens.graph.importers.torch import TORCHVISION
+from zoolens.testing import models
+from zoolens.testing.counter_contract import CounterContract
+from zoolens.testing.dataset_contract import DatasetContract
+from zoolens.testing.importer_contract import ImporterContract
+from zoolens.testing.metric_contract import MetricContract
+from zoolens.testing.trainer_contract import TrainerContract
+from zoolens.testing.zoo_contract import ZooContract
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+
+
+def ours(group: str) -> list[str]:
+    return [name for name, point in plugins.registered(group).items() if point.value.startswith("zoolens.")]
+
+
+for name in ours(plugins.ZOOS):
+    title = f"TestZoo{name.title()}"
+    globals()[title] = type(title, (ZooContract,), {"zoo_class": plugins.load(plugins.ZOOS, name)})
+
+for name in ours(plugins.METRICS):
+    title = f"TestMetric{name.title()}"
+    globals()[title] = type(title, (MetricContract,), {"metric": staticmethod(plugins.load(plugins.METRICS, name))})
+
+for name in ours(plugins.COUNTERS):
+    title = f"TestCounter{name.title()}"
+    globals()[title] = type(title, (CounterContract,), {"counter": plugins.load(plugins.COUNTERS, name)})
+
+
+# --- datasets
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 6), np.uint8)
+LABELS = np.arange(20) % 4
+
+
+def npz(folder: Path) -> Dataset:
+    np.savez(folder / "data.npz", x=IMAGES, y=LABELS)
+    return open_npz(str(folder / "data.npz"))
+
+
+def image_folder(folder: Path) -> Dataset:
+    for number, (image, label) in enumerate(zip(IMAGES, LABELS, strict=True)):
+        (folder / "photos" / str(label)).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / "photos" / str(label) / f"{number}.png")
+    return open_image_folder(str(folder / "photos"))
+
+
+def idx(folder: Path) -> Dataset:
+    for name, array in {"images": IMAGES, "labels": LABELS.astype(np.uint8)}.items():
+        header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+        (folder / f"t10k-{name}-idx{array.ndim}-ubyte").write_bytes(header + array.tobytes())
+    return open_idx(str(folder))
+
+
+def cifar10(folder: Path) -> Dataset:
+    rows = np.concatenate([LABELS[:, None].astype(np.uint8), np.resize(IMAGES, (20, 3072))], axis=1)
+    (folder / "test_batch.bin").write_bytes(rows.tobytes())
+    return open_cifar10(str(folder / "test_batch.bin"))
+
+
+def parquet(folder: Path) -> Dataset:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"image": [_png(image) for image in IMAGES], "label": LABELS})
+    pq.write_table(table, folder / "data.parquet")
+    return open_parquet(str(folder / "data.parquet"))
+
+
+def _png(image) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "png")
+    return stream.getvalue()
+
+
+DATASETS: dict[str, Callable[[Path], Dataset]] = {
+    "demo": lambda _: open_demo(""),
+    "npz": npz,
+    "imagefolder": image_folder,
+    "idx": idx,
+    "cifar10": cifar10,
+    "parquet": parquet,
+}
+for name, opened in DATASETS.items():
+    title = f"TestDataset{name.title()}"
+    globals()[title] = type(title, (DatasetContract,), {"opened": lambda self, folder, opened=opened: opened(folder)})
+
+
+def test_no_kind_of_dataset_is_forgotten():
+    assert set(DATASETS) == set(ours(plugins.DATASETS))
+
+
+# --- importers
+
+
+class TestOnnxImporter(ImporterContract):
+    importer = ONNX
+
+    def request(self, tmp_path):
+        pytest.importorskip("onnx")
+        return Request(str(models.onnx(tmp_path).path()))
+
+
+class TestTfliteImporter(ImporterContract):
+    importer = TFLITE
+
+    def request(self, tmp_path):
+        demo = (
+            Path(str(importlib.util.find_spec("zoolens.zoos").submodule_search_locations[0])) / "demo_data" / "models"
+        )
+        return Request(str(demo / "lenet-narrow.tflite"))
+
+
+class TestCaffeImporter(ImporterContract):
+    importer = CAFFE
+
+    def request(self, tmp_path):
+        files = models.caffe(tmp_path).files
+        return Request(str(files["model"]), files={"weights": str(files["weights"])})
+
+
+class TestTorchvisionImporter(ImporterContract):
+    importer = TORCHVISION
+    damaged = False
+
+    def request(self, tmp_path):
+        pytest.importorskip("torchvision")
+        return Request("squeezenet1_1", size=(64, 64))
+
+
+class TestKerasImporter(ImporterContract):
+    importer = KERAS
+    damaged = False
+
+    def request(self, tmp_path):
+        pytest.importorskip("keras")
+        pytest.importorskip("tensorflow")
+        return Request("MobileNet", size=(64, 64))
+
+
+# --- trainers
+
+
+def _trainer(name: str, package: str) -> type[TrainerContract]:
+    """Skipped where the framework is not installed: the contract trains."""
+    found = type(f"TestTrainer{name}", (TrainerContract,), {"trainer_class": plugins.load(plugins.TRAINERS, name)})
+    absent = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(absent, reason=f"{package} IS NOT INSTALLED")(found)
+
+
+TestTorchTrainer = _trainer("torch", "torch")
+TestTorchTrainer.loop = "eager"
+TestTensorflowTrainer = _trainer("tensorflow", "tensorflow")
+TestJaxTrainer = _trainer("jax", "jax")
