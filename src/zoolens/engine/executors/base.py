@@ -27,7 +27,7 @@ from zoolens import plugins
 from zoolens.engine import faults
 from zoolens.engine.sandbox import trusted, trusting
 from zoolens.engine.service import response
-from zoolens.errors import AssetError, ConstraintError, WorkerError, ZoolensError
+from zoolens.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
 
 _AHEAD: Final = 3  # jobs that are submitted for each that can run: whoever is done finds the next one there
 
@@ -188,8 +188,7 @@ def check_reachable(paths: Sequence[str]) -> None:
 
 def lost(executor: str, error: BaseException) -> WorkerError:
     """A job that the executor gave up."""
-    first = str(error).strip().splitlines()
     return WorkerError(
-        f"A job was lost on {executor}: {type(error).__name__}{f': {first[0][:300]}' if first else ''}.",
+        f"A job was lost on {executor}: {type(error).__name__}: {first_line(error).rstrip('.')}.",
         hint="Run the same command again: what is finished is kept.",
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from concurrent.futures import Future
 from typing import Any, Final
 
 from zoolens.engine.executors.base import Executor, Job, lost, outcome_of, perform, task
 from zoolens.engine.machine import available_cores
-from zoolens.errors import ConstraintError, MissingDependency, ZoolensError
+from zoolens.errors import ConstraintError, MissingDependency, ZoolensError, first_line
 
 _TRIES: Final = 5  # of a job whose node or process is lost
 _THREADS: Final = "OMP_NUM_THREADS"  # Ray sets it for its processes, which would change results
@@ -46,10 +47,12 @@ class RayExecutor(Executor):
         where = address or os.environ.get("RAY_ADDRESS")
         own = {} if where else {"num_cpus": available_cores(), "include_dashboard": False}
         try:
-            ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what keeps us from the cluster is said below
+                ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
         except Exception as error:  # Ray raises nearly anything: connection, version and value errors
             raise ZoolensError(
-                f"The Ray cluster{f' at {where}' if where else ''} cannot be used: {_first(error)}",
+                f"The Ray cluster{f' at {where}' if where else ''} cannot be used: {first_line(error).rstrip('.')}.",
                 hint="Is it running, with the same versions of Python and Ray?",
             ) from error
         return cls(ray, ends_cluster=True)
@@ -106,8 +109,3 @@ def _translated(answer: Future[Any]) -> Future[Any]:
 
     answer.add_done_callback(settle)
     return translated
-
-
-def _first(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
