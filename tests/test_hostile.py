@@ -215,7 +215,9 @@ def test_interrupt_keeps_what_was_done(home, fake_model, data):
 
     command = [sys.executable, "-m", "zoolens", "eval", str(fake_model(latency_us=20000)), "--data", str(data)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    time.sleep(3)
+    deadline = time.monotonic() + 60
+    while not any(home.rglob("store.sqlite")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     if process.returncode == 0:

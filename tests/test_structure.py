@@ -139,6 +139,60 @@ def test_frameworks_stay_in_their_own_file_and_are_imported_late(path):
             assert not at_top, f"{name} imports {module} at module level"
 
 
+# Modules that import each other late, inside functions: one hands work out and the other is what the work calls.
+MUTUAL = [
+    {"engine.executors.base", "engine.executors.local"},
+    {"graph.exporting", "graph.fanout"},
+    {"measure.evaluate", "measure.fanout"},
+    {"crosstrain.fanout", "crosstrain.workers"},
+    {"crosstrain.loading", "crosstrain.live.keras_models", "crosstrain.live.torch_models"},
+]
+
+
+def module_name(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def inner_imports(path, names):
+    """(module of ours, is at module level) for every import that is executed: not those for type checkers."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and _is_for_types(node)]
+    typing = {id(inner) for guard in guards for inner in ast.walk(guard)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zoolens") and id(node) not in typing:
+            base = node.module.removeprefix("zoolens").removeprefix(".")
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".removeprefix(".")
+                yield inner if inner in names else base, id(node) in top
+
+
+def _is_for_types(node):
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def cycles(graph):
+    """Groups of modules of which each reaches every other."""
+    reached = {name: set(targets) for name, targets in graph.items()}
+    for middle in graph:
+        for targets in reached.values():
+            if middle in targets:
+                targets |= reached[middle]
+    mutual = {name: {other for other in targets if name in reached.get(other, ())} for name, targets in reached.items()}
+    return {frozenset(group) for group in mutual.values() if len(group) > 1}
+
+
+def test_no_modules_import_each_other():
+    """Layering inside rooms: at import time there is no cycle, and late ones are the few that are named above."""
+    names = {module_name(path): path for path in sources()}
+    found = {name: list(inner_imports(path, names)) for name, path in names.items()}
+    early = cycles({name: {target for target, top in pairs if top and target != name} for name, pairs in found.items()})
+    assert early == set()
+    late = cycles({name: {target for target, _ in pairs if target != name} for name, pairs in found.items()})
+    assert [sorted(group) for group in late if set(group) not in MUTUAL] == []
+
+
 def test_every_package_is_in_the_order():
     rooms = {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"}
     assert rooms <= set(ORDER)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -122,21 +120,17 @@ def test_refuses_hostile_yaml(text: str, line: int, says: str | None):
     assert says is None or says in problems[0].what
 
 
-def test_a_billion_laughs_are_refused_quickly():
+def test_a_billion_laughs_are_refused_before_they_are_expanded():
     levels = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    started = time.perf_counter()
-    _, problems = check_manifest("\n".join(levels))
+    _, problems = check_manifest("\n".join(levels))  # expanded they would be 10¹² words
     assert "aliases" in problems[0].what
-    assert time.perf_counter() - started < 1
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
 def test_deep_nesting_is_refused_without_a_stack_overflow(opening: str):
-    started = time.perf_counter()
     _, problems = check_manifest(opening * 200_000)
     assert problems
-    assert time.perf_counter() - started < 5
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
