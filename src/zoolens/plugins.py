@@ -28,6 +28,7 @@ TASKS: Final = "zoolens.tasks"
 FUNCTIONS: Final = "zoolens.functions"
 BOUNDS: Final = "zoolens.bounds"
 TWIN_BOUNDS: Final = "zoolens.twin_bounds"
+PUBLISHED_STUDIES: Final = "zoolens.published_studies"
 EXECUTORS: Final = "zoolens.executors"
 
 _KIND = {
@@ -44,6 +45,7 @@ _KIND = {
     FUNCTIONS: "function for ORDER BY",
     BOUNDS: "bound on the error of a model",
     TWIN_BOUNDS: "bound on the outputs of a twin",
+    PUBLISHED_STUDIES: "study that others published",
     EXECUTORS: "place to run work on",
 }
 

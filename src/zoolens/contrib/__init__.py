@@ -1,4 +1,4 @@
-"""Published methods that decide nothing here: a newcomer may leave this room unread.
+"""Published methods and studies, and readers of historic formats: a newcomer may leave this room unread.
 
-The core enters it only through entry points (`zoolens.bounds` and `zoolens.twin_bounds`), never by an import.
+The core enters it only through entry points (see `pyproject.toml`), never by an import.
 """

@@ -10,14 +10,12 @@ from statistics import median
 from typing import Final
 
 from zoolens.crosstrain.analysis.collapsed import Flag, Labels, flag
-from zoolens.crosstrain.analysis.paper import Comparison, compare_with_paper, is_released
-from zoolens.crosstrain.filing import read_study, study_names
+from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.noise import noise_of, verdict
-from zoolens.crosstrain.published import ARCHITECTURES, TEST_SAMPLES
+from zoolens.crosstrain.published import PaperComparison, released_by
 from zoolens.crosstrain.report import write_report
 from zoolens.crosstrain.study import Study, Trial
 from zoolens.crosstrain.training import replicates
-from zoolens.errors import DatasetError
 from zoolens.present.pages import Section
 from zoolens.present.tables import Column, Table
 from zoolens.statistics.seeds import SeedNoise
@@ -38,7 +36,7 @@ class Reported:
     study: Study
     files: tuple[Path, ...]
     flags: tuple[Flag, ...]
-    paper: Comparison | None
+    paper: PaperComparison | None
     repeats: int = 0
 
 
@@ -46,13 +44,8 @@ def report_study(store: Store, name: str, folder: Path | str, *, labels: Labels 
     """`labels`: of the test set of a published study, in their order; they show which of its models collapsed."""
     whole = read_study(store, name)
     study = without_repeats(whole)
-    published = is_released(study)
-    if published and labels is not None and len(labels) != TEST_SAMPLES:
-        raise DatasetError(
-            f"There are {len(labels):,} labels, and the published study has {TEST_SAMPLES:,} test samples.",
-            hint="Give the labels of CIFAR-10's test set, in its order.",
-        )
-    paper = compare_with_paper(_published(store), labels) if published else None
+    published = released_by(study)
+    paper = published.compare_with_paper(store, labels) if published else None
     flags = flag(study, labels if published else None)
     sections = [*_noise_sections(store, study), *(_paper_sections(paper) if paper else ())]
     files = write_report(study, Path(folder), sections=sections, flags=flags)
@@ -71,13 +64,7 @@ def without_repeats(study: Study) -> Study:
     return replace(study, trials=tuple(kept.values()), details={**study.details, "left out": words})
 
 
-def _published(store: Store) -> list[Study]:
-    known = study_names(store)
-    names = (f"crossedwires-{architecture}" for architecture in ARCHITECTURES)
-    return [read_study(store, name) for name in names if name in known]
-
-
-def _paper_sections(paper: Comparison) -> list[Section]:
+def _paper_sections(paper: PaperComparison) -> list[Section]:
     return [Section(heading, items=tuple(map(str, figures))) for heading, figures in paper.sections.items()]
 
 

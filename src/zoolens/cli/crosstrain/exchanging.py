@@ -24,10 +24,11 @@ PROBLEMS_SHOWN = 20
 @store_option("makes")
 def import_(source: Path, store: str | None) -> None:
     """Take studies over from FOLDER: the published CSV files, or what `export` wrote. Again changes nothing."""
+    from zoolens.crosstrain.published import published_study
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        if any(source.glob("*_trials_clean.csv")):
+        if published_study().is_in(source):
             _import_published(opened, source)
         else:
             _merge(opened, source, None)

@@ -56,13 +56,11 @@ def space(
 
 def _searched(plan: Path | None, overlap: float | None) -> tuple[tuple[Dimension, ...], Search]:
     from zoolens.crosstrain.planfiles import load_plan
-    from zoolens.crosstrain.search.published import PUBLISHED_OVERLAP, PUBLISHED_SPACE
-    from zoolens.crosstrain.search.released import published_search
+    from zoolens.crosstrain.published import published_study
 
-    if plan is None:
-        return PUBLISHED_SPACE, published_search(PUBLISHED_OVERLAP if overlap is None else overlap)
-    read = load_plan(plan)
-    return read.space, read.search if overlap is None else read.search.model_copy(update={"overlap": overlap})
+    searched = published_study() if plan is None else load_plan(plan)
+    changed = {} if overlap is None else {"overlap": overlap}
+    return searched.space, searched.search.model_copy(update=changed)
 
 
 def _designed(dimensions: tuple[Dimension, ...], search: Search) -> list[tuple[Subspace, list[Point]]]:
@@ -73,10 +71,10 @@ def _designed(dimensions: tuple[Dimension, ...], search: Search) -> list[tuple[S
 
 
 def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
-    from zoolens.crosstrain.published import read_published
-    from zoolens.crosstrain.search.released import hits
+    from zoolens.crosstrain.published import published_study
 
-    return {study.name: hits(points, study) for study in read_published(released)}
+    published = published_study()
+    return {study.name: published.hits(points, study) for study in published.read(released)}
 
 
 def _print_subspaces(found: list[Subspace]) -> None:

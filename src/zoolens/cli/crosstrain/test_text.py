@@ -15,13 +15,13 @@ from zoolens.cli.crosstrain.progress import StudyBar, delta_text
 from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels, report
 from zoolens.cli.crosstrain.studies import _trial_row
 from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial_data
+from zoolens.contrib.crossedwires.test_trials import write
+from zoolens.contrib.crossedwires.trials import import_published
 from zoolens.crosstrain.exchange.conftest import file_numbered
 from zoolens.crosstrain.paired import Paired
-from zoolens.crosstrain.published import import_published
 from zoolens.crosstrain.search.asking import SearchStatus
 from zoolens.crosstrain.search.journal import Asked, Finished, Told
 from zoolens.crosstrain.study import Side, Study, Trial
-from zoolens.crosstrain.test_published import write
 from zoolens.errors import DatasetError, UnknownName, ZoolensError
 from zoolens.store.store import open_store
 

@@ -1,1 +1,1 @@
-"""What a study's trials tell: tables, collapsed predictors, and where a published study does not hold."""
+"""What a study's trials tell: tables and collapsed predictors."""

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.crosstrain.analysis.collapsed import batch_mean_accuracies, correct_counts, flag
 from zoolens.crosstrain.analysis.tables import most_apart
-from zoolens.crosstrain.published import read_published
 from zoolens.crosstrain.study import Side, Study, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from zoolens.contrib.crossedwires.test_trials import write
+from zoolens.contrib.crossedwires.trials import import_published
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
 from zoolens.crosstrain.exchange.exporting import export_study
@@ -16,8 +18,6 @@ from zoolens.crosstrain.exchange.importing import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
 from zoolens.crosstrain.filing import read_study
 from zoolens.crosstrain.loading import has_weights, told_of, weights_of
-from zoolens.crosstrain.published import import_published
-from zoolens.crosstrain.test_published import write
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.records import Provenance

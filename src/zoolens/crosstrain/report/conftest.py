@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.published import read_published
+from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.crosstrain.study import Side, Study, Trial
 
 REPO = Path(__file__).parents[4]

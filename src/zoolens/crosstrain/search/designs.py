@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from zoolens.crosstrain.plan import Search
+from zoolens.crosstrain.published import published_study
 from zoolens.crosstrain.search.hyperspace import Axis, Point, Subspace
-from zoolens.crosstrain.search.published import published_points
 from zoolens.crosstrain.study import Hyperparameter
 
 _FINEST: Final = 1 << 40  # cells that the digits of a coordinate tell apart
@@ -26,7 +26,7 @@ _PATIENCE: Final = 100_000  # draws without a new point after which a finite spa
 def design(search: Search, subspace: Subspace) -> Iterator[Point]:
     """Distinct points without end, or until a finite subspace has no more."""
     if search.design == "published":
-        return _distinct(published_points(subspace.axes, search.seed), subspace.count)
+        return _distinct(published_study().points(subspace.axes, search.seed), subspace.count)
     return _distinct(_halton_points(subspace, search.seed), subspace.count)
 
 

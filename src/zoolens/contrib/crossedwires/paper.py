@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
+from zoolens.contrib.crossedwires.trials import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
 from zoolens.crosstrain.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
 from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_of, delta_table, least_apart, most_apart
-from zoolens.crosstrain.published import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
+from zoolens.crosstrain.published import PaperComparison, PaperFigure, Verdict
 from zoolens.crosstrain.study import Study, Trial
 
 _COLUMNS: Final = ("adam_epsilon", "batch_size", "learning_rate", "epochs")  # then both accuracies and Δ
@@ -70,75 +70,21 @@ _EARLIER: Final = (
     "second softmax"
 )
 
-Verdict = Literal["matches", "differs"]
 
-
-@dataclass(frozen=True)
-class Figure:
-    """`paper`: its own words or digits; None: it says nothing of this, or we do not know what. `told`: the reason is
-    what others found, and not shown by the release itself."""
-
-    what: str
-    paper: str | None
-    ours: str
-    verdict: Verdict
-    why: str = ""
-    told: bool = False
-
-    def __str__(self) -> str:
-        said = f"paper {self.paper}; release {self.ours}" if self.paper else self.ours
-        told = " (as others found; the release does not show it)" if self.told else ""
-        return f"{self.what}: {said}{f'; {self.why}' if self.why else ''}{told}"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    figures: tuple[Figure, ...]
-
-    @property
-    def matches(self) -> tuple[Figure, ...]:
-        return self._of("matches")
-
-    @property
-    def mismatches(self) -> tuple[Figure, ...]:
-        return self._of("differs")
-
-    def _of(self, verdict: Verdict) -> tuple[Figure, ...]:
-        return tuple(one for one in self.figures if one.verdict == verdict)
-
-    @property
-    def sections(self) -> Mapping[str, tuple[Figure, ...]]:
-        """Headings and what stands under them; empty ones are left out."""
-        named = {
-            "Matches the paper": self.matches,
-            "Does not match the paper": self.mismatches,
-        }
-        return {heading: figures for heading, figures in named.items() if figures}
-
-    def words(self) -> list[str]:
-        """Lines for a terminal."""
-        return [
-            line for heading, found in self.sections.items() for line in (heading, *(f"  - {one}" for one in found))
-        ]
-
-    def as_data(self) -> list[dict[str, Any]]:
-        return [asdict(one) for one in self.figures]
-
-
-def compare_with_paper(studies: Sequence[Study], labels: Labels | None = None) -> Comparison:
+def compare_with_paper(studies: Sequence[Study], labels: Labels | None = None) -> PaperComparison:
     """Of the published studies among these; what needs all three is left out where one is missing. With the `labels`
     of CIFAR-10's test set, in its order, the record pair is judged anew."""
     released = {str(one.details["architecture"]): one for one in studies if is_released(one)}
     known: dict[str, Study] = {name: released[name] for name in ARCHITECTURES if name in released}
     if not known:
-        return Comparison(())
+        return PaperComparison(())
     figures = [
         *_headline(known),
         *(figure for name, study in known.items() for figure in _of_architecture(name, study)),
         *(_record_pair(known["vgg16"], labels) if "vgg16" in known else ()),
         *_method(list(known.values())),
     ]
-    return Comparison(tuple(figures))
+    return PaperComparison(tuple(figures))
 
 
 def is_released(study: Study) -> bool:
@@ -166,19 +112,19 @@ def agrees(paper: str, ours: float) -> bool:
     return abs(Decimal(repr(ours)) - digits) < Decimal(1).scaleb(int(digits.as_tuple().exponent))
 
 
-def _headline(known: Mapping[str, Study]) -> Iterator[Figure]:
+def _headline(known: Mapping[str, Study]) -> Iterator[PaperFigure]:
     if len(known) == len(ARCHITECTURES):
         share = apart(list(known.values()))
         ours = f"{share.count} of {share.total}, {share.share:.1%}"
         verdict: Verdict = "matches" if agrees("52.3", 100 * share.share) else "differs"
-        yield Figure("pairs at least 5 % apart", "52.3%", ours, verdict)
+        yield PaperFigure("pairs at least 5 % apart", "52.3%", ours, verdict)
     if "vgg16" in known:
         (summary,) = delta_table([known["vgg16"]])
         verdict = "matches" if agrees("0.681", summary.maximum or 0.0) else "differs"
-        yield Figure("largest Δ", "0.681", f"{summary.maximum:.6f}", verdict)
+        yield PaperFigure("largest Δ", "0.681", f"{summary.maximum:.6f}", verdict)
 
 
-def _of_architecture(name: str, study: Study) -> Iterator[Figure]:
+def _of_architecture(name: str, study: Study) -> Iterator[PaperFigure]:
     (delta,) = delta_table([study])
     ours = (delta.minimum, delta.maximum, delta.median, delta.mean)
     yield _row(f"Table 2, {name}: {', '.join(_DELTA_CELLS)} Δ", _PAPER_DELTAS[name], ours)
@@ -188,13 +134,13 @@ def _of_architecture(name: str, study: Study) -> Iterator[Figure]:
     yield _extremes(name, study)
 
 
-def _extremes(name: str, study: Study) -> Figure:
+def _extremes(name: str, study: Study) -> PaperFigure:
     """Every row must be in the release, and be as far apart as the trial of its rank."""
     rows = [line.split() for line in _TABLES[name].split("\n") if line]
     ranked = [*most_apart(study, 3), *reversed(least_apart(study, 3))]
     there = sum(any(_is_row(row, trial) for trial in study.trials) for row in rows)
     same = there == len(rows) and all(agrees(row[-1], _delta(trial)) for row, trial in zip(rows, ranked, strict=True))
-    return Figure(
+    return PaperFigure(
         f"Table {_TABLE_NUMBERS[name]}, {name}: Δ of the three pairs furthest apart and the three nearest",
         " / ".join(row[-1] for row in rows),
         f"{' / '.join(f'{_delta(trial):.5f}' for trial in ranked)} ({there} of the {len(rows)} rows are in it)",
@@ -210,14 +156,16 @@ def _is_row(row: Sequence[str], trial: Trial) -> bool:
     return all(agrees(said, value) for said, value in zip(row, figures, strict=True))
 
 
-def _row(what: str, paper: tuple[str, ...], ours: tuple[float | None, ...]) -> Figure:
+def _row(what: str, paper: tuple[str, ...], ours: tuple[float | None, ...]) -> PaperFigure:
     cells = [value or 0.0 for value in ours]
     text = " / ".join(f"{value:.4g}" for value in cells)
     same = all(agrees(said, value) for said, value in zip(paper, cells, strict=True))
-    return Figure(what, " / ".join(paper), text, "matches" if same else "differs", "" if same else _EARLIER, not same)
+    return PaperFigure(
+        what, " / ".join(paper), text, "matches" if same else "differs", "" if same else _EARLIER, not same
+    )
 
 
-def _record_pair(study: Study, labels: Labels | None) -> Iterator[Figure]:
+def _record_pair(study: Study, labels: Labels | None) -> Iterator[PaperFigure]:
     record = most_apart(study, 1)[0]
     side = record.side(FRAMEWORKS[0])
     if labels is not None:
@@ -231,7 +179,7 @@ def _record_pair(study: Study, labels: Labels | None) -> Iterator[Figure]:
     for words in seen:
         last = next((loss for loss in reversed(side.losses) if loss is not None), None)
         ended = "" if last is None else f", whose last loss is {last:.3f} (a guess has ln 10 = 2.303)"
-        yield Figure(
+        yield PaperFigure(
             "the record pair",
             "test accuracies as different as 0.681",
             f"a collapsed PyTorch model ({record.id}, accuracy {side.accuracy}){ended}",
@@ -240,12 +188,12 @@ def _record_pair(study: Study, labels: Labels | None) -> Iterator[Figure]:
         )
 
 
-def _method(studies: Sequence[Study]) -> Iterator[Figure]:
+def _method(studies: Sequence[Study]) -> Iterator[PaperFigure]:
     """How it was done, which holds for each of the studies."""
     yield _batches(studies)
     yield _metric(studies)
     yield _overlap(studies)
-    yield Figure(
+    yield PaperFigure(
         "bivariate mutual information",
         "gives it for pairs of hyperparameters",
         "not a property of these trials",
@@ -254,7 +202,7 @@ def _method(studies: Sequence[Study]) -> Iterator[Figure]:
         "paired; it vanishes when the trials are shuffled",
         told=True,
     )
-    yield Figure(
+    yield PaperFigure(
         "seeds",
         None,
         "set after the networks were made; no replicates",
@@ -263,7 +211,7 @@ def _method(studies: Sequence[Study]) -> Iterator[Figure]:
         told=True,
     )
     for first, second in _duplicates(studies):
-        yield Figure(
+        yield PaperFigure(
             "one setting trained twice",
             None,
             f"Δ {_delta(first):.4f} ({first.id}) and {_delta(second):.4f} ({second.id})",
@@ -272,12 +220,12 @@ def _method(studies: Sequence[Study]) -> Iterator[Figure]:
         )
 
 
-def _batches(studies: Sequence[Study]) -> Figure:
+def _batches(studies: Sequence[Study]) -> PaperFigure:
     found = [int(trial.hyperparameters["batch_size"]) for study in studies for trial in study.trials]
     low, high = min(found), max(found)
     low_said, high_said = _PAPER_BATCHES
     same = low_said <= low and high_said / 2 <= high <= high_said  # a search gets near the end of its range
-    return Figure(
+    return PaperFigure(
         "Table 1, batch size",
         f"{low_said:,} to {high_said:,}",
         f"{low:,} to {high:,}",
@@ -286,12 +234,12 @@ def _batches(studies: Sequence[Study]) -> Figure:
     )
 
 
-def _metric(studies: Sequence[Study]) -> Figure:
+def _metric(studies: Sequence[Study]) -> PaperFigure:
     trials = [trial for study in studies for trial in study.trials]
     found = [(trial, _counts(trial)) for trial in trials]
     fitting = sum(1 for _, counts in found if counts)
     off = [abs(counts[0] / TEST_SAMPLES - _accuracy(trial)) for trial, counts in found if len(counts) == 1]
-    return Figure(
+    return PaperFigure(
         "accuracy of PyTorch",
         "test accuracy",
         f"unweighted means of batch means ({fitting} of {len(trials)} fit one)",
@@ -313,9 +261,9 @@ def _delta(trial: Trial) -> float:
     return delta_of(trial) or 0.0
 
 
-def _overlap(studies: Sequence[Study]) -> Figure:
+def _overlap(studies: Sequence[Study]) -> PaperFigure:
     quarter, half = (sum(_on_borders(study, overlap) for study in studies) for overlap in (0.25, 0.5))
-    return Figure(
+    return PaperFigure(
         "overlap of the search's subspaces",
         "0.5",
         "0.25",

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from zoolens.contrib.crossedwires.design import PUBLISHED_INITIAL, PUBLISHED_OVERLAP, PUBLISHED_SPACE
 from zoolens.crosstrain.plan import Search
 from zoolens.crosstrain.search.hyperspace import Point
-from zoolens.crosstrain.search.published import PUBLISHED_INITIAL, PUBLISHED_OVERLAP, PUBLISHED_SPACE
 from zoolens.crosstrain.study import Study
 
 _NAMES: Final = {"optimizer.epsilon": "adam_epsilon"}  # ours -> the release's

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.analysis.paper import agrees, compare_with_paper
+from zoolens.contrib.crossedwires.paper import agrees, compare_with_paper
+from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_table
-from zoolens.crosstrain.published import read_published
 from zoolens.crosstrain.study import Side, Study, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")

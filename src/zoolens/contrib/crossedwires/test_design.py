@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy.stats import uniform
 
-from zoolens.crosstrain.plan import Dimension, Search
-from zoolens.crosstrain.search.designs import design
-from zoolens.crosstrain.search.hyperspace import Axis, subspaces
-from zoolens.crosstrain.search.published import (
+from zoolens.contrib.crossedwires.design import (
     PUBLISHED_INITIAL,
     PUBLISHED_OVERLAP,
     PUBLISHED_SPACE,
     published_points,
 )
+from zoolens.crosstrain.plan import Dimension, Search
+from zoolens.crosstrain.search.designs import design
+from zoolens.crosstrain.search.hyperspace import Axis, subspaces
 from zoolens.errors import ZoolensError
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.contrib.crossedwires.trials import ARCHITECTURES, Imported, import_published, read_published
 from zoolens.crosstrain.filing import read_study, study_names
-from zoolens.crosstrain.published import ARCHITECTURES, Imported, import_published, read_published
 from zoolens.errors import DatasetError
 from zoolens.store.records import Provenance
 from zoolens.store.store import open_store
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 ROW = {
     "architecture": "vgg16",
     "Name": "dual_train_1",
