@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contestants import ADVERSARIAL, CONTESTANTS, LIMIT, Contestant, Floats, Question, Search, Table, numpy_mask
-from zoolens.index.columns import Range, given_columns
 from zoolens.index.memory import Residence
 from zoolens.index.ranking import Ranking
+from zoolens.index.searchcolumns import Range, given_columns
 
 if TYPE_CHECKING:
     from zoolens.index.index import Index
@@ -227,8 +227,8 @@ def texts(queries: int) -> Iterator[str]:
 
 def _steps(text: str, index: Index) -> tuple[int, int, int]:
     """Nanoseconds of parsing, planning and running."""
-    from zoolens.queries.asking import prepare
-    from zoolens.queries.parsing import parse
+    from zoolens.queries.api import prepare
+    from zoolens.queries.parser import parse
 
     begun = time.perf_counter_ns()
     asked = parse(text)

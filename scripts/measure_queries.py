@@ -26,7 +26,7 @@ import zoolens
 from zoolens.cli.bars import Bars
 from zoolens.comparisons.matrix_chart import svg
 from zoolens.index.index import Index
-from zoolens.index.opening import build_index
+from zoolens.index.opener import build_index
 from zoolens.measure.evaluate import EvaluationPlan, carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.conftest import one_hot, write_run
-from zoolens.index.opening import build_index
+from zoolens.index.opener import build_index
 from zoolens.index.semantic import open_semantic
 from zoolens.paths import cache_dir
 from zoolens.store.store import open_store
@@ -21,7 +21,7 @@ MODELS, PROBES = 40, 400
 BUILD = """
 import sys, time
 from zoolens.index import journal
-from zoolens.index.opening import build_index
+from zoolens.index.opener import build_index
 write = journal.Journal.append
 def slowly(self, kind, payload):
     # Half a record, a pause in which we are killed, or the whole record over it.

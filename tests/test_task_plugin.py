@@ -14,7 +14,7 @@ from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Output
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
-from zoolens.queries.asking import query
+from zoolens.queries.api import query
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.store.store import open_store
 from zoolens.tasks.base import task_named

@@ -12,7 +12,7 @@ from zoolens.crosstrain.recipe import Recipe
 from zoolens.crosstrain.semantics import ALIGNED
 from zoolens.crosstrain.study import Side, Trial
 from zoolens.measure.answers import keep_labels
-from zoolens.queries.asking import query
+from zoolens.queries.api import query
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 

@@ -47,7 +47,7 @@ def command() -> None:
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
     from zoolens.cli.bars import Bars
-    from zoolens.index.opening import build_index
+    from zoolens.index.opener import build_index
 
     with Bars() as bars:
         index = build_index(store, data=data, task=task, refresh=structures, progress=bars)
@@ -73,7 +73,7 @@ def add(
 ) -> None:
     """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
     from zoolens.cli.bars import Bars
-    from zoolens.index.maintaining import add_models
+    from zoolens.index.maintenance import add_models
     from zoolens.store.store import open_store
 
     if data is None and (limit is not None or seed is not None):
@@ -97,7 +97,7 @@ def add(
 @_store
 def remove(models: tuple[str, ...], data: str | None, task: str, store: str | None) -> None:
     """Take MODEL… out of the index. What was measured stays in the store; `zoolens index add` brings it back."""
-    from zoolens.index.maintaining import remove_models
+    from zoolens.index.maintenance import remove_models
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -114,7 +114,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @wide_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
     """Say what the index holds: models, probes, bytes, and what lacks a signature."""
-    from zoolens.index.opening import build_index
+    from zoolens.index.opener import build_index
 
     index = build_index(store, data=data, task=task)
     if as_json:
@@ -137,7 +137,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     and correct them by the models that were measured as a whole in the same runtime.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.index.estimates import COVERED, estimate_operators
+    from zoolens.index.latencyestimates import COVERED, estimate_operators
     from zoolens.present.figures import figure
     from zoolens.present.tables import Column
     from zoolens.present.terminal import print_table
@@ -161,7 +161,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
 def rebuild(data: str | None, task: str, store: str | None) -> None:
     """Delete the index file and make it anew from the store."""
     from zoolens.cli.bars import Bars
-    from zoolens.index.maintaining import rebuild as make_anew
+    from zoolens.index.maintenance import rebuild as make_anew
     from zoolens.store.store import open_store
 
     with Bars() as bars, open_store(store) as opened:
@@ -176,7 +176,7 @@ def rebuild(data: str | None, task: str, store: str | None) -> None:
 @trust_option
 def verify(data: str | None, task: str, store: str | None) -> None:
     """Hold every signature of the index against the store; exit 1 where one differs."""
-    from zoolens.index.maintaining import verify as hold_against
+    from zoolens.index.maintenance import verify as hold_against
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:

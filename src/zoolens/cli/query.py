@@ -66,7 +66,7 @@ def command(text: str | None, **options: Any) -> None:
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.queries.asking import query
+    from zoolens.queries.api import query
 
     with Bars() as bars:
         answer = query(
@@ -115,7 +115,7 @@ def _asked(text: str | None, bounds: tuple[str, ...]) -> str | Query | None:
     """Text alone stays text, so that errors can point into it."""
     from dataclasses import replace
 
-    from zoolens.queries.parsing import parse, parse_bounds
+    from zoolens.queries.parser import parse, parse_bounds
     from zoolens.queries.syntax import Query
 
     if not bounds:

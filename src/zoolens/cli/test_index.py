@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from zoolens.cli.index import command
 from zoolens.errors import ZoolensError
-from zoolens.index import opening
+from zoolens.index import opener
 from zoolens.store.store import open_store
 
 
@@ -15,7 +15,7 @@ from zoolens.store.store import open_store
 def call(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ZOOLENS_STORE", str(tmp_path / "store.sqlite"))
-    opening._recent.clear()
+    opener._recent.clear()
 
     def run(*words):
         done = CliRunner().invoke(command, words)

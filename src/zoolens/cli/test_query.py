@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from zoolens.cli.query import NothingFits, command
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import KIND, bit_digest
-from zoolens.queries.asking import query
+from zoolens.queries.api import query
 from zoolens.statistics.anytime import paired_upper
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Provenance, StackRecord, fingerprint
 from zoolens.store.store import open_store

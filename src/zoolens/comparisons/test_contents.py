@@ -11,7 +11,7 @@ from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
 from zoolens.comparisons.matrix import agreement_matrix
 from zoolens.comparisons.runs import runs_of
-from zoolens.index.opening import build_index
+from zoolens.index.opener import build_index
 from zoolens.measure.evaluate import evaluate
 
 LABELS = np.arange(20) % 4
@@ -115,7 +115,7 @@ def test_query_and_equiv_take_the_file_that_is_there_now(store, model, measure):
 
 
 def test_models_of_one_name_in_two_folders_are_two_models(store, model, measure, tmp_path):
-    from zoolens.queries.asking import query
+    from zoolens.queries.api import query
 
     measure(model(1, folder=tmp_path / "a"), model(2, folder=tmp_path / "b"), model(3, "third"))
     found = query(ref="third", store=store)
@@ -124,7 +124,7 @@ def test_models_of_one_name_in_two_folders_are_two_models(store, model, measure,
 
 
 def test_a_file_that_changed_and_was_not_measured_again_is_told(store, model, measure):
-    from zoolens.queries.asking import query
+    from zoolens.queries.api import query
 
     (run, _) = measure(model(1), model(2, "other"))
     assert not changed_on_disk(run)

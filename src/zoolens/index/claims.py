@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from zoolens.index.figures import Named, figure_name
 from zoolens.index.rows import Figure
+from zoolens.index.storedfigures import Named, figure_name
 from zoolens.store.records import Provenance
 
 _CALLED: Final = {"params": "parameters", "accuracy": "top1", "size": "file_size"}  # where the store has another name

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from zoolens.comparisons.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.index.changedfiles import ChangedFiles
-from zoolens.index.columns import Columns
-from zoolens.index.finding import Names
+from zoolens.index.indexpaths import files_path
 from zoolens.index.memory import memory_budget
-from zoolens.index.placing import files_path
+from zoolens.index.namelookup import NameLookup
 from zoolens.index.ranking import Ranking
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable, table_of
+from zoolens.index.searchcolumns import SearchColumns
 from zoolens.index.semantic import SemanticIndex
 from zoolens.store.records import DatasetRecord
 from zoolens.store.state import Newest, StoreState
@@ -64,7 +64,7 @@ class Index:
         self.memory = memory_budget(memory)
         self.classes = tuple(classes)
         self.lasts = lasts
-        self._names = Names(self.rows)
+        self._names = NameLookup(self.rows)
         self._open_store = store
         self._state = state
         places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
@@ -135,7 +135,7 @@ class Index:
         """All that was answered, from the store; classes in the data's order."""
         from zoolens.comparisons.behaviour import translated
         from zoolens.comparisons.signatures import signature_of
-        from zoolens.index.spaces import class_space
+        from zoolens.index.classspaces import class_space
 
         self._signed(row)
         run = self._store.run(self.rows[row].key)
@@ -157,6 +157,6 @@ class Index:
         return file_state(self._store.run(key))
 
 
-def columns_of(rows: RowTable) -> Columns:
+def columns_of(rows: RowTable) -> SearchColumns:
     """Every figure of every row, by name; NaN where a row has none."""
-    return Columns(rows.figures.names, rows.figures.values, len(rows))
+    return SearchColumns(rows.figures.names, rows.figures.values, len(rows))

@@ -32,7 +32,7 @@ def memory_budget(given: int | None = None) -> int:
     return budget
 
 
-class Rows:
+class GrowableRows:
     """Equally long rows of one type, in one array that grows by an eighth, and by a megabyte at most."""
 
     def __init__(self, width: int, dtype: Any, capacity: int = 0) -> None:
@@ -86,7 +86,7 @@ class Residence:
         room = memory * 8 // max(1, models) // _WORD * _WORD
         self.bits = 0 if self.whole else min(probes, room)
         width, dtype = (probes, f"<u{itemsize}") if self.whole else (words_for(self.bits), np.uint64)
-        self.rows = Rows(width, dtype, models)
+        self.rows = GrowableRows(width, dtype, models)
 
     @property
     def overfull(self) -> bool:

@@ -16,14 +16,14 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.columns import Columns, Range
-from zoolens.index.filters import Filter, RankedCodes, ranked_codes
-from zoolens.index.ordering import ordering_of
-from zoolens.index.searching import Rows, Search, Strategy
+from zoolens.index.rangefilter import RangeFilter, RankedCodes, ranked_codes
+from zoolens.index.scoreorder import score_order
+from zoolens.index.search import Rows, Search, Strategy
+from zoolens.index.searchcolumns import Range, SearchColumns
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How a query would be answered. "prefix": the best rows as they stand; "scan": in score order until enough are
     found; "gather": all rows of the most selective range, the best of them picked; "nothing": a range is empty.
 
@@ -38,12 +38,12 @@ class Plan:
 class Ranking:
     """Obligation of the caller: `columns` and `score` describe the same rows. Safe to share between threads."""
 
-    def __init__(self, columns: Columns, score: NDArray[np.float64], descending: bool = True) -> None:
+    def __init__(self, columns: SearchColumns, score: NDArray[np.float64], descending: bool = True) -> None:
         if columns.names and len(score) != columns.rows:
             raise ValueError(f"{len(score)} scores for {columns.rows} rows")
         self._columns = columns
         self._scored = len(score)
-        self._ordering = ordering_of(score, descending=descending)
+        self._ordering = score_order(score, descending=descending)
         self._codes: dict[str, RankedCodes] = {}
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class Ranking:
         *,
         floor: float = -inf,
         admit: NDArray[np.bool_] | None = None,
-    ) -> Plan:
+    ) -> SearchPlan:
         search = self.prepare(ranges, limit, floor=floor, admit=admit)
         shares = {one.column: self._filter(one).span.expected / (self._columns.rows or 1) for one in ranges}
         touched = {
@@ -114,14 +114,14 @@ class Ranking:
             "scan": search.touched,
             "gather": round(search.filters[0].span.expected) if search.filters else 0,
         }
-        return Plan(search.strategy, touched[search.strategy], shares)
+        return SearchPlan(search.strategy, touched[search.strategy], shares)
 
-    def _filter(self, range_: Range) -> Filter:
+    def _filter(self, range_: Range) -> RangeFilter:
         column = self._columns[range_.column]
         ranked = self._codes.get(range_.column)
         if ranked is None:
             ranked = self._codes.setdefault(range_.column, ranked_codes(column, self._ordering.rows))
-        return Filter(range_, column, ranked)
+        return RangeFilter(range_, column, ranked)
 
     def _ranks(self) -> NDArray[np.int32]:
         return self._positions

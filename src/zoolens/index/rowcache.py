@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.derived import read_derived, write_derived
+from zoolens.index.arrayfile import read_arrays, write_arrays
+from zoolens.index.classspaces import Space
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable, table_from, table_of
-from zoolens.index.spaces import Space
 from zoolens.store.state import Newest
 
 Group = tuple[str, str]  # fingerprints of a model and a stack
@@ -81,7 +81,7 @@ class KeptRows:
 def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
     """The rows of a file. `shared_names`: of datasets that share one: they are called otherwise, and so are their
     figures."""
-    kept = read_derived(path, {"shared_names": list(shared_names)})
+    kept = read_arrays(path, {"shared_names": list(shared_names)})
     if kept is None:
         return None
     return KeptRows(int(kept.details["mark"]), Newest(*kept.details["newest"]), table_from(kept.arrays))
@@ -90,7 +90,7 @@ def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
 def write_rows(path: Path, shared_names: Sequence[str], rows: KeptRows) -> None:
     lasting = rows.table.where(rows.table.columns["fleeting"].codes < 0)
     details = {"mark": rows.mark, "newest": rows.newest}
-    write_derived(path, {"shared_names": list(shared_names)}, details, lasting.arrays())
+    write_arrays(path, {"shared_names": list(shared_names)}, details, lasting.arrays())
 
 
 def still_true(

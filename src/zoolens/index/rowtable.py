@@ -11,14 +11,14 @@ from typing import Any, Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.coded import Coded, coded, nothing, stacked
-from zoolens.index.derived import Arrays
-from zoolens.index.figurecolumns import (
-    FigureColumns,
+from zoolens.index.arrayfile import Arrays
+from zoolens.index.dictionarycolumn import DictionaryColumn, dictionary_column, empty_column, stacked_columns
+from zoolens.index.figuretable import (
+    FigureTable,
     RowFigures,
-    columns_from,
-    columns_of_figures,
-    stacked_figures,
+    figure_table_from,
+    figure_table_of,
+    stacked_figure_tables,
 )
 from zoolens.index.rows import Attribute, Figure, Row
 
@@ -29,9 +29,9 @@ _NAMING: Final = ("key", "model", "ref", "also")  # columns that every table has
 class RowTable(Sequence[Row]):
     """`columns`: key, model, ref and also (as JSON), and whatever else is to be remembered of rows."""
 
-    columns: Mapping[str, Coded]
-    attributes: Mapping[str, Coded]
-    figures: FigureColumns
+    columns: Mapping[str, DictionaryColumn]
+    attributes: Mapping[str, DictionaryColumn]
+    figures: FigureTable
     signed: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -60,8 +60,8 @@ class RowTable(Sequence[Row]):
         """Every reference that a row has."""
         return tuple(str(ref) for ref in self.columns["ref"].values)
 
-    def attribute(self, name: str) -> Coded:
-        return self.attributes.get(name) or nothing(len(self))
+    def attribute(self, name: str) -> DictionaryColumn:
+        return self.attributes.get(name) or empty_column(len(self))
 
     @cached_property
     def models(self) -> NDArray[np.int64]:
@@ -95,15 +95,15 @@ class RowTable(Sequence[Row]):
         return self.take(np.flatnonzero(kept))
 
     def with_column(self, name: str, values: Iterable[Attribute | None]) -> RowTable:
-        return replace(self, columns={**self.columns, name: coded(values, len(self))})
+        return replace(self, columns={**self.columns, name: dictionary_column(values, len(self))})
 
     def with_figures(self, added: Mapping[int, Mapping[str, Figure]]) -> RowTable:
         """With further figures of some rows, by their numbers; they take the place of those of the same name."""
         if not added:
             return self
         kept = self.figures.without((row, name) for row, own in added.items() for name in own)
-        more = columns_of_figures([added.get(row, {}) for row in range(len(self))])
-        both = stacked_figures([kept, more])
+        more = figure_table_of([added.get(row, {}) for row in range(len(self))])
+        both = stacked_figure_tables([kept, more])
         rows = np.where(both.rows >= len(self), both.rows - len(self), both.rows).astype(np.int32)
         order = np.lexsort((rows, both.name.codes))
         return replace(self, figures=both._chosen(len(self), order, rows))
@@ -120,12 +120,14 @@ def table_from(arrays: Arrays) -> RowTable:
     """What `RowTable.arrays` made."""
     signed = arrays["signed"].astype(np.bool_)
 
-    def columns(kind: str) -> dict[str, Coded]:
+    def columns(kind: str) -> dict[str, DictionaryColumn]:
         start = f"{kind}_codes "
         names = [name.removeprefix(start) for name in arrays if name.startswith(start)]
-        return {name: Coded(arrays[f"{kind}_values {name}"], arrays[f"{kind}_codes {name}"]) for name in names}
+        return {
+            name: DictionaryColumn(arrays[f"{kind}_values {name}"], arrays[f"{kind}_codes {name}"]) for name in names
+        }
 
-    return RowTable(columns("column"), columns("attribute"), columns_from(arrays, len(signed)), signed)
+    return RowTable(columns("column"), columns("attribute"), figure_table_from(arrays, len(signed)), signed)
 
 
 def table_of(rows: Sequence[Row]) -> RowTable:
@@ -138,9 +140,9 @@ def table_of(rows: Sequence[Row]) -> RowTable:
         "also": (json.dumps(row.also) if row.also else None for row in rows),
     }
     return RowTable(
-        {name: coded(values, n) for name, values in naming.items()},
-        {name: coded((row.attributes.get(name) for row in rows), n) for name in names},
-        columns_of_figures([row.figures for row in rows]),
+        {name: dictionary_column(values, n) for name, values in naming.items()},
+        {name: dictionary_column((row.attributes.get(name) for row in rows), n) for name in names},
+        figure_table_of([row.figures for row in rows]),
         np.array([row.signature for row in rows], np.bool_),
     )
 
@@ -149,19 +151,22 @@ def stacked_tables(tables: Sequence[RowTable]) -> RowTable:
     """The rows of each below those of the one before. Those without rows still say which columns there are."""
     filled = [table for table in tables if len(table)] or list(tables[:1])
 
-    def columns(kind: str) -> dict[str, Coded]:
+    def columns(kind: str) -> dict[str, DictionaryColumn]:
         names = dict.fromkeys(name for table in tables for name in getattr(table, kind))
         return {
-            name: stacked([getattr(table, kind).get(name) or nothing(len(table)) for table in filled]) for name in names
+            name: stacked_columns([getattr(table, kind).get(name) or empty_column(len(table)) for table in filled])
+            for name in names
         }
 
     if len(filled) == 1:
         only = filled[0]
-        further = {name: nothing(len(only)) for table in tables for name in table.columns if name not in only.columns}
+        further = {
+            name: empty_column(len(only)) for table in tables for name in table.columns if name not in only.columns
+        }
         return replace(only, columns={**only.columns, **further})
     return RowTable(
         columns("columns"),
         columns("attributes"),
-        stacked_figures([table.figures for table in filled]),
+        stacked_figure_tables([table.figures for table in filled]),
         np.concatenate([table.signed for table in filled]),
     )

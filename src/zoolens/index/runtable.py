@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.comparisons.signatures import task_of
-from zoolens.index.coded import Coded, coded, stacked
-from zoolens.index.derived import Arrays, read_derived, write_derived
-from zoolens.index.placing import forget_answers, runs_path
+from zoolens.index.arrayfile import Arrays, read_arrays, write_arrays
+from zoolens.index.dictionarycolumn import DictionaryColumn, dictionary_column, stacked_columns
+from zoolens.index.indexpaths import forget_answers, runs_path
 from zoolens.measure.answers import has_answers
 from zoolens.progress import Progress, Silent
 from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
@@ -35,12 +35,12 @@ class RunTable:
     """All runs, oldest first. `answered`: it has finished predictions. `measured`: it is an evaluation that somebody
     asked for, neither a claim or a structure nor one of the doctor's trials."""
 
-    id: Coded
-    model: Coded
-    dataset: Coded
-    stack: Coded
-    task: Coded
-    ref: Coded
+    id: DictionaryColumn
+    model: DictionaryColumn
+    dataset: DictionaryColumn
+    stack: DictionaryColumn
+    task: DictionaryColumn
+    ref: DictionaryColumn
     attempt: NDArray[np.int32]
     created: NDArray[np.float64]
     inputs: NDArray[np.int64]
@@ -74,7 +74,7 @@ _last: list[tuple[Path, Newest, KnownRuns]] = []
 
 
 def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
-    kept = read_derived(path, {})
+    kept = read_arrays(path, {})
     if kept is not None and not store.continues(Newest(*kept.details["newest"])):
         forget_answers(store)  # a run that was measured again after a restore may have answered otherwise
         kept = None
@@ -91,7 +91,7 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     watcher.end()
     table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
     table = _taken(table, np.argsort(table.created, kind="stable"))
-    write_derived(path, {}, {"mark": mark, "newest": store.newest()}, _arrays(table))
+    write_arrays(path, {}, {"mark": mark, "newest": store.newest()}, _arrays(table))
     return KnownRuns(mark, table)
 
 
@@ -106,7 +106,7 @@ def _table_of(runs: Sequence[Run]) -> RunTable:
         "ref": [run.ref for run in runs],
     }
     return RunTable(
-        **{name: coded(values, n) for name, values in texts.items()},
+        **{name: dictionary_column(values, n) for name, values in texts.items()},
         attempt=np.array([run.key.attempt for run in runs], np.int32),
         created=np.array([run.created.timestamp() for run in runs], np.float64),
         inputs=np.array([run.inputs for run in runs], np.int64),
@@ -121,13 +121,13 @@ def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:
 
 
 def _stacked(tables: Sequence[RunTable]) -> RunTable:
-    texts: dict[str, Any] = {name: stacked([getattr(table, name) for table in tables]) for name in _TEXTS}
+    texts: dict[str, Any] = {name: stacked_columns([getattr(table, name) for table in tables]) for name in _TEXTS}
     numbers: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in tables]) for name in _NUMBERS}
     return RunTable(**texts, **numbers)
 
 
 def _arrays(table: RunTable) -> Arrays:
-    texts: dict[str, Coded] = {name: getattr(table, name) for name in _TEXTS}
+    texts: dict[str, DictionaryColumn] = {name: getattr(table, name) for name in _TEXTS}
     return {
         **{name: getattr(table, name) for name in _NUMBERS},
         **{f"{name}_codes": one.codes for name, one in texts.items()},
@@ -136,7 +136,9 @@ def _arrays(table: RunTable) -> Arrays:
 
 
 def _table_from(arrays: Arrays) -> RunTable:
-    texts: dict[str, Any] = {name: Coded(arrays[f"{name}_values"], arrays[f"{name}_codes"]) for name in _TEXTS}
+    texts: dict[str, Any] = {
+        name: DictionaryColumn(arrays[f"{name}_values"], arrays[f"{name}_codes"]) for name in _TEXTS
+    }
     numbers: dict[str, Any] = {name: arrays[name] for name in _NUMBERS}
     return RunTable(**texts, **numbers)
 

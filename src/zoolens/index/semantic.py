@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ZoolensError
 from zoolens.index import transitivity
-from zoolens.index.filed import Filed
 from zoolens.index.journal import Damaged, Journal
 from zoolens.index.memory import Residence, memory_budget
-from zoolens.index.packing import encode
+from zoolens.index.signaturecodec import encode
+from zoolens.index.signaturefile import SignatureFile
 from zoolens.index.sketches import agreement_at_most, differing, ones
-from zoolens.index.vectors import vector_agreement
+from zoolens.index.vectoragreement import vector_agreement
 from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 _BLOCK_BYTES: Final = 1 << 22
@@ -46,7 +46,7 @@ class SemanticIndex:
 
     def __init__(self, journal: Journal, *, probes: int, task: str, labels: bool, memory: int) -> None:
         self.probes, self.task, self.labels, self.memory = probes, task, labels, memory
-        self._filed = Filed(journal, probes, labels=labels)
+        self._filed = SignatureFile(journal, probes, labels=labels)
         self._residence: Residence | None = None
         self._inferred: NDArray[np.float32] | None = None
         self.refresh()
@@ -281,7 +281,7 @@ def _open(journal: Journal, attempt: Callable[[], SemanticIndex], say: Callable[
 
 def check_file(path: Path, *, dataset: str, probes: int, task: str = DEFAULT_TASK) -> None:
     """Read an index file as it is; `Damaged` where it is not what was written."""
-    Filed(Journal(path, _about(dataset, probes, task)), probes, labels=task_named(task).discrete).refresh()
+    SignatureFile(Journal(path, _about(dataset, probes, task)), probes, labels=task_named(task).discrete).refresh()
 
 
 def _about(dataset: str, probes: int, task: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoolens.index.derived import read_derived, write_derived
+from zoolens.index.arrayfile import read_arrays, write_arrays
 from zoolens.index.index import Index
+from zoolens.index.indexpaths import index_path, removed_models, snapshot_path
 from zoolens.index.journal import Damaged
-from zoolens.index.placing import index_path, removed_models, snapshot_path
 from zoolens.index.rowtable import table_from
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.store.records import DatasetRecord
@@ -37,7 +37,7 @@ def read_snapshot(
     say: Callable[[str], None],
 ) -> Index | None:
     """The index of a store in this state; None where it has to be built. `say` is told of damage that costs time."""
-    kept = read_derived(snapshot_path(state, task, data), _about(state))
+    kept = read_arrays(snapshot_path(state, task, data), _about(state))
     if kept is None:
         return None
     rows = table_from(kept.arrays)
@@ -78,7 +78,7 @@ def write_snapshot(index: Index, state: StoreState, data: str | None, task: str)
         "room": None if index.semantic is None else index.semantic.memory,
         "labels": None if index.semantic is None else index.semantic.labels,
     }
-    write_derived(snapshot_path(state, task, data), _about(state), details, {**index.rows.arrays(), **named})
+    write_arrays(snapshot_path(state, task, data), _about(state), details, {**index.rows.arrays(), **named})
 
 
 def _about(state: StoreState) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from zoolens.errors import ZoolensError
 from zoolens.graph.sources import Size, manifest_size, source_of
 from zoolens.graph.structure import STAGE, structure_of
+from zoolens.index.aliases import Aliases, stored_aliases
 from zoolens.index.attributes import manifest_of, split_ref
-from zoolens.index.names import Names, stored_names
 from zoolens.manifests.locations import fingerprint_of_dump
 from zoolens.manifests.schema import Input, Manifest
 from zoolens.progress import Progress
@@ -44,10 +44,10 @@ class Structures:
         return next((run for run in read if _same_files(run, manifest, measured)), None)
 
 
-def known_structures(store: Store, names: Names | None = None) -> Structures:
+def known_structures(store: Store, names: Aliases | None = None) -> Structures:
     by_content: dict[Key, Run] = {}
     by_ref: dict[Key, list[Run]] = {}
-    names = stored_names(store) if names is None else names
+    names = stored_aliases(store) if names is None else names
     for run in store.runs(kind=RunKind.STRUCTURE):  # newest first
         if run.stages.get(STAGE) == DONE:
             size = run.dataset.details.get("size")

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import UnknownName
-from zoolens.index import buckets, filters, searching
-from zoolens.index.columns import Range, given_columns
+from zoolens.index import buckets, rangefilter, search
 from zoolens.index.ranking import Ranking
+from zoolens.index.searchcolumns import Range, given_columns
 
 NAMES = ("params", "latency", "memory")
 figures = st.sampled_from([nan, inf, -inf, 0.0, -0.0, 1.0, 2.0, 0.1, 1e300, 16777217.0]) | st.floats()
@@ -110,11 +110,11 @@ def test_large_tables(table):
 def test_large_tables_in_tiny_pieces(monkeypatch, gather_call, byte_rows):
     """The same with every size of the search made so small that pieces, zones, crowds and gathers all happen."""
     monkeypatch.setattr(buckets, "BYTE_ROWS", byte_rows)
-    for module in (filters, searching):
+    for module in (rangefilter, search):
         monkeypatch.setattr(module, "BLOCK", 16)
     sizes = {"LEAST_PIECE": 8, "NEXT_PIECE": 16, "MOST_PIECE": 64, "MOST_ROUNDS": 2, "LEAST_PART": 4, "GATHER_ROW": 1}
     for name, size in {**sizes, "GATHER_CALL": gather_call}.items():
-        monkeypatch.setattr(searching, name, size)
+        monkeypatch.setattr(search, name, size)
 
     @given(tables)
     @settings(max_examples=15, deadline=None)

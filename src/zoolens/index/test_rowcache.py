@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.signatures import probe_runs
-from zoolens.index import facts
+from zoolens.index import rowbuilder
+from zoolens.index.arrayfile import code_digest, read_arrays, write_arrays
 from zoolens.index.conftest import add_run, observed
-from zoolens.index.derived import code_digest, read_derived, write_derived
-from zoolens.index.facts import rows_from
 from zoolens.index.index import columns_of
-from zoolens.index.opening import _recent, build_index
-from zoolens.index.placing import runs_path
+from zoolens.index.indexpaths import runs_path
+from zoolens.index.opener import _recent, build_index
+from zoolens.index.rowbuilder import rows_from
 from zoolens.index.runtable import run_table
-from zoolens.index.test_facts import claims, structure
+from zoolens.index.test_rowbuilder import claims, structure
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation
 
 
@@ -31,8 +31,8 @@ def both(store, path, dataset="digits"):
 
 
 def test_only_what_changed_is_worked_out_again(store, tmp_path, monkeypatch):
-    path, made, make = tmp_path / "rows.zla", [], facts._row
-    monkeypatch.setattr(facts, "_row", lambda *given, **asked: made.append(given[3]) or make(*given, **asked))
+    path, made, make = tmp_path / "rows.zla", [], rowbuilder._row
+    monkeypatch.setattr(rowbuilder, "_row", lambda *given, **asked: made.append(given[3]) or make(*given, **asked))
     first, second = add_run(store, "net", latency=0.5), add_run(store, "other", seed=1)
     probes = [first.id, second.id]
     rows_from(store, probes, cache=path)
@@ -45,7 +45,7 @@ def test_only_what_changed_is_worked_out_again(store, tmp_path, monkeypatch):
 
 
 def test_who_is_interrupted_goes_on_where_it_was(store, tmp_path, monkeypatch):
-    path, made, make = tmp_path / "rows.zla", [], facts._row
+    path, made, make = tmp_path / "rows.zla", [], rowbuilder._row
     probes = [add_run(store, f"net-{number}", seed=number).id for number in range(5)]
 
     def interrupted(*given, **asked):
@@ -54,15 +54,15 @@ def test_who_is_interrupted_goes_on_where_it_was(store, tmp_path, monkeypatch):
         made.append(given[3])
         return make(*given, **asked)
 
-    monkeypatch.setattr(facts, "_AT_ONCE", 1)
-    monkeypatch.setattr(facts, "_KEPT_AFTER", 2)
+    monkeypatch.setattr(rowbuilder, "_AT_ONCE", 1)
+    monkeypatch.setattr(rowbuilder, "_KEPT_AFTER", 2)
     with monkeypatch.context() as patched:
-        patched.setattr(facts, "_row", interrupted)
+        patched.setattr(rowbuilder, "_row", interrupted)
         with pytest.raises(KeyboardInterrupt):
             rows_from(store, probes, cache=path)
     again = []
     with monkeypatch.context() as patched:
-        patched.setattr(facts, "_row", lambda *given, **asked: again.append(given[3]) or make(*given, **asked))
+        patched.setattr(rowbuilder, "_row", lambda *given, **asked: again.append(given[3]) or make(*given, **asked))
         found = plain(rows_from(store, probes, cache=path))
     assert not set(again) & set(made[:2])
     assert len(again) == 3
@@ -121,7 +121,7 @@ def test_a_further_name_of_a_structure_reaches_the_kept_row_of_that_name(store, 
 
 def test_a_structure_that_comes_while_rows_are_worked_out_is_not_missed_next_time(store, tmp_path, monkeypatch):
     path, net = tmp_path / "rows.zla", {"library": "torchvision", "architecture": "alexnet", "arguments": {}}
-    run, known = add_run(store, "net", attributes=net), facts.known_structures
+    run, known = add_run(store, "net", attributes=net), rowbuilder.known_structures
 
     def late(*given):
         found = known(*given)
@@ -129,7 +129,7 @@ def test_a_structure_that_comes_while_rows_are_worked_out_is_not_missed_next_tim
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(facts, "known_structures", late)
+        patched.setattr(rowbuilder, "known_structures", late)
         rows_from(store, [run.id], cache=path)
     assert [row.figures["flops"].value for row in both(store, path)] == [100]
 
@@ -149,7 +149,7 @@ def test_rows_of_a_large_store_are_worked_out_some_at_a_time(store, tmp_path, mo
         add_run(store, f"net-{number}", seed=number, latency=0.5 + number)
     probes = [run.id for run in probe_runs(store)]
     expected = plain(rows_from(store, probes))
-    monkeypatch.setattr(facts, "_AT_ONCE", 2)
+    monkeypatch.setattr(rowbuilder, "_AT_ONCE", 2)
     assert plain(rows_from(store, probes, cache=tmp_path / "rows.zla")) == expected
     assert plain(rows_from(store, probes, cache=tmp_path / "rows.zla")) == expected
 
@@ -199,13 +199,13 @@ def test_a_damaged_file_is_made_anew(store, damage):
 
 def test_files_about_something_else_or_of_other_code_count_for_nothing(tmp_path):
     path = tmp_path / "file"
-    write_derived(path, {"of": "this"}, {"mark": 7}, {"some": np.arange(3), "none": np.zeros(0)})
-    found = read_derived(path, {"of": "this"})
+    write_arrays(path, {"of": "this"}, {"mark": 7}, {"some": np.arange(3), "none": np.zeros(0)})
+    found = read_arrays(path, {"of": "this"})
     assert found.details == {"mark": 7}
     assert found.arrays["some"].tolist() == [0, 1, 2]
     assert len(found.arrays["none"]) == 0
-    assert read_derived(path, {"of": "that"}) is None
-    assert read_derived(tmp_path / "none", {}) is None
+    assert read_arrays(path, {"of": "that"}) is None
+    assert read_arrays(tmp_path / "none", {}) is None
     content = path.read_bytes()
     path.write_bytes(content.replace(code_digest().encode(), b"0" * 64))
-    assert read_derived(path, {"of": "this"}) is None
+    assert read_arrays(path, {"of": "this"}) is None

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.index import vectors
+from zoolens.index import vectoragreement
 from zoolens.index.journal import Damaged
 from zoolens.index.memory import memory_budget
 from zoolens.index.semantic import open_semantic
@@ -176,11 +176,11 @@ def test_vectors_agree_by_their_relative_distance():
 def test_vectors_are_compared_piece_by_piece(monkeypatch):
     random = np.random.default_rng(1)
     a, b = random.normal(size=(2, 11, 3)).astype(np.float32) + 3
-    whole = vectors.vector_agreement(a, b)
+    whole = vectoragreement.vector_agreement(a, b)
     apart = np.linalg.norm(a - b, axis=1) / np.maximum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
     assert whole == pytest.approx(1 - apart.mean(), abs=1e-6)
-    monkeypatch.setattr(vectors, "_PIECE", 6)
-    assert vectors.vector_agreement(a, b) == pytest.approx(whole, abs=1e-12)
+    monkeypatch.setattr(vectoragreement, "_PIECE", 6)
+    assert vectoragreement.vector_agreement(a, b) == pytest.approx(whole, abs=1e-12)
 
 
 def test_refusals_say_what_is_wrong(tmp_path):

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.index import opening, snapshot
+from zoolens.index import opener, snapshot
 from zoolens.index.conftest import add_run, answers
-from zoolens.index.maintaining import remove_models
-from zoolens.index.opening import build_index
-from zoolens.index.placing import index_path, snapshot_path
+from zoolens.index.indexpaths import index_path, snapshot_path
+from zoolens.index.maintenance import remove_models
+from zoolens.index.opener import build_index
 from zoolens.index.test_rowcache import plain
 from zoolens.store.records import Observation
 from zoolens.store.state import StoreState, state_of_file
@@ -29,13 +29,13 @@ def told(index):
 
 def again(store, **asked):
     """As another process would find it."""
-    opening._recent.clear()
+    opener._recent.clear()
     return build_index(store, **asked)
 
 
 def built(store, monkeypatch, **asked):
     with monkeypatch.context() as patched:
-        patched.setattr(opening, "read_snapshot", lambda *given, **also: None)
+        patched.setattr(opener, "read_snapshot", lambda *given, **also: None)
         return again(store, **asked)
 
 
@@ -51,7 +51,7 @@ def test_what_was_kept_is_what_would_be_built(filled, monkeypatch):
     for asked in ({}, {"data": "letters"}, {"task": "embedding"}):
         first = built(filled, monkeypatch, **asked)
         with monkeypatch.context() as patched:
-            patched.setattr("zoolens.index.building.build", None)  # nothing is built
+            patched.setattr("zoolens.index.builder.build", None)  # nothing is built
             assert told(again(filled, **asked)) == told(first)
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from zoolens.queries.disturbances import disturbed_bounds
-from zoolens.queries.explaining import Timings, explain, explain_analyze
+from zoolens.queries.explanation import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
 from zoolens.queries.guarantees import Guarantee
 from zoolens.queries.matches import Match, match_of, record_names
-from zoolens.queries.misses import COUNT, near_misses, wider_guarantee
+from zoolens.queries.nearmisses import COUNT, near_misses, wider_guarantee
 from zoolens.queries.plan import Plan
-from zoolens.queries.printing import to_text
+from zoolens.queries.unparser import to_text
 from zoolens.queries.wording import amount, at_least
+
+_LISTED: Final = 3  # named in a note; the others are counted
 
 
 class Answer:
@@ -92,7 +93,7 @@ class Answer:
         rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[one.row.key] for one in self.matches or self.misses]
         return (
-            *disturbed_bounds(self.plan), *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
+            *_disturbed_bounds(self.plan), *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
     @property
@@ -154,3 +155,20 @@ def _line(match: Match) -> str:
         return told
     lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
     return f"{told}, {amount(match.equivalence, 'fraction')} equal answers{lower}"
+
+
+def _disturbed_bounds(plan: Plan) -> Iterator[str]:
+    """One sentence for each figure that ON bounds and that was disturbed while some of the models were measured."""
+    rows = plan.view.index.rows
+    for name in dict.fromkeys(bound.metric for bound in plan.query.on):
+        meaning = plan.meanings.get(name)
+        if meaning is None or meaning.derived:
+            continue
+        disturbed = rows.columns["ref"].take(np.flatnonzero(rows.figures.disturbed(meaning.column)))
+        refs = list(dict.fromkeys(str(ref).partition("@")[0] for ref in disturbed.values))
+        if refs:
+            more = f" and {len(refs) - _LISTED} more" if len(refs) > _LISTED else ""
+            yield (
+                f"{name} of {', '.join(refs[:_LISTED])}{more} was measured with fewer than 20 undisturbed samples: "
+                "the bound judges a busy machine there. Measure again when it is quiet (`zoolens eval --fresh`)."
+            )

@@ -10,9 +10,9 @@ import numpy as np
 
 from zoolens.index.rows import Row
 from zoolens.manifests.twins import TWINS_POSSIBLE
+from zoolens.queries.admission import AdmissionRule, all_pass, reference_rules
 from zoolens.queries.predicates import Predicate
 from zoolens.queries.reference import Reference
-from zoolens.queries.steps import Step, all_pass, reference_steps
 from zoolens.queries.view import Mask, View
 
 
@@ -24,7 +24,7 @@ class Candidates:
     """
 
     def __init__(
-        self, view: View, reference: Reference | None, clauses: Sequence[Step], predicates: Sequence[Predicate]
+        self, view: View, reference: Reference | None, clauses: Sequence[AdmissionRule], predicates: Sequence[Predicate]
     ) -> None:
         self._view = view
         self._reference = reference
@@ -32,8 +32,8 @@ class Candidates:
         self._predicates = predicates
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        return (*reference_steps(self._view, self._reference), *self._clauses)
+    def steps(self) -> tuple[AdmissionRule, ...]:
+        return (*reference_rules(self._view, self._reference), *self._clauses)
 
     @cached_property
     def rows(self) -> Mask:

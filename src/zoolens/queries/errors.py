@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import UnknownName, ZoolensError
 
 WIDEST = 100  # columns of the query shown: the surroundings of what is wrong
 
@@ -21,6 +22,22 @@ class QueryError(ZoolensError):
     def __str__(self) -> str:
         lines = [self.message, *_pointed(self.text, self.start, self.end)]
         return "\n".join([*lines, self.hint] if self.hint else lines)
+
+
+class ClauseError(ZoolensError):
+    """A part of a query cannot be answered. `name` is a name that the query uses, or the keyword of a clause."""
+
+    def __init__(self, name: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+
+
+class UnknownQueryName(UnknownName):
+    """A query uses a name that stands for nothing in the index: `name`."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
+        super().__init__(kind, name, known, hint=hint)
+        self.name = name
 
 
 def _pointed(text: str, start: int, end: int) -> tuple[str, str]:

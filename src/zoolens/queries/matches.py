@@ -9,7 +9,7 @@ from typing import Any
 
 from zoolens.index.rows import Attribute, Figure, Row
 from zoolens.queries.guarantees import Guarantee
-from zoolens.queries.metrics import ACCURACY, Meaning
+from zoolens.queries.metrics import ACCURACY, ResolvedMetric
 from zoolens.queries.plan import Plan
 from zoolens.queries.syntax import EQUIVALENCE
 from zoolens.store.records import Provenance
@@ -133,11 +133,11 @@ def record_names(plan: Plan) -> list[str]:
     return [*names, "fits", "why_not"]
 
 
-def _has_ratio(metric: Meaning) -> bool:
+def _has_ratio(metric: ResolvedMetric) -> bool:
     return not metric.derived and metric.unit != "fraction"
 
 
-def shown(plan: Plan) -> dict[str, Meaning]:
+def shown(plan: Plan) -> dict[str, ResolvedMetric]:
     """The metrics of an answer: those that SHOW names; else those asked for, and accuracy where it is known."""
     if plan.query.show:
         return {name: plan.meaning(name) for name in plan.query.show if not plan.view.is_attribute(name)}
@@ -147,7 +147,7 @@ def shown(plan: Plan) -> dict[str, Meaning]:
     return asked
 
 
-def figure_of(plan: Plan, metric: Meaning, row: int) -> Figure | None:
+def figure_of(plan: Plan, metric: ResolvedMetric, row: int) -> Figure | None:
     if not metric.derived:
         found = plan.view.index.rows[row].figures.get(metric.column)
         return found if found is not None and math.isfinite(found.value) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens import plugins
-from zoolens.queries.misnamed import Misnamed
+from zoolens.queries.errors import UnknownQueryName
 from zoolens.queries.syntax import EQUIVALENCE
 from zoolens.store.scopes import Dimension, batch_scope
 
@@ -46,7 +46,7 @@ _OTHER_SCOPES: Final = ("process", "total")  # what is meant by peak_memory and 
 
 
 @dataclass(frozen=True)
-class Meaning:
+class ResolvedMetric:
     """`name` as asked, `column` where its values are; `answers`: it looks at what models answered on the probes."""
 
     name: str
@@ -56,13 +56,13 @@ class Meaning:
     answers: bool
 
 
-def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> Meaning:
+def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> ResolvedMetric:
     """What a name stands for, given the index's columns with their units and the batch size of EXEC."""
     metric = unaliased(name)
     if metric in DERIVED:
-        return Meaning(name, metric, DERIVED[metric], derived=True, answers=True)
+        return ResolvedMetric(name, metric, DERIVED[metric], derived=True, answers=True)
     column = _column(metric, units, batch, asked=name)
-    return Meaning(name, column, units[column], derived=False, answers=looks_at_answers(column))
+    return ResolvedMetric(name, column, units[column], derived=False, answers=looks_at_answers(column))
 
 
 def unaliased(name: str) -> str:
@@ -93,20 +93,20 @@ def _column(metric: str, units: Mapping[str, str], batch: int, asked: str) -> st
     raise _unknown(asked, metric, units)
 
 
-def _which(asked: str, scoped: list[str], batch: int) -> Misnamed:
+def _which(asked: str, scoped: list[str], batch: int) -> UnknownQueryName:
     listed = ", ".join(scoped[:8]) + (", …" if len(scoped) > 8 else "")
     if any(f"@{Dimension.BATCH.prefix}" in column for column in scoped):
         hint = f"At batch {batch} it is unknown; there are {listed}. Name another batch size: EXEC (batch=…)."
     else:
         hint = f'There are {listed}. Write one of them in quotes: "{scoped[0]}".'
-    return Misnamed("metric", asked, (), hint=hint)
+    return UnknownQueryName("metric", asked, (), hint=hint)
 
 
-def _unknown(asked: str, metric: str, units: Mapping[str, str]) -> Misnamed:
+def _unknown(asked: str, metric: str, units: Mapping[str, str]) -> UnknownQueryName:
     if not units:
-        return Misnamed("metric", asked, (), hint="Nothing is indexed yet: measure models with `zoolens eval`.")
+        return UnknownQueryName("metric", asked, (), hint="Nothing is indexed yet: measure models with `zoolens eval`.")
     names = {column.partition("@")[0] for column in units} | DERIVED.keys()
     names |= {alias for alias, target in ALIASES.items() if target in names}
     close = difflib.get_close_matches(asked, names, n=3)
     told = f"Did you mean {' or '.join(close)}?" if close else f"No model of this index has its {metric} known."
-    return Misnamed("metric", asked, (), hint=f"{told} The index has {', '.join(sorted(names))}.")
+    return UnknownQueryName("metric", asked, (), hint=f"{told} The index has {', '.join(sorted(names))}.")

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from zoolens.index.columns import Range
-from zoolens.index.ranking import Plan as Strategy
 from zoolens.index.ranking import Ranking
-from zoolens.index.searching import Search
+from zoolens.index.ranking import SearchPlan as Strategy
+from zoolens.index.search import Search
+from zoolens.index.searchcolumns import Range
+from zoolens.queries.admission import PROVENANCE, AdmissionRule, all_pass
+from zoolens.queries.errors import ClauseError
+from zoolens.queries.expressionevaluator import Function, order_scores
 from zoolens.queries.guarantees import Guarantee
-from zoolens.queries.metrics import WITHOUT_REFERENCE, Meaning
-from zoolens.queries.misnamed import About
-from zoolens.queries.ordering import Function, order_scores
+from zoolens.queries.metrics import WITHOUT_REFERENCE, ResolvedMetric
 from zoolens.queries.predicates import Predicate
 from zoolens.queries.reference import Reference
-from zoolens.queries.relation import Relation
-from zoolens.queries.steps import PROVENANCE, Step, all_pass
+from zoolens.queries.relativefigures import RelativeFigures
 from zoolens.queries.syntax import DEFAULT_ORDER, EQUIVALENCE, Metric, Order, Query, metrics_of
 from zoolens.queries.view import Mask, Values, View
 from zoolens.store.records import Provenance
@@ -35,11 +35,11 @@ class Plan:
     query: Query
     view: View
     reference: Reference | None
-    clauses: Sequence[Step]
+    clauses: Sequence[AdmissionRule]
     predicates: Sequence[Predicate]
     within: Predicate | None
     orders: tuple[Order, ...]
-    relation: Relation
+    relation: RelativeFigures
     functions: Mapping[str, Function]
     batch: int
 
@@ -53,7 +53,7 @@ class Plan:
         return self.relation.candidates.count
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[AdmissionRule, ...]:
         """Who is a candidate, but for figures."""
         return self.relation.candidates.steps
 
@@ -61,11 +61,11 @@ class Plan:
     def guarantee(self) -> Guarantee | None:
         return self.relation.guarantee
 
-    def meaning(self, name: str) -> Meaning:
+    def meaning(self, name: str) -> ResolvedMetric:
         return self.view.meaning(name, self.batch)
 
     @cached_property
-    def meanings(self) -> dict[str, Meaning]:
+    def meanings(self) -> dict[str, ResolvedMetric]:
         """What the query's metrics stand for: those of ON first, then those of ORDER BY."""
         found = {one.metric.name: one.metric for one in self.predicates}
         found |= {bound.metric: self.meaning(bound.metric) for bound in self.query.on if bound.metric not in found}
@@ -81,7 +81,7 @@ class Plan:
     def admitted(self) -> Mask:
         return all_pass(self.steps, len(self.view))
 
-    def values(self, metric: Meaning) -> Values:
+    def values(self, metric: ResolvedMetric) -> Values:
         return self.relation.values(metric.column) if metric.derived else self.view.values(metric.column)
 
     @cached_property
@@ -153,11 +153,11 @@ class Plan:
 
 
 def reference_value(
-    query: Query, view: View, reference: Reference | None, metric: Meaning, relation: Relation | None
+    query: Query, view: View, reference: Reference | None, metric: ResolvedMetric, relation: RelativeFigures | None
 ) -> float:
     """The reference's own figure, which a share of it needs."""
     if reference is None:
-        raise About(
+        raise ClauseError(
             metric.name,
             f"{metric.name} is asked for relative to a reference, and the query names none.",
             hint="Add CORR and a model's name, or TASK to be given one.",
@@ -166,12 +166,12 @@ def reference_value(
         return float(relation.values(metric.column)[reference.row])
     if metric.derived:
         message = f"{metric.name} says how a model compares with the reference: there is no share of the reference's."
-        raise About(metric.name, message, hint="Write an absolute quantity.")
+        raise ClauseError(metric.name, message, hint="Write an absolute quantity.")
     if query.exec:
         _check_provenance(query, view, reference, metric)
     found = view.index.columns.value(metric.column, reference.row)
     if not math.isfinite(found):
-        raise About(
+        raise ClauseError(
             metric.name,
             f"The reference {view.index.rows[reference.row].ref} has no {metric.column}, so no share of it is known.",
             hint="Write an absolute quantity, or measure it with `zoolens eval`.",
@@ -179,16 +179,16 @@ def reference_value(
     return found
 
 
-def reference_provenance(view: View, reference: Reference, metric: Meaning) -> Provenance:
+def reference_provenance(view: View, reference: Reference, metric: ResolvedMetric) -> Provenance:
     figure = view.index.rows[reference.row].figures.get(metric.column)
     return Provenance.MEASURED if figure is None else figure.provenance
 
 
-def _check_provenance(query: Query, view: View, reference: Reference, metric: Meaning) -> None:
+def _check_provenance(query: Query, view: View, reference: Reference, metric: ResolvedMetric) -> None:
     """Where only what was measured counts, that holds of the reference too."""
     provenance = reference_provenance(view, reference, metric)
     if provenance is not Provenance.MEASURED and PROVENANCE in dict(query.exec):
-        raise About(
+        raise ClauseError(
             metric.name,
             f"The reference's {metric.column} is {provenance}, and only what was measured is asked for.",
             hint="Write an absolute quantity, or measure it with `zoolens eval`.",

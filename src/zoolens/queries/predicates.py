@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.columns import Range
-from zoolens.queries.metrics import Meaning
+from zoolens.index.searchcolumns import Range
+from zoolens.queries.metrics import ResolvedMetric
 from zoolens.queries.syntax import Bound
 
 Values = NDArray[np.float64]
@@ -21,7 +21,7 @@ _EXACT: Final = Context(prec=60, traps=[])
 class Predicate(NamedTuple):
     """`threshold` is in the metric's unit. `share`: of the reference's figure `reference`, where that was asked."""
 
-    metric: Meaning
+    metric: ResolvedMetric
     comparison: Literal["<", "<=", ">", ">=", "="]
     threshold: float
     share: float | None = None
@@ -58,7 +58,7 @@ class Predicate(NamedTuple):
         return np.where(self.passes(values), 0.0, failing)
 
 
-def resolve(bound: Bound, metric: Meaning, reference: float | None, note: str = "") -> Predicate:
+def resolve(bound: Bound, metric: ResolvedMetric, reference: float | None, note: str = "") -> Predicate:
     """A predicate as asked, with the reference's own figure where the quantity is relative to it."""
     quantity = bound.quantity
     if not quantity.relative:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.queries.errors import ClauseError, UnknownQueryName
 from zoolens.queries.metrics import ACCURACY
-from zoolens.queries.misnamed import About, Misnamed
 from zoolens.queries.syntax import Query
 from zoolens.queries.tokens import quoted
 from zoolens.queries.view import Mask, View
@@ -31,7 +31,7 @@ def task_category(task: str | None) -> str:
     known = task_names()
     category = next((name for name in known if name in words), None)
     if category is None:
-        raise About(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(known)}.")
+        raise ClauseError(task, f"There is no task {task!r}.", hint=f"Tasks are {', '.join(known)}.")
     return category
 
 
@@ -46,9 +46,9 @@ def _named(name: str, query: Query, view: View) -> int:
     try:
         row = view.find(name, query.exec)
     except UnknownName as error:
-        raise Misnamed("indexed model", name, (), hint=error.hint) from error
+        raise UnknownQueryName("indexed model", name, (), hint=error.hint) from error
     except ZoolensError as error:
-        raise About(name, error.message, hint=_advice(error, name, query, view)) from error
+        raise ClauseError(name, error.message, hint=_advice(error, name, query, view)) from error
     if not view.index.rows[row].signature:
         _refuse_unsigned(name, row, view)
     return row
@@ -68,7 +68,7 @@ def _refuse_unsigned(name: str, row: int, view: View) -> None:
     try:
         view.agreement(row)
     except ZoolensError as error:  # it says why there is none
-        raise About(name, error.message, hint=error.hint) from error
+        raise ClauseError(name, error.message, hint=error.hint) from error
 
 
 def _most_accurate(view: View, fitting: Mask) -> Reference:
@@ -79,7 +79,7 @@ def _most_accurate(view: View, fitting: Mask) -> Reference:
         accuracy = np.where(eligible, view.values(ACCURACY), -np.inf)
         if np.isfinite(accuracy).any():
             return Reference(int(np.argmax(accuracy)), int(eligible.sum()))
-    raise About(
+    raise ClauseError(
         "TASK",
         "There is no model with a measured accuracy to compare candidates with.",
         hint="Name one with CORR, or evaluate models with `zoolens eval`.",

@@ -1,4 +1,4 @@
-"""A query as data. The parser makes it from text, `zoolens.query` from keywords; `printing` writes it back as text.
+"""A query as data. The parser makes it from text, `zoolens.query` from keywords; `unparser` writes it back as text.
 
 Quantities are in the store's units (seconds, bytes, counts, fractions of 1). A quantity with `relative` is a share of
 the reference's own figure: 0.2 for "20%" of its memory. For metrics that are fractions themselves (accuracy,
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 EQUIVALENCE: Final = "equivalence"  # share of probe inputs with the same answer as the reference
-
-Comparison = Literal["<", "<=", ">", ">=", "=", "!="]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Match:
+class Comparison:
     """An attribute compared with one value; LIKE takes * and ? (and % and _), case does not matter."""
 
     attribute: str
@@ -75,7 +73,7 @@ class AnyOf:
     terms: tuple[Condition, ...]
 
 
-Condition = Match | OneOf | Known | Not | AllOf | AnyOf
+Condition = Comparison | OneOf | Known | Not | AllOf | AnyOf
 
 
 # --- ORDER BY: expressions over metrics
@@ -107,14 +105,14 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A built-in (min, max, abs, log, sqrt) or a user's function, registered as a plug-in or passed to `query`."""
 
     function: str
     arguments: tuple[Expression, ...]
 
 
-Expression = Number | Metric | Negative | Operation | Call
+Expression = Number | Metric | Negative | Operation | FunctionCall
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def metrics_of(expression: Expression) -> Iterator[Metric]:
         case Operation(_, left, right):
             yield from metrics_of(left)
             yield from metrics_of(right)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from metrics_of(argument)
         case Number():

@@ -12,7 +12,7 @@ from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
 from zoolens.comparisons.matrix import agreement_matrix
-from zoolens.queries.asking import query
+from zoolens.queries.api import query
 from zoolens.store.store import open_store
 
 SMALL, LARGE = np.arange(30) % 4, np.arange(40) % 4

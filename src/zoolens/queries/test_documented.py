@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.queries.measures import FRACTIONS, UNITS, is_fraction
-from zoolens.queries.parsing import QueryError, parse
-from zoolens.queries.printing import to_text
+from zoolens.queries.parser import QueryError, parse
 from zoolens.queries.tokens import CLAUSES
+from zoolens.queries.units import FRACTIONS, UNITS, is_fraction
+from zoolens.queries.unparser import to_text
 
 PAGE = Path(__file__).parents[3] / "docs" / "query-language.md"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the package")

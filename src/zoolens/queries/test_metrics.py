@@ -1,8 +1,8 @@
 import pytest
 
-from zoolens.queries.errors import QueryError
+from zoolens.queries.errors import QueryError, UnknownQueryName
 from zoolens.queries.metrics import meaning
-from zoolens.queries.misnamed import Misnamed, pointed
+from zoolens.queries.parser import pointed
 
 UNITS = {
     "latency_p50@batch=1": "s", "latency_p50@batch=8": "s", "latency_p95@batch=1": "s", "peak_memory@process": "B",
@@ -49,18 +49,18 @@ def test_what_looks_at_answers():
     ],
 )
 def test_unknown_names(name, batch, told):
-    with pytest.raises(Misnamed, match=told):
+    with pytest.raises(UnknownQueryName, match=told):
         meaning(name, UNITS, batch)
 
 
 def test_nothing_is_indexed():
-    with pytest.raises(Misnamed, match="Nothing is indexed yet"):
+    with pytest.raises(UnknownQueryName, match="Nothing is indexed yet"):
         meaning("memory", {})
 
 
 def test_the_place_is_pointed_at():
     text = "SELECT MODELS ON latancy < 3 ms"
-    with pytest.raises(Misnamed) as caught:
+    with pytest.raises(UnknownQueryName) as caught:
         meaning("latancy", UNITS)
     error = pointed(caught.value, text)
     assert isinstance(error, QueryError)

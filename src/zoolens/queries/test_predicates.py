@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoolens.index.rows import Figure
-from zoolens.queries.metrics import Meaning
+from zoolens.queries.metrics import ResolvedMetric
 from zoolens.queries.predicates import Predicate, resolve
 from zoolens.queries.syntax import Bound, Quantity
 from zoolens.queries.wording import amount, at_least, at_most, mark, predicate_words, rejection_words
 from zoolens.store.records import Provenance
 
-MEMORY = Meaning("memory", "peak_memory@process", "B", derived=False, answers=False)
-ACCURACY = Meaning("accuracy", "top1", "fraction", derived=False, answers=True)
+MEMORY = ResolvedMetric("memory", "peak_memory@process", "B", derived=False, answers=False)
+ACCURACY = ResolvedMetric("accuracy", "top1", "fraction", derived=False, answers=True)
 
 
 @given(

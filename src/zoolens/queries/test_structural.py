@@ -3,7 +3,7 @@
 import pytest
 
 from zoolens.measure.evaluate import evaluate
-from zoolens.queries.asking import query
+from zoolens.queries.api import query
 from zoolens.store.store import open_store
 
 

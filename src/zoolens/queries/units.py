@@ -1,163 +1,115 @@
-"""Quantities: a number with a unit, turned into the store's unit (seconds, bytes, joules, counts, fractions of 1)."""
+"""What metrics are counted in, and the units that people write.
+
+A per cent is a share of the reference's own figure (memory <= 20%), except for metrics that are fractions themselves
+(accuracy >= 70%): those are listed here and nowhere else.
+"""
 
 from __future__ import annotations
 
-import math
-import re
-from decimal import Context
-from difflib import get_close_matches
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
 
-from zoolens.queries.errors import QueryError
-from zoolens.queries.measures import ANY_CASE, FRACTIONS, Unit, counted_in, find_unit, is_fraction, kind_of, units_of
-from zoolens.queries.syntax import Quantity
-from zoolens.queries.tokens import CLAUSES, COMPARISONS, RESERVED, Cursor, Token
+# Metrics whose figures lie between 0 and 1: a per cent of them is absolute.
+FRACTIONS: Final = frozenset({
+    "accuracy", "accuracy_lower", "accuracy_drop", "accuracy_drop_lower", "accuracy_drop_upper", "agreement",
+    "clean_share", "disagreement", "ece", "equivalence", "equivalence_lower", "equivalence_upper", "f1", "recall",
+    "top1", "top5",
+})  # fmt: skip
+_FRACTION_ENDINGS: Final = ("_share", "_fraction", "_accuracy")
+_SMALLER_IS_BETTER: Final = {"accuracy_drop", "accuracy_drop_lower", "accuracy_drop_upper", "disagreement", "ece"}
 
-__all__ = ["FRACTIONS", "Amount", "quantity", "read_amount", "read_quantity", "read_unit"]
-
-_RATE = re.compile(r"[^\W\d_]*/s(?![\w.@])")
-_EXACT: Final = Context(prec=60, traps=[])  # what is too large becomes infinite and is refused as such
-
-
-def quantity(value: str | float, metric: str) -> Quantity:
-    """A keyword's value: 200e6 (in the store's unit), "200 MB", "20%", "2x", "90% OF REFERENCE"."""
-    if not isinstance(value, str):
-        return _checked(Quantity(float(value)), metric, repr(value), 0, len(repr(value)))
-    cursor = Cursor(value)
-    found = read_quantity(cursor, metric)
-    if cursor.token.kind != "end":
-        raise cursor.error(f"Unexpected {cursor.token.shown} behind the quantity.", "Write one number and its unit.")
-    return found
-
-
-def read_quantity(cursor: Cursor, metric: str) -> Quantity:
-    return read_amount(cursor).of(metric, cursor.text)
+# What the figures of well-known metrics are counted in. Any other metric takes every unit.
+_COUNTED: Final = {
+    "bytes": ("memory", "mem", "peak_memory", "file_size", "size", "peak_bytes", "activation_bytes"),
+    "seconds": ("latency", "latency_p50", "latency_p90", "latency_p95", "latency_p99", "cold_start", "export_time"),
+    "count": ("parameters", "params", "nodes"),
+    "operations": ("flops",),
+    "multiply-adds": ("macs",),
+    "joules": ("energy",),
+    "inputs per second": ("throughput",),
+}
+_KINDS: Final = {metric: kind for kind, metrics in _COUNTED.items() for metric in metrics}
+_NAMED: Final = {"count": "whole numbers", "fraction": "fractions of 1"}
+_SCALES: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-class Amount(NamedTuple):
-    """A number and a unit as they stand in a query, before it is known of which metric they are."""
+@dataclass(frozen=True)
+class Unit:
+    """`name` is its canonical spelling; `factor` times the number is the figure in the store's unit."""
 
-    number: str
-    unit: Unit | None
-    of_reference: bool
-    start: int
-    end: int
-
-    def of(self, metric: str, text: str) -> Quantity:
-        unit = self.unit
-        if unit is None:
-            found = Quantity(float(self.number), "", self.of_reference)
-        else:
-            self._check_kind(unit, metric, text)
-            relative = self.of_reference or unit.name == "x" or (unit.name == "%" and not is_fraction(metric))
-            found = Quantity(self.value, unit.name, relative)
-        return _checked(found, metric, text, self.start, self.end)
-
-    @property
-    def value(self) -> float:
-        """In the store's unit, rounded once: 0.1 ms is the float nearest to 0.0001."""
-        if self.unit is None or self.unit.factor == 1:
-            return float(self.number)
-        return float(_EXACT.multiply(_EXACT.create_decimal(self.number), self.unit.factor))
-
-    def _check_kind(self, unit: Unit, metric: str, text: str) -> None:
-        wanted = kind_of(metric)
-        if wanted is None or unit.kind in ("share", wanted):
-            return
-        if unit.kind == "count" and wanted not in ("seconds", "fraction", "joules"):
-            return
-        message = f"{unit.name} counts {unit.kind}, but {metric} is in {counted_in(wanted)}."
-        raise QueryError(message, text, self.start, self.end, hint=_hint_for(unit, wanted, self.number))
+    name: str
+    factor: Decimal
+    kind: str
 
 
-def _hint_for(unit: Unit, wanted: str, number: str) -> str:
-    if wanted == "count" and unit.name == "B":
-        return f"A billion is written {number}G."
-    if {unit.kind, wanted} == {"operations", "multiply-adds"}:
-        return "One multiply-add is two operations: flops and macs are two metrics, each with its own unit."
-    return f"Units of {counted_in(wanted)}: {units_of(wanted)}."
+def _units() -> dict[str, Unit]:
+    found = [Unit("%", Decimal("0.01"), "share"), Unit("x", Decimal(1), "share"), Unit("min", Decimal(60), "seconds")]
+    for scale, factor in _SCALES.items():
+        found.append(Unit(f"{scale}B", Decimal(factor), "bytes"))
+        found.append(Unit(f"{scale}FLOPS", Decimal(factor), "operations"))
+        found.append(Unit(f"{scale}MACS", Decimal(factor), "multiply-adds"))
+        if scale:
+            found.append(Unit(scale, Decimal(factor), "count"))
+    found += [Unit(f"{scale}iB", Decimal(1024**power), "bytes") for power, scale in enumerate("KMGT", 1)]
+    for name, power in (("s", 0), ("ms", -3), ("µs", -6), ("ns", -9)):
+        found.append(Unit(name, Decimal(10) ** power, "seconds"))
+    for name, power in (("J", 0), ("mJ", -3), ("µJ", -6), ("kJ", 3)):
+        found.append(Unit(name, Decimal(10) ** power, "joules"))
+    found.append(Unit("inputs/s", Decimal(1), "inputs per second"))
+    return {unit.name: unit for unit in found}
 
 
-def _checked(found: Quantity, metric: str, text: str, start: int, end: int) -> Quantity:
-    if math.isnan(found.value):
-        raise QueryError("This is no number.", text, start, end, hint="Write a number and its unit.")
-    if not math.isfinite(found.value):
-        raise QueryError("This number is too large.", text, start, end, hint="The largest is about 1e308.")
-    if abs(found.value) > 1 and not found.relative and is_fraction(metric):
-        number = f"{100 * found.value if found.unit == '%' else found.value:g}"
-        hint = f"Write {number}% or {found.value / 100:g}." if abs(found.value) <= 100 and not found.unit else None
-        message = f"{metric} is a fraction: it cannot be {number}{found.unit}."
-        raise QueryError(message, text, start, end, hint=hint or "It lies between 0% and 100%.")
-    return found
+UNITS: Final = _units()
+_SAME: Final = {
+    "×": "x", "sec": "s", "second": "s", "seconds": "s", "usec": "µs", "us": "µs", "μs": "µs", "uj": "µJ", "μj": "µJ",
+    "msec": "ms", "minute": "min", "minutes": "min", "percent": "%", "byte": "B", "bytes": "B", "joule": "J",
+    "joules": "J", "input/s": "inputs/s", "images/s": "inputs/s", "image/s": "inputs/s", "img/s": "inputs/s",
+    "fps": "inputs/s", "qps": "inputs/s", "ips": "inputs/s", "/s": "inputs/s",
+}  # fmt: skip
+# In any case, for people write 200 mb and 2 GFLOPs; "m" alone could be three things.
+ANY_CASE: Final = {**{name.lower(): name for name in UNITS}, **_SAME}
+ANY_CASE.update({name.removesuffix("S").lower(): name for name in UNITS if name.endswith(("FLOPS", "MACS"))})
+del ANY_CASE["m"]
 
 
-def read_amount(cursor: Cursor) -> Amount:
-    """NUMBER [UNIT] [OF REFERENCE], with a sign or without."""
-    start = cursor.token.start
-    sign = "-" if cursor.token.keyword == "-" and cursor.peek().kind == "number" else ""
-    if sign:
-        cursor.next()
-    if cursor.token.kind != "number":
-        hint = "Write a number and its unit, as in 200 MB, 10 ms, 2 GFLOPS or 20%."
-        raise cursor.error(f"Expected a quantity, found {cursor.token.shown}.", hint)
-    number = cursor.next()
-    _refuse_thousands(cursor, number)
-    unit = read_unit(cursor)
-    return Amount(sign + number.text.replace("_", ""), unit, _of_reference(cursor, unit), start, cursor.last_end)
+@lru_cache(maxsize=1_000)
+def is_fraction(metric: str) -> bool:
+    """Whether 95% of this metric is 0.95 and not 95 % of the reference's figure."""
+    name = metric.partition("@")[0].lower()
+    return name in FRACTIONS or name.endswith(_FRACTION_ENDINGS)
 
 
-def read_unit(cursor: Cursor) -> Unit | None:
-    """The unit that stands here, if one does; a word that is neither unit nor keyword is a mistake."""
-    token = cursor.token
-    if "/" in (token.keyword, cursor.peek().keyword) and (rate := _read_rate(cursor)):
-        return rate
-    if token.kind == "word" and token.keyword in RESERVED and token.start > cursor.last_end:
-        return None
-    unit = find_unit(token.text) if token.kind in ("word", "symbol") else None
-    if unit is not None:
-        cursor.next()
-    elif token.kind == "word":
-        raise _unknown_unit(cursor, token)
-    return unit
+def larger_is_better(metric: str) -> bool:
+    """Whether a bare figure is the least that is wanted (accuracy=0.7) and not the most (memory="200 MB")."""
+    name = metric.partition("@")[0].lower()
+    return name == "throughput" or (is_fraction(name) and name not in _SMALLER_IS_BETTER)
 
 
-def _read_rate(cursor: Cursor) -> Unit | None:
-    """inputs/s is three tokens."""
-    match = _RATE.match(cursor.text, cursor.token.start)
-    unit = find_unit(match[0]) if match else None
-    if unit is not None:
-        cursor.bare(_RATE)
-    return unit
+@lru_cache(maxsize=1_000)
+def kind_of(metric: str) -> str | None:
+    """What a metric's figures are counted in, of those that the language knows."""
+    return "fraction" if is_fraction(metric) else _KINDS.get(metric.partition("@")[0].lower())
 
 
-def _unknown_unit(cursor: Cursor, token: Token) -> QueryError:
-    if token.text == "m":
-        return cursor.error("m could be milli, mega or minutes.", "Write ms, M, MB or min.")
-    if cursor.peek().keyword in COMPARISONS:
-        return cursor.error(f"{token.shown} is no unit.", f"Write AND before {token.text}.")
-    if clause := get_close_matches(token.keyword, (*CLAUSES, "AND", "OF"), n=1, cutoff=0.75):
-        return cursor.error(f"{token.shown} is neither a unit nor a keyword.", f"Did you mean {clause[0]}?")
-    singular = find_unit(token.text.rstrip("sS"))
-    close = get_close_matches(token.text.lower(), ANY_CASE, n=1, cutoff=0.7)
-    meant = singular.name if singular else ANY_CASE[close[0]] if close else ""
-    hint = f"Did you mean {meant}?" if meant else f"Units: {units_of(None)}."
-    return cursor.error(f"There is no unit {token.shown}.", hint)
+def is_known(metric: str) -> bool:
+    return kind_of(metric) is not None
 
 
-def _of_reference(cursor: Cursor, unit: Unit | None) -> bool:
-    at = cursor.token
-    if not cursor.accept("OF"):
-        return False
-    if not cursor.accept("REFERENCE", "REF"):
-        raise cursor.error(f"Expected REFERENCE, found {cursor.token.shown}.", "Write OF REFERENCE behind the share.")
-    if unit is not None and unit.kind != "share":
-        raise cursor.error(f"{unit.name} is no share of the reference.", "Write 80% OF REFERENCE.", cursor.since(at))
-    return True
+def find_unit(text: str) -> Unit | None:
+    name = text if text in UNITS else ANY_CASE.get(text.lower(), "")
+    return UNITS.get(name)
 
 
-def _refuse_thousands(cursor: Cursor, number: Token) -> None:
-    behind = cursor.peek() if cursor.token.keyword == "," and cursor.token.start == number.end else None
-    if behind and behind.kind == "number" and behind.start == cursor.token.end and len(behind.text) == 3:
-        joined = Token("number", "", number.start, behind.end)
-        hint = f"Write {number.text}_{behind.text} or {number.text}{behind.text}."
-        raise cursor.error("A comma does not group digits here.", hint, joined)
+def counted_in(kind: str) -> str:
+    """How a message names what a metric is counted in."""
+    return _NAMED.get(kind, kind)
+
+
+def units_of(kind: str | None) -> str:
+    """The units that fit, for messages."""
+    fitting = {unit.name: None for unit in UNITS.values() if kind is None or unit.kind in (kind, "share")}
+    if kind in ("count", "operations", "multiply-adds"):
+        fitting = {**fitting, **dict.fromkeys("kMGT")}
+    return ", ".join(fitting)

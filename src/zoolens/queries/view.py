@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.index.index import Index
-from zoolens.queries.attributes import COMMON, Attributes
-from zoolens.queries.filters import rows_where
-from zoolens.queries.metrics import Meaning, meaning
+from zoolens.queries.conditionevaluator import COMMON, Attributes, rows_where
+from zoolens.queries.metrics import ResolvedMetric, meaning
 from zoolens.queries.syntax import Condition
 
 Values = NDArray[np.float64]
@@ -29,7 +28,7 @@ class View:
         self.index = index
         self.attributes = Attributes(index.rows)
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self._meanings: dict[tuple[str, int], Meaning] = {}
+        self._meanings: dict[tuple[str, int], ResolvedMetric] = {}
         self._where: dict[tuple[Condition, int], Mask] = {}
         self._measured: dict[str, Mask] = {}
         self._agreements: OrderedDict[int, Values] = OrderedDict()
@@ -87,7 +86,7 @@ class View:
             self._found[name, settings] = self.index.find(name, dict(settings))
         return self._found[name, settings]
 
-    def meaning(self, name: str, batch: int) -> Meaning:
+    def meaning(self, name: str, batch: int) -> ResolvedMetric:
         """What a metric's name stands for here."""
         found = self._meanings.get((name, batch))
         if found is None:

@@ -1,0 +1,15 @@
+"""By which names a model's content is known: the same file may have been measured under several."""
+
+from __future__ import annotations
+
+from zoolens.store.store import Store
+
+Aliases = dict[str, list[str]]
+
+
+def stored_aliases(store: Store) -> Aliases:
+    """References by the fingerprint of a model, in the order of their spelling."""
+    names: Aliases = {}
+    for name, model in sorted(store.model_names()):
+        names.setdefault(model, []).append(name)
+    return names

@@ -1,0 +1,121 @@
+"""Files of what was derived from the store: named arrays behind a header that says of what, by which code, up to when.
+
+Such a file may be missing, outdated or damaged at any time: it is then made anew. It is replaced as a whole, and its
+arrays are read where they lie, so that opening a large one takes a moment and little memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.paths import replaced_file
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_DERIVING: Final = (
+    "index", "measure", "manifests", "store", "equivalence", "preprocess", "graph/sources.py", "graph/structure.py",
+)  # fmt: skip
+_ALIGNED: Final = 64
+_LENGTH: Final = 8  # bytes: of the header
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """`details`: what the writer said of it, besides what it is about."""
+
+    details: Mapping[str, Any]
+    arrays: Arrays
+
+
+def read_arrays(path: Path, about: Mapping[str, Any]) -> ArrayFile | None:
+    """What is in the file; None where there is none, or it is damaged, about something else or of other code."""
+    try:
+        with path.open("rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        length = int.from_bytes(content[:_LENGTH], "little")
+        header: dict[str, Any] = json.loads(content[_LENGTH : _LENGTH + length])
+        if header["code"] != code_digest() or header["about"] != about:
+            return None
+        start = _aligned(_LENGTH + length)
+        body = memoryview(content)[start:]
+        if len(body) != header["bytes"] or crc32(body, crc32(_told(header))) != header["checksum"]:
+            return None
+        arrays = {
+            name: np.frombuffer(body, np.dtype(kind), count, offset)
+            for name, (kind, count, offset) in header["arrays"].items()
+        }
+        return ArrayFile(header["details"], arrays)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return None
+
+
+def write_arrays(path: Path, about: Mapping[str, Any], details: Mapping[str, Any], arrays: Arrays) -> None:
+    """Replace the file. One that cannot be written is done without: a read-only home only costs time."""
+    places: dict[str, tuple[str, int, int]] = {}
+    end = 0
+    for name, array in arrays.items():
+        places[name] = (array.dtype.str, len(array), end)
+        end = _aligned(end + array.nbytes)
+    header: dict[str, Any] = {"code": code_digest(), "about": about, "details": details, "arrays": places, "bytes": end}
+    checksum = crc32(_told(header))
+    for piece in _pieces(arrays):
+        checksum = crc32(piece, checksum)
+    head = json.dumps({**header, "checksum": checksum}).encode()
+    with suppress(OSError), replaced_file(path) as file:
+        file.write(len(head).to_bytes(_LENGTH, "little") + head)
+        file.write(bytes(_aligned(_LENGTH + len(head)) - _LENGTH - len(head)))
+        for piece in _pieces(arrays):
+            file.write(piece)
+
+
+def _pieces(arrays: Arrays) -> Sequence[Any]:
+    """What stands in the file one after the other."""
+    pieces: list[Any] = []
+    for array in arrays.values():
+        pieces += [np.ascontiguousarray(array).data.cast("B") if len(array) else b""]
+        pieces += [bytes(_aligned(array.nbytes) - array.nbytes)]
+    return pieces
+
+
+def _told(header: Mapping[str, Any]) -> bytes:
+    """All of a header but its checksum, to be part of it."""
+    return json.dumps({name: header[name] for name in ("about", "details", "arrays", "bytes")}, sort_keys=True).encode()
+
+
+def _aligned(length: int) -> int:
+    return -(-length // _ALIGNED) * _ALIGNED
+
+
+def packed_texts(values: Sequence[Any]) -> NDArray[np.uint8]:
+    """Texts, numbers and the like as an array of bytes."""
+    return np.frombuffer(json.dumps(values, separators=(",", ":")).encode(), np.uint8)
+
+
+def unpacked_texts(packed: NDArray[np.uint8]) -> list[Any]:
+    found: list[Any] = json.loads(packed.tobytes())
+    return found
+
+
+@cache
+def code_digest() -> str:
+    """Of the code that derives: another version may derive something else from the same facts."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for part in _DERIVING:
+        place = root / part
+        for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            if not file.name.startswith("test_"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,147 @@
+"""Building the index that queries search, from the one store.
+
+Of the rows only those are worked out that something new is known of; of the signatures only those are read that are not
+in the index file yet. Nothing is measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.comparisons.behaviour import translated
+from zoolens.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
+from zoolens.errors import UnknownName
+from zoolens.index.classspaces import class_space
+from zoolens.index.index import Index
+from zoolens.index.indexpaths import index_path, rows_path
+from zoolens.index.latencyestimates import latency_estimates
+from zoolens.index.replacedcontents import current_rows
+from zoolens.index.resources import installed_resources, with_resources
+from zoolens.index.rowbuilder import rows_from
+from zoolens.index.rowcache import ToldSpace, told_spaces
+from zoolens.index.rowtable import RowTable
+from zoolens.index.runtable import chosen_probes, run_table
+from zoolens.index.semantic import SemanticIndex, open_semantic
+from zoolens.index.synchronisation import SignatureSource, synchronise
+from zoolens.measure.classorder import JUDGED_WRONGLY
+from zoolens.progress import Progress
+from zoolens.store.records import DatasetRecord, Run, RunKind
+from zoolens.store.state import StoreState
+from zoolens.store.store import Store
+from zoolens.tasks.base import DEFAULT_TASK
+
+_RANKED: Final = 16  # bytes a row that a ranking takes, roughly
+_COLUMNS: Final = 8  # of figures that are at hand together, roughly
+
+
+def probed_runs(store: Store, data: str | None, task: str | None) -> list[Run]:
+    """The runs (None: of any task) on one dataset: the one with most models, then most inputs, then the newest."""
+    return store.runs_of(_probes(store, data, task))
+
+
+def _probes(store: Store, data: str | None, task: str | None, watcher: Progress | None = None) -> list[str]:
+    if data is None:
+        return chosen_probes(run_table(store, watcher).table, task)
+    runs = probe_runs(store, data=data, task=task)
+    runs = runs or probe_runs(store, data=data, task=task, kind=RunKind.TRAINING)  # of what was trained on these data
+    if not runs:
+        known = {run.dataset.name for run in probe_runs(store, task=task)}
+        raise UnknownName("dataset with measured models", data, known)
+    chosen = default_dataset(runs)
+    return [run.id for run in runs if run.key.dataset == chosen]
+
+
+def probe_data(run: Run) -> DatasetRecord:
+    """The data of a run, with the number of inputs that it answered."""
+    return replace(run.dataset, size=run.inputs)
+
+
+def build(
+    store: Store,
+    state: StoreState | None,
+    data: str | None,
+    task: str,
+    removed: frozenset[str],
+    memory: int,
+    watcher: Progress,
+) -> Index:
+    """`state`: of the store, where it is known; `removed`: models that a user took out."""
+    probes = _probes(store, data, task, watcher)
+    dataset = probe_data(store.run(probes[0])) if probes else None
+    rows = _rows(store, probes, task, "" if dataset is None else dataset.fingerprint, watcher)
+    current, notes = current_rows(store, rows)
+    rows = rows.where(current & ~rows.columns["model"].rows_among(removed))
+    lasts = not installed_resources() and not rows.columns["fleeting"].values
+    if dataset is None:
+        which = "model" if task == DEFAULT_TASK else f"model of the task {task}"
+        notes = [f"No {which} was measured yet."]
+        return Index(rows, store=lambda: store, state=state, memory=memory, notes=notes, lasts=lasts)
+    room = max(memory // 4, memory - len(rows) * (_RANKED + 8 * min(_COLUMNS, len(rows.figures.names))))
+    semantic, missing = _semantic(store, rows, dataset, task, room, watcher)
+    notes = [*missing, *notes, *_notes(rows, dataset)]
+    signed = replace(rows, signed=rows.signed & rows.columns["key"].rows_among(semantic.keys))
+    return Index(
+        signed, dataset=dataset, semantic=semantic, classes=_classes(signed), store=lambda: store, state=state,
+        memory=memory, notes=notes, lasts=lasts and not missing,
+    )  # fmt: skip
+
+
+def _rows(store: Store, probes: Sequence[str], task: str, dataset: str, watcher: Progress) -> RowTable:
+    cache = rows_path(store, task, dataset)
+    found = rows_from(store, probes, estimators=[latency_estimates], cache=cache, watcher=watcher)
+    told = found.attribute("task")
+    return with_resources(found.where((told.codes < 0) | told.rows_among([task])))
+
+
+def _notes(rows: RowTable, dataset: DatasetRecord) -> list[str]:
+    notes = []
+    if "#" in dataset.name:
+        notes.append(f"Several datasets have this name; this is {dataset.name}, and `zoolens runs` lists the others.")
+    spaces = told_spaces(rows)
+    unnamed = dict.fromkeys(one.problem for one in spaces if one.problem)
+    notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
+    misjudged = rows.columns["ref"].take(
+        np.flatnonzero(rows.columns["space"].rows_where([one.misjudged for one in spaces]))
+    )
+    return notes + [
+        f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it anew." for ref in misjudged.values
+    ]
+
+
+def _classes(rows: RowTable) -> list[NDArray[np.int64]]:
+    """Numbers of the names of each row's classes, and of how many there are; −1: not known."""
+    spaces, codes = [*told_spaces(rows), ToldSpace()], rows.columns["space"].codes  # code −1 takes the last
+    kinds: list[Callable[[ToldSpace], object]] = [lambda one: one.name, lambda one: one.width]
+    return [_numbered([kind(one) for one in spaces])[codes] for kind in kinds]
+
+
+def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
+    """Equal values have equal numbers; −1: not known."""
+    numbers: dict[object, int] = {None: -1}
+    for value in values:
+        numbers.setdefault(value, len(numbers))
+    return np.array([numbers[value] for value in values], np.int64)
+
+
+def _semantic(
+    store: Store, rows: RowTable, dataset: DatasetRecord, task: str, memory: int, watcher: Progress
+) -> tuple[SemanticIndex, list[str]]:
+    def opened(path: Path | None) -> SemanticIndex:
+        return open_semantic(
+            path, dataset=dataset.fingerprint, probes=dataset.size, task=task, memory=memory, say=watcher.say
+        )
+
+    def signature(run: Run) -> Signature:
+        return translated(signature_of(store, run), class_space(run).translation)
+
+    key = rows.columns["key"]
+    fleeting = rows.signed & (rows.columns["fleeting"].codes >= 0)
+    source = SignatureSource(store.runs_of, signature, {str(one) for one in key.take(np.flatnonzero(fleeting)).values})
+    wanted = [str(one) for one in key.take(np.flatnonzero(rows.signed)).values]
+    return synchronise(opened, index_path(store, task, dataset.fingerprint), wanted, source, watcher)

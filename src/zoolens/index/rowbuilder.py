@@ -1,0 +1,287 @@
+"""Rows from the store: what was observed of every model, in every stack, and nothing besides.
+
+A model in a stack is one row, whichever data it was measured on: its latency of one run, its size of another. Figures
+about data (accuracy) are taken from the run on the probes; those of other data are named after it: "top1@cifar10".
+Models that were never run are rows where their structure or their zoo's claims are known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import ZoolensError
+from zoolens.index.aliases import Aliases, stored_aliases
+from zoolens.index.attributes import manifest_of, run_attributes, split_ref
+from zoolens.index.claims import claimed_figures
+from zoolens.index.classspaces import Space, class_spaces, may_be_renamed
+from zoolens.index.rowcache import Group, KeptRows, MadeRow, made_table, read_rows, still_true, write_rows
+from zoolens.index.rows import Figure, Row
+from zoolens.index.rowtable import RowTable, stacked_tables, table_of
+from zoolens.index.runtable import KnownRuns, grouped, run_table
+from zoolens.index.storedfigures import Fact, Named, figure_name, merged, stored_facts
+from zoolens.index.structures import Structures, architecture_keys, known_structures
+from zoolens.measure.classorder import stored_translation
+from zoolens.measure.latency import LatencySamples, latency_observations
+from zoolens.progress import Progress, Silent
+from zoolens.store.records import Run, RunKind, is_disturbed
+from zoolens.store.scopes import Dimension, parse_scope
+from zoolens.store.store import Store
+
+# All rows to figures of provenance ESTIMATED, by the row's key: what was measured of some tells how good they are.
+Estimator = Callable[[RowTable], Mapping[str, Mapping[str, Figure]]]
+Facts = Mapping[str, Sequence[Fact]]
+
+_AT_ONCE: Final = 250  # groups of runs
+_KEPT_AFTER: Final = 20  # times as many
+_OURS = ("export_time",)  # about our reading of a structure, not about the model
+
+
+def rows_from(
+    store: Store,
+    probes: Collection[str] = (),
+    *,
+    estimators: Iterable[Estimator] = (),
+    cache: Path | None = None,
+    watcher: Progress | None = None,
+) -> RowTable:
+    """Every row that the store knows; those of `probes`, ids of runs on one dataset, have a signature. `cache`: a file
+    with the rows of before, of which only those are worked out again that something new is known of."""
+    watcher = watcher or Silent()
+    known = run_table(store, watcher)  # first: what comes after its mark is looked at again next time
+    names = stored_aliases(store)
+    structures = known_structures(store, names)
+    kept = None if cache is None else _kept(store, known, names, cache)
+    measured = _named(_measured(store, known, structures, probes, kept, cache, watcher), names)
+    facts = stored_facts(store, [run.id for run in structures.runs])
+    claimed = list(_claimed(store, facts, structures, _bare(measured)))
+    used = {str(one) for one in measured.columns["structure"].values}
+    used |= {one.source for row in claimed for one in row.figures.values()}
+    rows = stacked_tables([measured, table_of(claimed)])
+    rows = stacked_tables([rows, table_of(list(_structural(facts, structures, used, _bare(rows))))])
+    for estimate in estimators:
+        rows = _with_guesses(rows, estimate(rows))
+    sorting = (rows.columns["ref"].to_list(), rows.attribute("runtime").to_list(), rows.columns["key"].to_list())
+    keys = [(ref, runtime or "", key) for ref, runtime, key in zip(*sorting, strict=True)]
+    return rows.take(np.array(sorted(range(len(rows)), key=keys.__getitem__), np.int64))
+
+
+def _bare(rows: RowTable) -> set[str]:
+    """zoo:name of every row."""
+    return {ref.partition("@")[0] for ref in rows.refs}
+
+
+def _named(rows: RowTable, names: Aliases) -> RowTable:
+    """With the further names of each content."""
+    several = {model: known for model, known in names.items() if len(known) > 1}
+    told = zip(rows.columns["model"].to_list(), rows.columns["ref"].to_list(), strict=True)
+    others = ([name for name in several.get(model, ()) if name != ref] for model, ref in told)
+    return rows.with_column("also", (json.dumps(also) if also else None for also in others))
+
+
+def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -> RowTable:
+    """What is known already stays, where it is better known than guessed."""
+    places = np.flatnonzero(rows.columns["key"].rows_among(guesses)).tolist() if guesses else []
+    added = {}
+    for place in places:
+        row = rows[place]
+        both = merged(row.figures.items(), guesses[row.key].items())
+        added[place] = {name: figure for name, figure in both.items() if row.figures.get(name) != figure}
+    return rows.with_figures(added)
+
+
+# --- what was run
+
+
+def _measured(
+    store: Store,
+    known: KnownRuns,
+    structures: Structures,
+    probes: Collection[str],
+    kept: RowTable | None,
+    cache: Path | None,
+    watcher: Progress,
+) -> RowTable:
+    """`kept`: rows of before that are still true; `cache`: where to keep what is worked out."""
+    runs = known.table
+    chosen: dict[Group, str] = {}
+    for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
+        chosen[str(runs.model[run]), str(runs.stack[run])] = str(runs.id[run])
+    places: dict[Group, int] = {}
+    if kept is not None:
+        groups = zip(*(kept.columns[name].to_list() for name in ("model", "stack", "probe")), strict=True)
+        places = {
+            (model, stack): place
+            for place, (model, stack, probe) in enumerate(groups)
+            if chosen.get((model, stack)) == probe
+        }
+    going, missing = [], []
+    for group, members in grouped(runs, probes):
+        if group in places:
+            going.append(places[group])
+        else:
+            missing.append((group, [str(runs.id[run]) for run in members.tolist()]))
+    table = made_table([]) if kept is None else kept.take(np.array(sorted(going), np.int64))
+    fresh: list[RowTable] = []
+    changed = kept is None or len(table) < len(kept)
+    for made in _worked_out(store, structures, missing, chosen, watcher):
+        fresh.append(made)
+        changed |= bool(len(made))
+        if cache is not None and len(fresh) == _KEPT_AFTER:  # who is interrupted goes on from here
+            table, fresh = stacked_tables([table, *fresh]), []
+            write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
+            changed = False
+    table = stacked_tables([table, *fresh])
+    if cache is not None and changed:
+        write_rows(cache, store.shared_dataset_names(), KeptRows(known.mark, store.newest(), table))
+    return table
+
+
+def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTable | None:
+    """The rows of before that nothing new is known of."""
+    found = read_rows(cache, store.shared_dataset_names())
+    if found is None or not store.continues(found.newest):
+        return None
+    runs = known.table
+    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(found.mark)[1])).tolist()
+    ran = runs.measured | runs.answered
+    models = {str(runs.model[run]) for run in changed if ran[run]}
+    structures = {str(runs.model[run]) for run in changed if not ran[run]}
+    refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
+    return found.table.where(still_true(found.table, models, structures, refs))
+
+
+def _worked_out(
+    store: Store,
+    structures: Structures,
+    groups: Sequence[tuple[Group, list[str]]],
+    probes: Mapping[Group, str],
+    watcher: Progress,
+) -> Iterator[RowTable]:
+    """Rows from the observations of their runs, some at a time: all facts of a large store would not fit in memory."""
+    if not groups:
+        return
+    of_structures = stored_facts(store, [run.id for run in structures.runs])
+    watcher.begin("index", "rows", len(groups))
+    for start in range(0, len(groups), _AT_ONCE):
+        some = groups[start : start + _AT_ONCE]
+        ids = [one for _, members in some for one in members]
+        facts = {**of_structures, **stored_facts(store, ids)}
+        runs = {run.id: run for run in store.runs_of(ids)}
+        spaces = class_spaces(runs[probes[group]] for group, _ in some if group in probes)
+        found = []
+        for group, members in some:
+            probe = probes.get(group)
+            first = [probe] if probe is not None else []
+            known = [runs[one] for one in dict.fromkeys([*first, *members]) if facts.get(one) or one == probe]
+            if known:
+                space = None if probe is None else spaces[probe]
+                found.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
+        watcher.advance(len(some))
+        yield made_table(found)
+    watcher.end()
+
+
+def _row(
+    store: Store,
+    facts: Facts,
+    structures: Structures,
+    group: Group,
+    runs: Sequence[Run],
+    space: Space | None,
+    *,
+    answered: bool,
+) -> MadeRow:
+    """`answered`: the first run has answers to the probes, in the classes of this space."""
+    named, probe = runs[0], runs[0] if answered else None
+    manifest = manifest_of(named)
+    structure = structures.of(named.ref, manifest, named.model)
+    observed = (_figures_of(store, facts, run, about_data=run is probe) for run in runs)
+    figures = merged(*observed, _structure_figures(facts, structure), claimed_figures(manifest, ran=True))
+    return MadeRow(
+        group,
+        probe=None if probe is None else probe.id,
+        structure=None if structure is None else structure.id,
+        architectures=tuple(architecture_keys(manifest)),
+        row=Row(named.id, named.key.model, named.ref, run_attributes(named), figures, signature=probe is not None),
+        space=space,
+        fleeting=any(may_be_renamed(run) for run in runs),
+    )
+
+
+def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> Iterator[Named]:
+    own = facts.get(run.id, ())
+    if any(fact.about_data for fact in own) and stored_translation(run) is not None:
+        own = [fact for fact in own if not fact.about_data]  # judged in the wrong order of classes
+    for fact in own:
+        if not fact.about_data or about_data:
+            yield fact.name, fact.figure
+        if run.kind is RunKind.TRAINING and fact.name == "accuracy":
+            yield "top1", fact.figure
+        if fact.about_data and "@" not in fact.name:
+            yield figure_name(fact.name, run.dataset.name), fact.figure
+    yield from _missing_p95(store, run, {fact.name for fact in own})
+
+
+def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
+    """Runs of before `latency_p95` have the samples it is made from."""
+    for name in names:
+        metric, _, text = name.partition("@")
+        scope = parse_scope(text)
+        batch = scope.number if scope.dimension is Dimension.BATCH and not scope.raw else None
+        if metric == "latency_p50" and batch is not None and figure_name("latency_p95", text) not in names:
+            try:
+                samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{batch}"))
+            except ZoolensError:
+                continue  # the file is damaged or was not brought along
+            for one in latency_observations(samples, batch):
+                if one.metric == "latency_p95" and one.value is not None and not parse_scope(one.scope).raw:
+                    figure = Figure(
+                        one.value, one.unit, one.provenance, one.low, one.high, source=run.id,
+                        disturbed=is_disturbed(one),
+                    )  # fmt: skip
+                    yield figure_name(one.metric, one.scope), figure
+
+
+# --- what was not
+
+
+def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[str]) -> Iterator[Row]:
+    """Models of which only their zoo's claims are known, and perhaps the structure; the newest claims count."""
+    seen = set(measured)
+    for run in store.runs(kind=RunKind.CLAIM):
+        ref, _, _ = run.model.ref.partition("@")
+        if ref in seen:
+            continue
+        seen.add(ref)
+        manifest = run.model.manifest
+        structure = structures.of(run.model.ref, manifest)
+        figures = merged(_structure_figures(facts, structure), claimed_figures(manifest, ran=False))
+        yield Row(run.id, run.model.fingerprint, run.model.ref, run_attributes(run), figures)
+
+
+def _structural(facts: Facts, structures: Structures, used: set[str], named: set[str]) -> Iterator[Row]:
+    """Structures that belong to no other row; of several image sizes the one that was read last."""
+    for run in structures.runs:
+        ref, _, _ = run.model.ref.partition("@")
+        if run.id not in used and ref not in named:
+            named.add(ref)
+            figures = merged(_structure_figures(facts, run))
+            yield Row(run.id, run.model.fingerprint, run.model.ref, _structural_attributes(run), figures)
+
+
+def _structural_attributes(run: Run) -> dict[str, str | float | bool]:
+    zoo, name, version = split_ref(run.model.ref)
+    known = {"ref": run.model.ref, "zoo": zoo, "name": name, "version": version, "format": run.model.format}
+    known["input"] = run.dataset.name.removeprefix("structure").removeprefix(" at ")
+    return {name: value for name, value in known.items() if value}
+
+
+def _structure_figures(facts: Facts, structure: Run | None) -> Iterator[Named]:
+    for fact in facts.get(structure.id, ()) if structure is not None else ():
+        if fact.name not in _OURS:
+            yield fact.name, fact.figure

@@ -1,0 +1,87 @@
+"""A name in a query means one row, or is an error that helps."""
+
+from dataclasses import replace
+
+import pytest
+
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.index.namelookup import NameLookup
+from zoolens.index.rows import Row
+from zoolens.index.rowtable import table_of
+
+
+def row(ref, runtime=None, *, key="", signature=True, measured="2025", **attributes):
+    stack = {"runtime": runtime, "measured": measured} if runtime else {}
+    return Row(
+        key or f"{ref}/{runtime}", ref, ref, {**stack, **attributes}, signature=signature and runtime is not None
+    )
+
+
+ROWS = [
+    row("torchvision:resnet50@1.0.0"),
+    row("file:imagenet/resnet50@1.0.0", "onnxruntime"),
+    row("file:imagenet/resnet50@1.0.0", "torch", precision="bfloat16", threads=2.0),
+    row("file:imagenet/resnet50@2.0.0", "onnxruntime", measured="2024"),
+    row("file:imagenet/resnet50@2.0.0", "onnxruntime", measured="2025", key="abcdef0123456789"),
+    row("file:imagenet/resnet18@1.0.0", "torch"),
+    row("demo:lenet-wide@1.0.0", "litert"),
+    row("demo:lenet-wide-int8@1.0.0", "litert"),
+    row("keras:VGG16@1.0.0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("file:imagenet/resnet50@1.0.0", 1),
+        ("file:imagenet/resnet50", 4),  # newest version, newest run
+        ("imagenet/resnet50", 4),
+        ("ResNet50", 0),  # a name in full comes before the last part of one
+        ("torchvision:resnet50", 0),
+        ("lenet-wide", 6),  # not its int8 sibling
+        ("wide-int8", 7),
+        ("vgg16", 8),
+        ("models/vgg16", 8),
+        ("abcdef01", 4),
+        ("resnet18", 5),
+    ],
+)
+def test_names(name, found):
+    assert NameLookup(table_of(ROWS)).find(name) == found
+
+
+def test_exec_chooses_among_the_stacks():
+    name = "file:imagenet/resnet50@1.0.0"
+    assert NameLookup(table_of(ROWS)).find(name, {"runtime": "torch", "batch": "8"}) == 2
+    assert NameLookup(table_of(ROWS)).find(name, {"precision": "bfloat16", "threads": "2"}) == 2
+    assert NameLookup(table_of(ROWS)).find("torchvision:resnet50", {"runtime": "torch"}) == 0  # never ran: fits any
+    with pytest.raises(ZoolensError, match="was not measured with runtime=litert") as error:
+        NameLookup(table_of(ROWS)).find(name, {"runtime": "litert"})
+    assert "runtime=onnxruntime" in str(error.value)
+
+
+def test_what_answered_the_probes_comes_first():
+    rows = [row("a:net@1.0.0"), row("b:net@1.0.0", "torch")]
+    assert NameLookup(table_of(rows)).find("net") == 1
+
+
+def test_several_models_are_listed():
+    with pytest.raises(ZoolensError, match=r"'lenet' could be any of demo:lenet-wide, demo:lenet-wide-int8\."):
+        NameLookup(table_of(ROWS)).find("lenet")
+
+
+def test_unknown_names_get_suggestions():
+    with pytest.raises(UnknownName, match=r"Did you mean .*resnet50"):
+        NameLookup(table_of(ROWS)).find("resnet5O")
+    with pytest.raises(UnknownName, match="Known: demo:lenet-wide"):
+        NameLookup(table_of(ROWS)).find("qqqq")
+    with pytest.raises(UnknownName, match="Nothing is indexed yet"):
+        NameLookup(table_of([])).find("resnet50")
+    with pytest.raises(UnknownName):
+        NameLookup(table_of(ROWS)).find(" ")
+
+
+def test_a_name_that_the_same_content_had_before_is_found_where_nobody_has_it_now():
+    rows = [replace(ROWS[5], also=("file:old/net@1.0.0", "demo:lenet-wide@1.0.0")), ROWS[6]]
+    assert NameLookup(table_of(rows)).find("old/net") == NameLookup(table_of(rows)).find("net") == 0
+    assert NameLookup(table_of(rows)).find("lenet-wide") == 1

@@ -1,0 +1,140 @@
+"""EXPLAIN: how a query is answered, in words. EXPLAIN ANALYZE: what it took, and who was nearly chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from zoolens.queries.matches import Match
+from zoolens.queries.plan import Plan
+from zoolens.queries.predicates import Predicate
+from zoolens.queries.unparser import order_text, to_text
+from zoolens.queries.view import Mask
+from zoolens.queries.wording import amount, predicate_words
+
+Timings = Mapping[str, float]  # step -> seconds
+
+_STRATEGIES: Final = {
+    "nothing": "no row can satisfy it: a range is empty, or the least score is out of reach",
+    "prefix": "the best rows as they stand",
+    "scan": "in order of score until enough rows are found",
+    "gather": "all rows of the most selective range, the best of them picked",
+}
+
+
+def explain(plan: Plan) -> str:
+    """The plan as a tree."""
+    return "\n".join([to_text(plan.query), *_branches([*_plan_parts(plan)])])
+
+
+def explain_analyze(plan: Plan, rows: int, misses: Sequence[Match], timings: Timings) -> str:
+    """The same with what happened: `rows` found, where the time went, the near misses."""
+    parts = [*_plan_parts(plan), _funnel(plan), _times(plan, timings, rows), _missed(plan, misses)]
+    return "\n".join([to_text(plan.query), *_branches(parts)])
+
+
+Part = tuple[str, Sequence[str]]  # a line, and those below it
+
+
+def _branches(parts: Sequence[Part]) -> Iterator[str]:
+    for i, (head, below) in enumerate(parts):
+        last = i == len(parts) - 1
+        yield f"{'└─' if last else '├─'} {head}"
+        for j, line in enumerate(below):
+            yield f"{'  ' if last else '│ '} {'└─' if j == len(below) - 1 else '├─'} {line}"
+
+
+def _plan_parts(plan: Plan) -> Iterator[Part]:
+    yield _reference(plan), ()
+    yield f"probes: {plan.view.probes:,} inputs of {plan.view.dataset}", ()
+    blind, seeing = _blind_first(plan)
+    left_out_by = [*(step.text for step in plan.steps), *map(predicate_words, blind)]
+    yield f"candidates: {plan.candidates:,} of {len(plan.view):,} rows", left_out_by
+    yield "answers on the probes", [*map(predicate_words, seeing)] or ["no bounds"]
+    if plan.guarantee is not None and plan.guarantee.agreement is not None:
+        yield _confidence(plan), ()
+    yield _order(plan), ()
+    yield _search(plan)
+
+
+def _blind_first(plan: Plan) -> tuple[list[Predicate], list[Predicate]]:
+    """What does not look at answers tells who is a candidate; then what does."""
+    blind = [one for one in plan.everything if not one.metric.answers]
+    return blind, [one for one in plan.everything if one.metric.answers]
+
+
+def _reference(plan: Plan) -> str:
+    if plan.reference is None:
+        return "no reference: resources only"
+    row = plan.view.index.rows[plan.reference.row]
+    told = f"reference: {row.ref}" + (f" in {row.runtime}" if row.runtime else "")
+    among = plan.reference.among
+    return told + (f", the most accurate of {among:,} rows" if plan.query.reference is None else "")
+
+
+def _confidence(plan: Plan) -> str:
+    guarantee = plan.guarantee
+    assert guarantee is not None
+    assert guarantee.agreement is not None
+    told = f"bounds: Clopper–Pearson, {amount(guarantee.confidence, 'fraction')} confidence"
+    if guarantee.comparisons > 1:
+        told += f" for all {guarantee.comparisons:,} comparisons together (α = {guarantee.alpha:.2g} for each)"
+    source = guarantee.agreement
+    return told + (f", from {source.n:,} inputs of {source.dataset}" if guarantee.elsewhere else "")
+
+
+def _order(plan: Plan) -> str:
+    orders = ", ".join(order_text(one) for one in plan.orders) or "as indexed"
+    return f"order: {orders}; the best row of each model; at most {plan.limit:,}"
+
+
+def _search(plan: Plan) -> Part:
+    found = plan.strategy
+    shares = [f"{column}: {100 * share:.3g} % of rows expected" for column, share in found.shares.items()]
+    return f"search: {_STRATEGIES[found.strategy]} (about {found.touched:,} rows touched)", shares
+
+
+def _funnel(plan: Plan) -> Part:
+    """How many rows are left after each condition."""
+    left: Mask = np.ones(len(plan.view), np.bool_)
+    lines = []
+    for text, passes in _conditions(plan):
+        left = left & passes
+        lines.append(f"{int(left.sum()):,} after {text} (alone: {int(passes.sum()):,})")
+    return f"rows left, of {len(plan.view):,}", lines or ["no conditions"]
+
+
+def _conditions(plan: Plan) -> Iterator[tuple[str, Mask]]:
+    for step in plan.steps:
+        yield step.text, step.passes
+    for one in chain(*_blind_first(plan)):
+        yield predicate_words(one), one.passes(plan.values(one.metric))
+
+
+def _times(plan: Plan, timings: Timings, rows: int) -> Part:
+    lines = [f"{step}: {1e3 * seconds:.3f} ms" for step, seconds in timings.items()]
+    return f"ran: {rows:,} models returned, {_walked(plan)}", lines
+
+
+def _walked(plan: Plan) -> str:
+    """How far down the order the rows were found."""
+    if plan.strategy.strategy in ("nothing", "gather"):
+        return "without going through the order"
+    search = plan.search
+    found = search()
+    window = search.end - search.begin
+    if len(found) == search.limit:
+        window = int(np.flatnonzero(search.order == found[-1])[0]) - search.begin + 1
+    return f"{window:,} rows down the order"
+
+
+def _missed(plan: Plan, misses: Sequence[Match]) -> Part:
+    lines = [f"{_named(one)}: {'; '.join(why.sentence for why in one.rejections)}" for one in misses]
+    return "near misses", lines or ["none: every candidate fits" if plan.admitted.any() else "none: no candidate"]
+
+
+def _named(match: Match) -> str:
+    return match.ref + (f" in {match.runtime}" if match.runtime else "")
