@@ -1,0 +1,126 @@
+"""Python blocks of the documentation are executed: those of a page one after the other, as a reader would paste them.
+
+Blocks use what `zoolens demo` leaves in the store, and a few files that pages mention. A block that needs a framework
+for minutes runs in the slow tests only; one that cannot run here says why below.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).parent.parent
+MODELS = REPO / "src" / "zoolens" / "zoos" / "demo_data" / "models"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = [REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
+
+# page -> numbers of blocks, and why they are not executed
+LEFT_OUT = {
+    "crosstrain.md": (
+        {0, 1},
+        "they need studies that take hours; tests/test_crosstrain.py has them",
+    ),
+    "identify.md": ({0}, "it needs a reference model; tests/test_reference.py has it"),
+    "python-api.md": ({9}, "it needs a reference model; tests/test_reference.py has it"),
+    "CONTRIBUTING.md": ({1}, "it imports the runtime that the block before it would have become"),
+    "pytest.md": ({0}, "two of its tests fail on purpose; src/zoolens/testing/test_pytest_plugin.py runs such a file"),
+}
+SLOW = {  # several networks of several libraries are built
+    "audit.md": {0},
+    "diff.md": {0},
+    "graph.md": {0, 1},
+    "papers.md": {0},
+    "cost.md": {0},
+    "python-api.md": {8, 10},
+}
+DRIVER = """
+import sys
+from pathlib import Path
+
+names = {"__name__": "page"}
+for path in sys.argv[1:]:
+    exec(compile(Path(path).read_text(), path, "exec"), names)
+"""
+
+
+def blocks(page):
+    return dict(enumerate(BLOCK.findall(page.read_text())))
+
+
+def executed(page, *, slow):
+    """The blocks of a page that run, in order; the quick ones only unless asked."""
+    out = LEFT_OUT.get(page.name, (set(), ""))[0] | (set() if slow else SLOW.get(page.name, set()))
+    return {number: text for number, text in blocks(page).items() if number not in out}
+
+
+QUICK = [page for page in PAGES if page.name != "plugins.md" and executed(page, slow=False)]
+OTHERS = [page for page in PAGES if page.name in SLOW]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home in which the demo has run."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    folder = tmp_path_factory.mktemp("docs")
+    environment = {**os.environ, "ZOOLENS_HOME": str(folder / "home")}
+    done = subprocess.run([sys.executable, "-m", "zoolens", "demo"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "home"
+
+
+@pytest.fixture
+def place(home, tmp_path):
+    """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home."""
+    shutil.copytree(home, tmp_path / "home")
+    for name in ("lenet-wide.onnx", "lenet-wide.tflite", "lenet-wide.yaml"):
+        shutil.copy(MODELS / name, tmp_path / name)
+    shutil.copy(MODELS / "lenet-wide.tflite", tmp_path / "model.tflite")
+    shutil.copy(MODELS / "lenet-wide.yaml", tmp_path / "my-own-model.yaml")
+    environment = {**os.environ, "ZOOLENS_HOME": str(tmp_path / "home")}
+
+    def run(texts):
+        files = []
+        for number, text in texts.items():
+            files.append(tmp_path / f"block{number}.py")
+            files[-1].write_text(
+                text.replace('"my-own-model.yaml", "photos"', '"my-own-model.yaml", "demo", limit=200')
+            )
+        command = [sys.executable, "-c", DRIVER, *map(str, files)]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200)
+
+    return run
+
+
+@pytest.mark.parametrize("page", QUICK, ids=lambda page: page.name)
+def test_blocks_run(page, place):
+    done = place(executed(page, slow=False))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
+def test_slow_blocks_run(page, place):
+    for package in ("torchvision", "keras", "tensorflow", "onnx"):
+        pytest.importorskip(package)
+    done = place(executed(page, slow=True))
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_left_out_or_slow_is_there():
+    for name, numbers in [*((name, numbers) for name, (numbers, _) in LEFT_OUT.items()), *SLOW.items()]:
+        (page,) = (page for page in PAGES if page.name == name)
+        assert numbers <= blocks(page).keys()
+
+
+@pytest.mark.parametrize("number", blocks(REPO / "docs" / "plugins.md"))
+def test_plugin_examples_are_modules_that_import(number, tmp_path):
+    """The packages of the examples do not exist, so that a block that imports one of them is only compiled."""
+    text = blocks(REPO / "docs" / "plugins.md")[number]
+    code = compile(text, f"plugins.md block {number}", "exec")
+    if not re.search(r"^from zoolens_\w+", text, re.MULTILINE):
+        exec(code, {"__name__": f"example{number}", "__file__": str(tmp_path / "example.py")})
