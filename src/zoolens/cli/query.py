@@ -229,7 +229,7 @@ def _figure(answer: Answer, match: Match, name: str) -> str:
     found = match.figures.get(name)
     if found is None:
         return "–"
-    column = answer.plan.meaning(name).column
+    column = answer.plan.metric(name).column
     if column in BOUNDED:
         return at_most(found.value) if column == ACCURACY_DROP_UPPER else at_least(found.value)
     many = found.unit == "" and abs(found.value) >= 1000
@@ -297,4 +297,4 @@ def _promise(answer: Answer, guarantee: Guarantee) -> str:
 def _is_accuracy(answer: Answer, name: str) -> bool:
     from zoolens.queries.metrics import ACCURACY, ACCURACY_LOWER
 
-    return answer.plan.meaning(name).column in (ACCURACY, ACCURACY_LOWER)
+    return answer.plan.metric(name).column in (ACCURACY, ACCURACY_LOWER)

@@ -1,4 +1,4 @@
-"""By which names a model's content is known: the same file may have been measured under several."""
+"""The references under which the same model content was measured: one file may have several names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of what was derived from the store: named arrays behind a header that says of what, by which code, up to when.
+"""Files of named arrays that were derived from the store. A header says from what, by which code and up to when.
 
 Such a file may be missing, outdated or damaged at any time: it is then made anew. It is replaced as a whole, and its
 arrays are read where they lie, so that opening a large one takes a moment and little memory.
@@ -40,7 +40,7 @@ class ArrayFile:
 
 
 def read_arrays(path: Path, about: Mapping[str, Any]) -> ArrayFile | None:
-    """What is in the file; None where there is none, or it is damaged, about something else or of other code."""
+    """Read the file. None if it is missing or damaged, or if it is about something else or made by other code."""
     try:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -50,7 +50,7 @@ def read_arrays(path: Path, about: Mapping[str, Any]) -> ArrayFile | None:
             return None
         start = _aligned(_LENGTH + length)
         body = memoryview(content)[start:]
-        if len(body) != header["bytes"] or crc32(body, crc32(_told(header))) != header["checksum"]:
+        if len(body) != header["bytes"] or crc32(body, crc32(_checked_bytes(header))) != header["checksum"]:
             return None
         arrays = {
             name: np.frombuffer(body, np.dtype(kind), count, offset)
@@ -69,7 +69,7 @@ def write_arrays(path: Path, about: Mapping[str, Any], details: Mapping[str, Any
         places[name] = (array.dtype.str, len(array), end)
         end = _aligned(end + array.nbytes)
     header: dict[str, Any] = {"code": code_digest(), "about": about, "details": details, "arrays": places, "bytes": end}
-    checksum = crc32(_told(header))
+    checksum = crc32(_checked_bytes(header))
     for piece in _pieces(arrays):
         checksum = crc32(piece, checksum)
     head = json.dumps({**header, "checksum": checksum}).encode()
@@ -81,7 +81,7 @@ def write_arrays(path: Path, about: Mapping[str, Any], details: Mapping[str, Any
 
 
 def _pieces(arrays: Arrays) -> Sequence[Any]:
-    """What stands in the file one after the other."""
+    """The pieces of the file in the order in which they are written."""
     pieces: list[Any] = []
     for array in arrays.values():
         pieces += [np.ascontiguousarray(array).data.cast("B") if len(array) else b""]
@@ -89,8 +89,8 @@ def _pieces(arrays: Arrays) -> Sequence[Any]:
     return pieces
 
 
-def _told(header: Mapping[str, Any]) -> bytes:
-    """All of a header but its checksum, to be part of it."""
+def _checked_bytes(header: Mapping[str, Any]) -> bytes:
+    """The header without its checksum, as the bytes that the checksum covers."""
     return json.dumps({name: header[name] for name in ("about", "details", "arrays", "bytes")}, sort_keys=True).encode()
 
 
@@ -99,18 +99,18 @@ def _aligned(length: int) -> int:
 
 
 def packed_texts(values: Sequence[Any]) -> NDArray[np.uint8]:
-    """Texts, numbers and the like as an array of bytes."""
+    """Pack texts, numbers and flags into one array of bytes."""
     return np.frombuffer(json.dumps(values, separators=(",", ":")).encode(), np.uint8)
 
 
 def unpacked_texts(packed: NDArray[np.uint8]) -> list[Any]:
-    found: list[Any] = json.loads(packed.tobytes())
-    return found
+    texts: list[Any] = json.loads(packed.tobytes())
+    return texts
 
 
 @cache
 def code_digest() -> str:
-    """Of the code that derives: another version may derive something else from the same facts."""
+    """The digest of the code that derives arrays: another version may derive something else from the same facts."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for part in _DERIVING:

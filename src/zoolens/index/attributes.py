@@ -13,7 +13,7 @@ from zoolens.tasks.base import DEFAULT_TASK
 
 
 def split_ref(ref: str) -> tuple[str, str, str]:
-    """zoo, name and version of "zoo:name@version"; what is absent is ""."""
+    """Split "zoo:name@version" into zoo, name and version; an absent part is ""."""
     zoo, colon, rest = ref.partition(":")
     name, _, version = (rest if colon else ref).partition("@")
     return zoo if colon else "", name, version
@@ -21,12 +21,12 @@ def split_ref(ref: str) -> tuple[str, str, str]:
 
 def manifest_of(run: Run) -> Mapping[str, Any]:
     """The manifest as this run's user had it."""
-    found: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
-    return found
+    manifest: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
+    return manifest
 
 
 def run_attributes(run: Run) -> dict[str, Attribute]:
-    """Of a run: what its manifest says of the model, and what the model ran in."""
+    """The attributes of a run: what its manifest says of the model, and in which stack the model ran."""
     manifest = manifest_of(run)
     described = dict(_trained(run)) if run.kind is RunKind.TRAINING else dict(_described(manifest))
     known = {**described, **dict(_identified(run.ref)), "format": run.model.format}

@@ -49,7 +49,7 @@ class Buckets:
 
     @property
     def nbytes(self) -> int:
-        return sum(some.itemsize * len(some) for some in (self.lows, self.highs, self.starts))
+        return sum(array.itemsize * len(array) for array in (self.lows, self.highs, self.starts))
 
     def span(self, low: float, high: float, open_low: bool, open_high: bool) -> Span:
         if low != low or high != high:  # NaN: nothing compares with it

@@ -24,7 +24,7 @@ from zoolens.index.latencyestimates import latency_estimates
 from zoolens.index.replacedcontents import current_rows
 from zoolens.index.resources import installed_resources, with_resources
 from zoolens.index.rowbuilder import rows_from
-from zoolens.index.rowcache import ToldSpace, told_spaces
+from zoolens.index.rowcache import RecordedSpace, recorded_spaces
 from zoolens.index.rowtable import RowTable
 from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
@@ -71,7 +71,7 @@ def build(
     memory: int,
     watcher: Progress,
 ) -> Index:
-    """`state`: of the store, where it is known; `removed`: models that a user took out."""
+    """Build an index. `state` is the store's state where it is known; `removed` are models that a user took out."""
     probes = _probes(store, data, task, watcher)
     dataset = probe_data(store.run(probes[0])) if probes else None
     rows = _rows(store, probes, task, "" if dataset is None else dataset.fingerprint, watcher)
@@ -94,20 +94,20 @@ def build(
 
 def _rows(store: Store, probes: Sequence[str], task: str, dataset: str, watcher: Progress) -> RowTable:
     cache = rows_path(store, task, dataset)
-    found = rows_from(store, probes, estimators=[latency_estimates], cache=cache, watcher=watcher)
-    told = found.attribute("task")
-    return with_resources(found.where((told.codes < 0) | told.rows_among([task])))
+    rows = rows_from(store, probes, estimators=[latency_estimates], cache=cache, watcher=watcher)
+    tasks = rows.attribute("task")
+    return with_resources(rows.where((tasks.codes < 0) | tasks.rows_among([task])))
 
 
 def _notes(rows: RowTable, dataset: DatasetRecord) -> list[str]:
     notes = []
     if "#" in dataset.name:
         notes.append(f"Several datasets have this name; this is {dataset.name}, and `zoolens runs` lists the others.")
-    spaces = told_spaces(rows)
-    unnamed = dict.fromkeys(one.problem for one in spaces if one.problem)
+    spaces = recorded_spaces(rows)
+    unnamed = dict.fromkeys(space.problem for space in spaces if space.problem)
     notes += [f"{problem} Its classes are taken in the data's order." for problem in unnamed]
     misjudged = rows.columns["ref"].take(
-        np.flatnonzero(rows.columns["space"].rows_where([one.misjudged for one in spaces]))
+        np.flatnonzero(rows.columns["space"].rows_where([space.misjudged for space in spaces]))
     )
     return notes + [
         f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it anew." for ref in misjudged.values
@@ -115,14 +115,14 @@ def _notes(rows: RowTable, dataset: DatasetRecord) -> list[str]:
 
 
 def _classes(rows: RowTable) -> list[NDArray[np.int64]]:
-    """Numbers of the names of each row's classes, and of how many there are; −1: not known."""
-    spaces, codes = [*told_spaces(rows), ToldSpace()], rows.columns["space"].codes  # code −1 takes the last
-    kinds: list[Callable[[ToldSpace], object]] = [lambda one: one.name, lambda one: one.width]
-    return [_numbered([kind(one) for one in spaces])[codes] for kind in kinds]
+    """For each row, a number for its class names and one for its class count; −1 means unknown."""
+    spaces, codes = [*recorded_spaces(rows), RecordedSpace()], rows.columns["space"].codes  # code −1 takes the last
+    kinds: list[Callable[[RecordedSpace], object]] = [lambda space: space.name, lambda space: space.width]
+    return [_numbered([kind(space) for space in spaces])[codes] for kind in kinds]
 
 
 def _numbered(values: Sequence[object]) -> NDArray[np.int64]:
-    """Equal values have equal numbers; −1: not known."""
+    """Number the values so that equal values have equal numbers; −1 means unknown."""
     numbers: dict[object, int] = {None: -1}
     for value in values:
         numbers.setdefault(value, len(numbers))
@@ -142,6 +142,7 @@ def _semantic(
 
     key = rows.columns["key"]
     fleeting = rows.signed & (rows.columns["fleeting"].codes >= 0)
-    source = SignatureSource(store.runs_of, signature, {str(one) for one in key.take(np.flatnonzero(fleeting)).values})
-    wanted = [str(one) for one in key.take(np.flatnonzero(rows.signed)).values]
+    changeable = {str(run_id) for run_id in key.take(np.flatnonzero(fleeting)).values}
+    source = SignatureSource(store.runs_of, signature, changeable)
+    wanted = [str(run_id) for run_id in key.take(np.flatnonzero(rows.signed)).values]
     return synchronise(opened, index_path(store, task, dataset.fingerprint), wanted, source, watcher)

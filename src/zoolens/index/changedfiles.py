@@ -1,4 +1,4 @@
-"""Whose model file is another by now than the one that was measured, remembered from one query to the next.
+"""Models whose file has changed since it was measured, remembered from one query to the next.
 
 To judge a file, its run has to be read from the store. What was judged once holds as long as the store has not changed
 and the same paths hold the same content, which their digests tell.
@@ -30,7 +30,7 @@ class ChangedFiles:
         self._path, self._newest, self._judge = path, list(newest), judge
 
     def among(self, runs: Sequence[str]) -> list[str]:
-        """The runs whose files are here, and others by now."""
+        """Those of the runs whose files are on this machine and have changed."""
         known = self._recalled()
         judged: dict[str, Any] = {}
         changed = []
@@ -61,9 +61,9 @@ class ChangedFiles:
             file.write(json.dumps([self._newest, last]).encode())
 
 
-def _still_so(told: Any) -> bool:
+def _still_so(judged: Any) -> bool:
     try:
-        return all(_digest(Path(path)) == known for path, known in told[1])
+        return all(_digest(Path(path)) == known for path, known in judged[1])
     except (OSError, TypeError, ValueError, IndexError, ZoolensError):
         return False
 

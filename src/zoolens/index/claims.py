@@ -52,12 +52,12 @@ def _claimed(metric: str, value: float, unit: str) -> Iterator[tuple[str, float,
     if name in ("flops", "macs") and factor is not None:  # our FLOPs count a multiply-add twice
         yield "macs", value * factor, ""
         yield "flops", 2 * value * factor, ""
-    elif (found := _in_store_unit(name, value, unit)) is not None:
-        yield name, *found
+    elif (converted := _in_store_unit(name, value, unit)) is not None:
+        yield name, *converted
 
 
 def _in_store_unit(name: str, value: float, unit: str) -> tuple[float, str] | None:
-    """None: not to be compared with what the store has."""
+    """Convert a claim to the store's unit. Returns None if the claim cannot be compared with the store's figures."""
     counted = "s" if name.startswith(_LATENCY) else _COUNTED.get(name)
     factor, kind = _UNITS.get(unit.lower(), (1.0, unit))
     if not unit and counted is not None:

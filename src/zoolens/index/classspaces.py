@@ -33,12 +33,12 @@ class Space:
 
 
 def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:
-    """Of many runs, by their ids. What runs declare alike, on the same data, is worked out once."""
+    """The class spaces of many runs, by run id. Equal declarations on the same data are worked out once."""
     known: dict[str, Space] = {}
-    found = {}
+    spaces = {}
     for run in runs:
         if may_be_renamed(run):
-            found[run.id] = class_space(run)
+            spaces[run.id] = class_space(run)
             continue
         manifest = manifest_of(run)
         declared = [manifest.get("outputs"), manifest.get("inputs"), run.resolved.get("outputs"), run.key.dataset]
@@ -46,8 +46,8 @@ def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:
         key = json.dumps([*declared, *matched], sort_keys=True, default=str)
         if key not in known:
             known[key] = class_space(run)
-        found[run.id] = known[key]
-    return found
+        spaces[run.id] = known[key]
+    return spaces
 
 
 def class_space(run: Run) -> Space:
@@ -73,10 +73,10 @@ def class_space(run: Run) -> Space:
 
 
 def may_be_renamed(run: Run) -> bool:
-    """Names in a file of their own are not part of the model's content: they may be others by now."""
+    """Whether the class names lie in a separate file, which is not part of the model's content and may change."""
     return bool(_main_output(run).get("labels_file"))
 
 
 def _main_output(run: Run) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (manifest_of(run).get("outputs") or [{}])[0]
-    return found
+    output: Mapping[str, Any] = (manifest_of(run).get("outputs") or [{}])[0]
+    return output

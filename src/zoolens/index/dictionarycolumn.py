@@ -1,4 +1,4 @@
-"""A column of texts, numbers or flags with few different values: what they are, and which of them each row has."""
+"""A dictionary-encoded column: its few different values, and for each row the code of its value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DictionaryColumn:
         return None if code < 0 else self.values[code]
 
     def to_list(self) -> list[Any]:
-        """Of every row; None where it has none."""
+        """The value of every row; None where a row has no value."""
         values = [*self.values, None]  # code −1 takes the last
         return [values[code] for code in self.codes.tolist()]
 
@@ -50,7 +50,7 @@ class DictionaryColumn:
         return self.rows_where([value in chosen for value in self.values])
 
     def take(self, rows: NDArray[np.int64]) -> DictionaryColumn:
-        """These rows, with the values that they have."""
+        """The column of the given rows, with only the values that occur in them."""
         codes = self.codes[rows]
         used = np.zeros(len(self.values) + 1, np.bool_)
         used[codes] = True
@@ -93,9 +93,9 @@ def empty_column(n: int) -> DictionaryColumn:
 
 
 def stacked_columns(columns: Sequence[DictionaryColumn]) -> DictionaryColumn:
-    """One below the other."""
+    """Stack columns: the rows of each column follow those of the column before."""
     places = _Places()
     numbers = [[*(places.of(value) for value in column.values), -1] for column in columns]
     kind = code_type(len(places.values))
-    codes = [np.array(some, kind)[column.codes] for some, column in zip(numbers, columns, strict=True)]
+    codes = [np.array(mapping, kind)[column.codes] for mapping, column in zip(numbers, columns, strict=True)]
     return DictionaryColumn(places.values, np.concatenate(codes) if codes else np.zeros(0, kind))

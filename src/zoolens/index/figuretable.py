@@ -21,7 +21,7 @@ from zoolens.index.rows import Figure
 from zoolens.store.records import Provenance
 
 _PROVENANCES: Final = tuple(Provenance)
-_PLACE: Final = {one: place for place, one in enumerate(_PROVENANCES)}
+_PLACE: Final = {provenance: place for place, provenance in enumerate(_PROVENANCES)}
 _MEASURED: Final = _PLACE[Provenance.MEASURED]
 _DISTURBED: Final = 0x80  # a bit beside the place of the provenance
 _PLAIN: Final = 0x7F  # the other bits
@@ -47,35 +47,35 @@ class FigureTable:
 
     @cached_property
     def _spans(self) -> dict[str, slice]:
-        """Where the entries of a name stand."""
+        """For each name, the slice of its entries."""
         ends = np.cumsum(np.bincount(self.name.codes, minlength=len(self.names))).tolist()
         return {name: slice(start, end) for name, start, end in zip(self.names, [0, *ends], ends, strict=False)}
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Of each name, as the first row that has it says."""
+        """The unit of each name, as the first row with that figure has it."""
         return {name: str(self.unit[span.start]) for name, span in self._spans.items()}
 
     def values(self, name: str) -> NDArray[np.float64]:
-        """One number a row; NaN where it has none."""
-        found = np.full(self.n, np.nan)
+        """The figure of every row as a number; NaN where a row has none."""
+        values = np.full(self.n, np.nan)
         span = self._spans.get(name, slice(0))
-        found[self.rows[span]] = self.numbers["value"][span]
-        return found
+        values[self.rows[span]] = self.numbers["value"][span]
+        return values
 
     def measured(self, name: str) -> NDArray[np.bool_]:
         """The rows whose figure was measured, neither claimed nor estimated."""
-        found = np.zeros(self.n, np.bool_)
+        measured = np.zeros(self.n, np.bool_)
         span = self._spans.get(name, slice(0))
-        found[self.rows[span]] = self.provenance[span] & _PLAIN == _MEASURED
-        return found
+        measured[self.rows[span]] = self.provenance[span] & _PLAIN == _MEASURED
+        return measured
 
     def disturbed(self, name: str) -> NDArray[np.bool_]:
         """The rows whose figure is a timing with too few clean samples."""
-        found = np.zeros(self.n, np.bool_)
+        disturbed = np.zeros(self.n, np.bool_)
         span = self._spans.get(name, slice(0))
-        found[self.rows[span]] = self.provenance[span] & _DISTURBED != 0
-        return found
+        disturbed[self.rows[span]] = self.provenance[span] & _DISTURBED != 0
+        return disturbed
 
     def known(self, name: str) -> NDArray[np.bool_]:
         found = np.zeros(self.n, np.bool_)
@@ -96,13 +96,13 @@ class FigureTable:
             return None
         value = self.numbers["value"].item(place)
         low, high, error = (self._number(name, place) for name in ("low", "high", "error"))
-        told = self.provenance.item(place)
-        provenance, source = _PROVENANCES[told & _PLAIN], str(self.source[place])
-        return Figure(value, str(self.unit[place]), provenance, low, high, error, source, bool(told & _DISTURBED))
+        flags = self.provenance.item(place)
+        provenance, source = _PROVENANCES[flags & _PLAIN], str(self.source[place])
+        return Figure(value, str(self.unit[place]), provenance, low, high, error, source, bool(flags & _DISTURBED))
 
     def _number(self, kind: str, place: int) -> float | None:
-        found = self.numbers[kind].item(place) if kind in self.numbers else math.nan
-        return None if math.isnan(found) else found
+        number = self.numbers[kind].item(place) if kind in self.numbers else math.nan
+        return None if math.isnan(number) else number
 
     def take(self, rows: NDArray[np.int64]) -> FigureTable:
         """The figures of these rows, numbered by their place in `rows`."""
@@ -115,7 +115,7 @@ class FigureTable:
         return self._chosen(len(rows), kept, renumbered)
 
     def _chosen(self, n: int, kept: NDArray[np.int64], rows: NDArray[np.int32]) -> FigureTable:
-        """`kept` in order, with the numbers of rows that `rows` says."""
+        """The entries `kept`, put in order, with the row numbers that `rows` gives."""
         if len(kept) == len(rows) and np.array_equal(kept, np.arange(len(kept))):
             return replace(self, n=n, rows=rows)
         return FigureTable(
@@ -124,7 +124,7 @@ class FigureTable:
         )  # fmt: skip
 
     def without(self, entries: Iterable[tuple[int, str]]) -> FigureTable:
-        """Less the figures of these rows and names, where they are there."""
+        """The table without the figures of the given rows and names."""
         gone = {self.place(row, name) for row, name in entries} - {None}
         if not gone:
             return self
@@ -132,36 +132,37 @@ class FigureTable:
         return self._chosen(self.n, kept, self.rows)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        coded = {"name": self.name, "unit": self.unit, "source": self.source}
+        texts = {"name": self.name, "unit": self.unit, "source": self.source}
         return {
             "figure_rows": self.rows,
             "figure_provenance": self.provenance,
             **{f"figure_{name}": numbers for name, numbers in self.numbers.items()},
-            **{f"figure_{name}_codes": one.codes for name, one in coded.items()},
-            **{f"figure_{name}_values": one.packed() for name, one in coded.items()},
+            **{f"figure_{name}_codes": column.codes for name, column in texts.items()},
+            **{f"figure_{name}_values": column.packed() for name, column in texts.items()},
         }
 
 
 def figure_table_from(arrays: Arrays, n: int) -> FigureTable:
-    """What `arrays` made."""
+    """The table from the arrays that `FigureTable.arrays` returned."""
     name, unit, source = (
-        DictionaryColumn(arrays[f"figure_{one}_values"], arrays[f"figure_{one}_codes"])
-        for one in ("name", "unit", "source")
+        DictionaryColumn(arrays[f"figure_{text}_values"], arrays[f"figure_{text}_codes"])
+        for text in ("name", "unit", "source")
     )
-    numbers = {one: arrays[f"figure_{one}"] for one in _NUMBERS if f"figure_{one}" in arrays}
+    numbers = {kind: arrays[f"figure_{kind}"] for kind in _NUMBERS if f"figure_{kind}" in arrays}
     return FigureTable(n, arrays["figure_rows"], name, unit, source, arrays["figure_provenance"], numbers)
 
 
 def figure_table_of(figures: Sequence[Mapping[str, Figure]]) -> FigureTable:
-    """One row a mapping."""
+    """A table with one row for each mapping."""
     names: dict[str, int] = {}
     units: dict[str, int] = {}
     sources: dict[str, int] = {}
     entries = [
-        (names.setdefault(name, len(names)), row, units.setdefault(one.unit, len(units)),
-         sources.setdefault(one.source, len(sources)), _placed(one), one.value, one.low, one.high, one.error)
+        (names.setdefault(name, len(names)), row, units.setdefault(figure.unit, len(units)),
+         sources.setdefault(figure.source, len(sources)), _placed(figure), figure.value,
+         figure.low, figure.high, figure.error)
         for row, own in enumerate(figures)
-        for name, one in own.items()
+        for name, figure in own.items()
     ]  # fmt: skip
     entries.sort(key=lambda entry: entry[0])  # rows are in order already
     name, rows, unit, source, provenance, *numbers = zip(*entries, strict=True) if entries else [()] * 9
@@ -173,9 +174,9 @@ def figure_table_of(figures: Sequence[Mapping[str, Figure]]) -> FigureTable:
         DictionaryColumn(tuple(sources), np.array(source, code_type(len(sources)))),
         np.array(provenance, np.uint8),
         {
-            kind: np.array(some, np.float64)  # None becomes NaN
-            for kind, some in zip(_NUMBERS, numbers, strict=True)
-            if kind == "value" or any(one is not None for one in some)
+            kind: np.array(column, np.float64)  # None becomes NaN
+            for kind, column in zip(_NUMBERS, numbers, strict=True)
+            if kind == "value" or any(number is not None for number in column)
         },
     )
 
@@ -185,7 +186,7 @@ def _placed(figure: Figure) -> int:
 
 
 def stacked_figure_tables(parts: Sequence[FigureTable]) -> FigureTable:
-    """The rows of each below those of the one before."""
+    """Stack tables: the rows of each table follow those of the table before."""
     starts = np.cumsum([0, *(part.n for part in parts)], dtype=np.int32)
     name = stacked_columns([part.name for part in parts])
     order = np.argsort(name.codes, kind="stable")  # rows are in order already
@@ -212,10 +213,10 @@ class RowFigures(Mapping[str, Figure]):
         self._columns, self._row = columns, row
 
     def __getitem__(self, name: str) -> Figure:
-        found = self._columns.figure(self._row, name)
-        if found is None:
+        figure = self._columns.figure(self._row, name)
+        if figure is None:
             raise KeyError(name)
-        return found
+        return figure
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._columns.names if self._columns.place(self._row, name) is not None)

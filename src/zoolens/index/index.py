@@ -86,21 +86,21 @@ class Index:
     def nbytes(self) -> int:
         """Bytes in memory for searching: columns, signatures or sketches, rankings."""
         signatures = self.semantic.nbytes if self.semantic is not None else 0
-        return self.columns.nbytes + signatures + sum(one.nbytes for one in self._rankings.values())
+        return self.columns.nbytes + signatures + sum(ranking.nbytes for ranking in self._rankings.values())
 
     def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
         """The row that a name means; an error that lists close ones where there is none, or several."""
         return self._names.find(reference, exec)
 
     def agreement(self, row: int) -> NDArray[np.float64]:
-        """With every row; NaN where a row has no signature, or other classes by name or by number."""
+        """Agreement with every row; NaN where a row has no signature, other class names or another class count."""
         semantic = self._signed(row)
         shares = semantic.agreement(self.rows[row].key)
-        found = np.where(self._places >= 0, shares[self._places], np.nan)
+        agreement = np.where(self._places >= 0, shares[self._places], np.nan)
         for kind in self.classes:
             if kind[row] >= 0:
-                found[(kind >= 0) & (kind != kind[row])] = np.nan
-        return found
+                agreement[(kind >= 0) & (kind != kind[row])] = np.nan
+        return agreement
 
     def _signed(self, row: int) -> SemanticIndex:
         if self.semantic is None or self._places[row] < 0:
@@ -112,7 +112,7 @@ class Index:
         return self.semantic
 
     def ranking(self, row: int) -> Ranking:
-        """All rows by agreement with this one. Kept as far as memory allows, the last used ones."""
+        """All rows ranked by agreement with this row. The last used ones are kept as far as memory allows."""
         if row not in self._rankings:
             self._rankings[row] = Ranking(self.columns, self.agreement(row))
         self._rankings.move_to_end(row)
@@ -123,7 +123,7 @@ class Index:
         return self._rankings[row]
 
     def _arrays_held(self) -> int:
-        return sum([one.arrays for one in self._rankings.values()])
+        return sum([ranking.arrays for ranking in self._rankings.values()])
 
     @cached_property
     def _store(self) -> Store:
@@ -132,7 +132,7 @@ class Index:
         return self._open_store()
 
     def signature(self, row: int) -> Signature:
-        """All that was answered, from the store; classes in the data's order."""
+        """All answers of a row, read from the store, with classes in the data's order."""
         from zoolens.comparisons.behaviour import translated
         from zoolens.comparisons.signatures import signature_of
         from zoolens.index.classspaces import class_space

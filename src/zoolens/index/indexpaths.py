@@ -22,7 +22,7 @@ class StoreIdentity(Protocol):
 
 
 def index_path(store: StoreIdentity, task: str, dataset: str) -> Path:
-    """May be deleted at any time: everything in it is in the store."""
+    """The file of signatures. It may be deleted at any time: everything in it is in the store."""
     return cache_dir() / "index" / _folder(store) / f"{task}-{dataset[:12]}.zli"
 
 
@@ -34,27 +34,27 @@ def forget_answers(store: StoreIdentity) -> None:
 
 
 def runs_path(store: StoreIdentity) -> Path:
-    """Summaries of all runs."""
+    """The file of summaries of all runs."""
     return cache_dir() / "index" / _folder(store) / "runs.zla"
 
 
 def rows_path(store: StoreIdentity, task: str, dataset: str) -> Path:
-    """Rows of measured models, with their answers to one dataset."""
+    """The file of rows of measured models, for one task and one probe dataset."""
     return cache_dir() / "index" / _folder(store) / f"rows-{task}-{dataset[:12] or 'none'}.zla"
 
 
 def snapshot_path(store: StoreIdentity, task: str, data: str | None) -> Path:
-    """The whole index, as the last query over this data found it."""
+    """The file of the whole index, as the last query over this data saw it."""
     return cache_dir() / "index" / _folder(store) / f"index-{fingerprint([task, data])[:16]}.zla"
 
 
 def files_path(store: StoreIdentity) -> Path:
-    """What is remembered of model files."""
+    """The file that remembers which model files have changed."""
     return cache_dir() / "index" / _folder(store) / "files.json"
 
 
 def _folder(store: StoreIdentity) -> str:
-    """By the id that the database carries, and by its place: a copy may hold other facts under the same id."""
+    """The folder is named by the store's id and its place: a copy may hold other facts under the same id."""
     return fingerprint([store.id, store.name])[:16]
 
 
@@ -64,10 +64,10 @@ def _folder(store: StoreIdentity) -> str:
 def removed_models(store: StoreIdentity) -> frozenset[str]:
     """Fingerprints of models that are not to be found by queries, though the store knows them."""
     try:
-        found = json.loads(_removed_path(store).read_text(encoding="utf-8"))
+        models = json.loads(_removed_path(store).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return frozenset()
-    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+    return frozenset(map(str, models)) if isinstance(models, list) else frozenset()
 
 
 def set_removed(store: StoreIdentity, models: Collection[str]) -> None:

@@ -71,9 +71,9 @@ class Estimated:
 
 
 def raw_estimate(graph: Graph, table: LatencyTable) -> Raw:
-    found = [(one.nodes[0].name, table.seconds.get(one.key)) for one in operators(graph)]
-    timed = {name: seconds for name, seconds in found if seconds is not None}
-    covered = len(timed) / len(found) if found else 1.0
+    operator_times = [(operator.nodes[0].name, table.seconds.get(operator.key)) for operator in operators(graph)]
+    timed = {name: seconds for name, seconds in operator_times if seconds is not None}
+    covered = len(timed) / len(operator_times) if operator_times else 1.0
     return Raw(table.call + math.fsum(timed.values()), table.call + longest_path(graph, timed), covered)
 
 
@@ -103,8 +103,8 @@ def estimate_operators(
     graphs = {run.id: unpack(store.table(run.id, KIND).column(KIND)[0].as_py()) for run in named}
     real = {key: graph for key, graph in graphs.items() if not graph.facts.get("quantised")}
     table = latency_table(real.values(), store, runtime=runtime, progress=progress)
-    found = {key: raw_estimate(graph, table) for key, graph in real.items()}
-    return [_kept(store, run, found.get(run.id, _UNTIMED), table) for run in named]
+    estimates = {key: raw_estimate(graph, table) for key, graph in real.items()}
+    return [_kept(store, run, estimates.get(run.id, _UNTIMED), table) for run in named]
 
 
 def _named(run: Run, patterns: Sequence[str]) -> bool:
@@ -145,7 +145,7 @@ def _runtime(name: str) -> str:
 
 def _are_float32(rows: RowTable) -> NDArray[np.bool_]:
     columns = [rows.attribute(name) for name in ("element_type", "precision")]
-    element_type, precision = ((one.codes < 0) | one.rows_among([FLOAT32]) for one in columns)
+    element_type, precision = ((column.codes < 0) | column.rows_among([FLOAT32]) for column in columns)
     return element_type & precision
 
 
@@ -155,8 +155,8 @@ def _sums(rows: RowTable) -> list[str]:
 
 def _both(rows: RowTable, name: str) -> list[tuple[float, float]]:
     """Raw sum and measured latency of the rows that have both in the runtime of this table, in its version."""
-    told = rows.attribute("runtime_version")
-    fits = (told.codes < 0) | told.rows_among([name.partition("@")[2].partition(" ")[2]])
+    version = rows.attribute("runtime_version")
+    fits = (version.codes < 0) | version.rows_among([name.partition("@")[2].partition(" ")[2]])
     fits &= rows.attribute("runtime").rows_among([_runtime(name)]) & _are_float32(rows)
     fits &= rows.figures.known(name) & rows.figures.measured(LATENCY)
     return list(zip(rows.figures.values(name)[fits].tolist(), rows.figures.values(LATENCY)[fits].tolist(), strict=True))

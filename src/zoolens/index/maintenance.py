@@ -49,7 +49,7 @@ def add_models(
         reasons = "; ".join(reason for outcome in outcomes for reason in outcome.errors)
         raise ZoolensError(f"Nothing was added: {reasons or 'no model could be run'}")
     removed = removed_models(store)
-    back = {one.key.model for run in runs for one in store.runs(model=run.ref)}
+    back = {stored.key.model for run in runs for stored in store.runs(model=run.ref)}
     if removed & back:
         set_removed(store, removed - back)
     index = build_index(store, data=runs[0].dataset.fingerprint, task=task_of(runs[0]), progress=progress)

@@ -64,7 +64,7 @@ class GrowableRows:
         self._array = larger
 
     def put(self, index: int, row: NDArray[Any]) -> None:
-        """In the place of a row, or behind the last."""
+        """Replace a row, or append one behind the last."""
         if index == self._used:
             self.append(row)
             return

@@ -71,14 +71,14 @@ class NameLookup:
 
     @cached_property
     def _former(self) -> list[list[str]]:
-        return [[str(ref).lower() for ref in json.loads(str(one))] for one in self._rows.columns["also"].values]
+        return [[str(ref).lower() for ref in json.loads(str(refs))] for refs in self._rows.columns["also"].values]
 
     def _named(self, name: str) -> list[int]:
         rows, wanted = self._rows, name.strip().lower()
         if _KEY.fullmatch(wanted):
-            found = rows.columns["key"].rows_where([str(k).startswith(wanted) for k in rows.columns["key"].values])
-            if found.any():
-                return self._answering(found)
+            matching = rows.columns["key"].rows_where([str(k).startswith(wanted) for k in rows.columns["key"].values])
+            if matching.any():
+                return self._answering(matching)
         # Whatever is spelt as wanted ends as it does, be it a name or a reference.
         parts = {last_part(wanted), last_part(_name(wanted))}
         now, before = ([code for part in parts for code in known.get(part, ())] for known in self._by_last_part)
@@ -95,14 +95,14 @@ class NameLookup:
             return self._answering(within)
         raise _unknown(rows, name, wanted)
 
-    def _answering(self, found: NDArray[np.bool_]) -> list[int]:
-        """Those of them that answered the probes, else all."""
-        signed = found & self._rows.signed
-        return list(np.flatnonzero(signed if signed.any() else found).tolist())
+    def _answering(self, matching: NDArray[np.bool_]) -> list[int]:
+        """Those of the matching rows that answered the probes; all of them if none did."""
+        signed = matching & self._rows.signed
+        return list(np.flatnonzero(signed if signed.any() else matching).tolist())
 
 
 def bare_ref(row: Row) -> str:
-    """zoo:name."""
+    """The reference without its version: zoo:name."""
     return bare(row.ref)
 
 
@@ -127,18 +127,18 @@ def _name(ref: str) -> str:
     return bare(ref).partition(":")[2]
 
 
-def _of_one_model(rows: Sequence[Row], name: str, found: Sequence[int]) -> list[int]:
-    models = {bare_ref(rows[row]) for row in found}
+def _of_one_model(rows: Sequence[Row], name: str, candidates: Sequence[int]) -> list[int]:
+    models = {bare_ref(rows[row]) for row in candidates}
     if len(models) > 1:
         raise ambiguous(name, models)
-    newest = max(_version(rows[row]) for row in found)
-    named = [row for row in found if _version(rows[row]) == newest]
+    newest = max(_version(rows[row]) for row in candidates)
+    named = [row for row in candidates if _version(rows[row]) == newest]
     meant = max(named, key=lambda row: _last_met(rows[row]), default=named[0])
     return [row for row in named if _place(rows[row]) == _place(rows[meant])]
 
 
 def _place(row: Row) -> tuple[object, object]:
-    """Where a model lies that was named by its path."""
+    """The folder and file of a model that was named by its path."""
     return row.attributes.get("folder"), row.attributes.get("file")
 
 
@@ -152,7 +152,7 @@ def _version(row: Row) -> tuple[int, ...]:
 
 
 def _fits(row: Row, exec_: Mapping[str, Any]) -> bool:
-    """What never ran fits any stack."""
+    """Whether a row ran in the stack that EXEC asks for. A model that never ran fits any stack."""
     asked = ((key, value) for key, value in exec_.items() if key in STACK)
     return row.runtime is None or all(_same(row.attributes.get(key), value) for key, value in asked)
 

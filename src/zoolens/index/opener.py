@@ -54,8 +54,8 @@ def build_index(
     """
     watcher, budget = progress or _Logged(), memory_budget(memory)
     state = None if refresh else _state(store)
-    if state is not None and (found := _as_it_was(store, state, data, task, budget, watcher)) is not None:
-        return found
+    if state is not None and (kept := _as_it_was(store, state, data, task, budget, watcher)) is not None:
+        return kept
 
     from zoolens.comparisons.signatures import probe_runs
     from zoolens.index.builder import build
@@ -98,10 +98,10 @@ def _as_it_was(
     recent = _recent.get(key)
     if recent is not None and recent.state == known:
         return recent.index
-    found = read_snapshot(state, data, task, budget, store=lambda: _opened(store, state), say=watcher.say)
-    if found is not None:
-        _remember(key, _Kept(known, found))
-    return found
+    index = read_snapshot(state, data, task, budget, store=lambda: _opened(store, state), say=watcher.say)
+    if index is not None:
+        _remember(key, _Kept(known, index))
+    return index
 
 
 def _opened(store: Store | str | Path | None, state: StoreState) -> Store:
@@ -118,7 +118,7 @@ def _remember(key: tuple[Any, ...], kept: _Kept) -> None:
 
 
 class _Logged(Silent):
-    """Where nobody watches: that a file had to be made anew is said all the same."""
+    """Logs messages where no progress display is given, so that a rebuilt file is still reported."""
 
     def say(self, text: str) -> None:
         _log.warning(text)

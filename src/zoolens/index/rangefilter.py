@@ -85,7 +85,7 @@ class RangeFilter:
 
 @lru_cache(maxsize=1024)
 def _code(number: int, itemsize: int) -> Codes:
-    """As an array of no dimension, with which numpy compares in half the time that a scalar takes."""
+    """The number as a zero-dimensional array: numpy compares with it in half the time that a scalar takes."""
     return np.array(number, np.uint8 if itemsize == 1 else np.uint16)
 
 

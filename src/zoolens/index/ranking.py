@@ -85,17 +85,18 @@ class Ranking:
         admit: NDArray[np.bool_] | None = None,
     ) -> Search:
         """A search to be run again and again: call it."""
-        filters = [self._filter(one) for one in ranges]
+        filters = [self._filter(range_) for range_ in ranges]
         filters.sort(key=attrgetter("span.expected"))
         begin, end = (0, len(self)) if floor == -inf else self._ordering.window(floor)
         if filters and not filters[0].span.rows:
             end = begin
         order, rows = self._ordering.rows, self._columns.rows
-        share = prod([one.span.expected / rows for one in filters]) if rows else 1.0
+        share = prod([filter_.span.expected / rows for filter_ in filters]) if rows else 1.0
         admitted = None if admit is None else admit[order]
         if admitted is not None:
             share *= np.count_nonzero(admitted) / (len(admitted) or 1)
-        filters = [one for one in filters if one.span.unsure or one.span.rows < rows]  # the others hold of every row
+        # A filter that every row passes is left out.
+        filters = [filter_ for filter_ in filters if filter_.span.unsure or filter_.span.rows < rows]
         return Search(order, filters, limit, (begin, end), share, admitted, self._ranks)
 
     def plan(
@@ -107,7 +108,7 @@ class Ranking:
         admit: NDArray[np.bool_] | None = None,
     ) -> SearchPlan:
         search = self.prepare(ranges, limit, floor=floor, admit=admit)
-        shares = {one.column: self._filter(one).span.expected / (self._columns.rows or 1) for one in ranges}
+        shares = {range_.column: self._filter(range_).span.expected / (self._columns.rows or 1) for range_ in ranges}
         touched = {
             "nothing": 0,
             "prefix": min(limit, search.end - search.begin),

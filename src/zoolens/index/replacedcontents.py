@@ -37,7 +37,7 @@ def _disputed(rows: RowTable) -> list[int]:
         if ran:
             by_place.setdefault(place, []).append(number)
     contents = rows.columns["model"].codes
-    return [row for some in by_place.values() if len(set(contents[some].tolist())) > 1 for row in some]
+    return [row for members in by_place.values() if len(set(contents[members].tolist())) > 1 for row in members]
 
 
 def _content(store: Store, row: Row) -> Content:

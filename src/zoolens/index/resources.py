@@ -26,15 +26,15 @@ def with_resources(rows: RowTable, resources: dict[str, Resource] | None = None)
 
 def _given(row: Row, functions: dict[str, Resource]) -> dict[str, Figure]:
     given = {name: _figure(name, function, row) for name, function in functions.items() if name not in row.figures}
-    return {name: one for name, one in given.items() if one is not None}
+    return {name: figure for name, figure in given.items() if figure is not None}
 
 
 def _figure(name: str, function: Resource, row: Row) -> Figure | None:
     try:
-        found = function(row)
-        if found is None or isinstance(found, Figure):
-            return found
-        return Figure(float(found), provenance=Provenance.ESTIMATED, source=name)
+        value = function(row)
+        if value is None or isinstance(value, Figure):
+            return value
+        return Figure(float(value), provenance=Provenance.ESTIMATED, source=name)
     except ZoolensError:
         raise
     except Exception as error:

@@ -59,8 +59,8 @@ def rows_from(
     measured = _named(_measured(store, known, structures, probes, kept, cache, watcher), names)
     facts = stored_facts(store, [run.id for run in structures.runs])
     claimed = list(_claimed(store, facts, structures, _bare(measured)))
-    used = {str(one) for one in measured.columns["structure"].values}
-    used |= {one.source for row in claimed for one in row.figures.values()}
+    used = {str(structure) for structure in measured.columns["structure"].values}
+    used |= {figure.source for row in claimed for figure in row.figures.values()}
     rows = stacked_tables([measured, table_of(claimed)])
     rows = stacked_tables([rows, table_of(list(_structural(facts, structures, used, _bare(rows))))])
     for estimate in estimators:
@@ -78,8 +78,8 @@ def _bare(rows: RowTable) -> set[str]:
 def _named(rows: RowTable, names: Aliases) -> RowTable:
     """With the further names of each content."""
     several = {model: known for model, known in names.items() if len(known) > 1}
-    told = zip(rows.columns["model"].to_list(), rows.columns["ref"].to_list(), strict=True)
-    others = ([name for name in several.get(model, ()) if name != ref] for model, ref in told)
+    pairs = zip(rows.columns["model"].to_list(), rows.columns["ref"].to_list(), strict=True)
+    others = ([name for name in several.get(model, ()) if name != ref] for model, ref in pairs)
     return rows.with_column("also", (json.dumps(also) if also else None for also in others))
 
 
@@ -143,16 +143,16 @@ def _measured(
 
 def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTable | None:
     """The rows of before that nothing new is known of."""
-    found = read_rows(cache, store.shared_dataset_names())
-    if found is None or not store.continues(found.newest):
+    kept = read_rows(cache, store.shared_dataset_names())
+    if kept is None or not store.continues(kept.newest):
         return None
     runs = known.table
-    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(found.mark)[1])).tolist()
+    changed = np.flatnonzero(runs.id.rows_among(store.changed_since(kept.mark)[1])).tolist()
     ran = runs.measured | runs.answered
     models = {str(runs.model[run]) for run in changed if ran[run]}
     structures = {str(runs.model[run]) for run in changed if not ran[run]}
     refs = {ref for model in structures for ref in names.get(model, ())}  # one file may have several names
-    return found.table.where(still_true(found.table, models, structures, refs))
+    return kept.table.where(still_true(kept.table, models, structures, refs))
 
 
 def _worked_out(
@@ -168,21 +168,22 @@ def _worked_out(
     of_structures = stored_facts(store, [run.id for run in structures.runs])
     watcher.begin("index", "rows", len(groups))
     for start in range(0, len(groups), _AT_ONCE):
-        some = groups[start : start + _AT_ONCE]
-        ids = [one for _, members in some for one in members]
+        batch = groups[start : start + _AT_ONCE]
+        ids = [run_id for _, members in batch for run_id in members]
         facts = {**of_structures, **stored_facts(store, ids)}
         runs = {run.id: run for run in store.runs_of(ids)}
-        spaces = class_spaces(runs[probes[group]] for group, _ in some if group in probes)
-        found = []
-        for group, members in some:
+        spaces = class_spaces(runs[probes[group]] for group, _ in batch if group in probes)
+        made = []
+        for group, members in batch:
             probe = probes.get(group)
             first = [probe] if probe is not None else []
-            known = [runs[one] for one in dict.fromkeys([*first, *members]) if facts.get(one) or one == probe]
+            own = dict.fromkeys([*first, *members])
+            known = [runs[run_id] for run_id in own if facts.get(run_id) or run_id == probe]
             if known:
                 space = None if probe is None else spaces[probe]
-                found.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
-        watcher.advance(len(some))
-        yield made_table(found)
+                made.append(_row(store, facts, structures, group, known, space, answered=probe is not None))
+        watcher.advance(len(batch))
+        yield made_table(made)
     watcher.end()
 
 
@@ -238,13 +239,16 @@ def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
                 samples = LatencySamples.from_table(store.table(run.id, f"latency-batch{batch}"))
             except ZoolensError:
                 continue  # the file is damaged or was not brought along
-            for one in latency_observations(samples, batch):
-                if one.metric == "latency_p95" and one.value is not None and not parse_scope(one.scope).raw:
+            for observation in latency_observations(samples, batch):
+                if observation.metric != "latency_p95" or parse_scope(observation.scope).raw:
+                    continue
+                if observation.value is not None:
                     figure = Figure(
-                        one.value, one.unit, one.provenance, one.low, one.high, source=run.id,
-                        disturbed=is_disturbed(one),
+                        observation.value, observation.unit, observation.provenance, observation.low, observation.high,
+                        source=run.id,
+                        disturbed=is_disturbed(observation),
                     )  # fmt: skip
-                    yield figure_name(one.metric, one.scope), figure
+                    yield figure_name(observation.metric, observation.scope), figure
 
 
 # --- what was not

@@ -40,22 +40,22 @@ class MadeRow:
 def made_table(made: Sequence[MadeRow]) -> RowTable:
     """Rows with further columns for what they depend on."""
     return (
-        table_of([one.row for one in made])
-        .with_column("stack", (one.group[1] for one in made))
-        .with_column("probe", (one.probe for one in made))
-        .with_column("structure", (one.structure for one in made))
-        .with_column("architectures", (json.dumps(one.architectures) for one in made))
-        .with_column("space", (None if one.space is None else _told(one.space) for one in made))
-        .with_column("fleeting", (True if one.fleeting else None for one in made))
+        table_of([built.row for built in made])
+        .with_column("stack", (built.group[1] for built in made))
+        .with_column("probe", (built.probe for built in made))
+        .with_column("structure", (built.structure for built in made))
+        .with_column("architectures", (json.dumps(built.architectures) for built in made))
+        .with_column("space", (None if built.space is None else _space_text(built.space) for built in made))
+        .with_column("fleeting", (True if built.fleeting else None for built in made))
     )
 
 
-def _told(space: Space) -> str:
+def _space_text(space: Space) -> str:
     return json.dumps([space.name, space.width, space.problem, space.translation is not None])
 
 
 @dataclass(frozen=True)
-class ToldSpace:
+class RecordedSpace:
     """What is remembered of a `Space`. `misjudged`: its answers have to be put in the data's order of classes."""
 
     name: str | None = None
@@ -64,9 +64,9 @@ class ToldSpace:
     misjudged: bool = False
 
 
-def told_spaces(table: RowTable) -> list[ToldSpace]:
+def recorded_spaces(table: RowTable) -> list[RecordedSpace]:
     """Of each different value of the column `space`."""
-    return [ToldSpace(*json.loads(str(value))) for value in table.columns["space"].values]
+    return [RecordedSpace(*json.loads(str(value))) for value in table.columns["space"].values]
 
 
 @dataclass(frozen=True)

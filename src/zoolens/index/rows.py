@@ -45,11 +45,11 @@ class Row:
 
     @property
     def runtime(self) -> str | None:
-        found = self.attributes.get("runtime")
-        return None if found is None else str(found)
+        runtime = self.attributes.get("runtime")
+        return None if runtime is None else str(runtime)
 
     @property
     def twin_of(self) -> str | None:
         """The model that a synthesised twin was made from."""
-        found = self.attributes.get("twin_of")
-        return None if found is None else str(found)
+        twin_of = self.attributes.get("twin_of")
+        return None if twin_of is None else str(twin_of)

@@ -43,10 +43,10 @@ class RowTable(Sequence[Row]):
     def __getitem__(self, place: slice) -> Sequence[Row]: ...
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[number] for number in range(*place.indices(len(self)))]
         row = range(len(self))[place]  # counts from the end, and refuses what is beyond it
         key, model, ref, also = (self.columns[name][row] for name in _NAMING)
-        known = {name: value for name, one in self.attributes.items() if (value := one[row]) is not None}
+        known = {name: value for name, column in self.attributes.items() if (value := column[row]) is not None}
         return Row(
             str(key), str(model), str(ref), known, RowFigures(self.figures, row), bool(self.signed[row]),
             tuple(json.loads(str(also))) if also is not None else (),
@@ -85,8 +85,8 @@ class RowTable(Sequence[Row]):
         if np.array_equal(rows, np.arange(len(self))):
             return self
         return RowTable(
-            {name: one.take(rows) for name, one in self.columns.items()},
-            {name: found for name, one in self.attributes.items() if (found := one.take(rows)).values},
+            {name: column.take(rows) for name, column in self.columns.items()},
+            {name: taken for name, column in self.attributes.items() if (taken := column.take(rows)).values},
             self.figures.take(rows),
             self.signed[rows],
         )
@@ -109,11 +109,11 @@ class RowTable(Sequence[Row]):
         return replace(self, figures=both._chosen(len(self), order, rows))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {"signed": self.signed, **self.figures.arrays()}
+        arrays: dict[str, NDArray[Any]] = {"signed": self.signed, **self.figures.arrays()}
         for kind, columns in (("column", self.columns), ("attribute", self.attributes)):
-            for name, one in columns.items():
-                found[f"{kind}_codes {name}"], found[f"{kind}_values {name}"] = one.codes, one.packed()
-        return found
+            for name, column in columns.items():
+                arrays[f"{kind}_codes {name}"], arrays[f"{kind}_values {name}"] = column.codes, column.packed()
+        return arrays
 
 
 def table_from(arrays: Arrays) -> RowTable:

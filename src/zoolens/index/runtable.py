@@ -85,9 +85,9 @@ def _read(store: Store, path: Path, watcher: Progress) -> KnownRuns:
     read = []
     watcher.begin("index", "runs", len(changed))
     for start in range(0, len(changed), RUNS_AT_ONCE):
-        some = changed[start : start + RUNS_AT_ONCE]
-        read.append(_table_of(store.runs_of(some)))
-        watcher.advance(len(some))
+        batch = changed[start : start + RUNS_AT_ONCE]
+        read.append(_table_of(store.runs_of(batch)))
+        watcher.advance(len(batch))
     watcher.end()
     table = _stacked([_taken(known, np.flatnonzero(~known.id.rows_among(changed))), *read])
     table = _taken(table, np.argsort(table.created, kind="stable"))
@@ -122,7 +122,7 @@ def _taken(table: RunTable, rows: NDArray[np.int64]) -> RunTable:
 
 def _stacked(tables: Sequence[RunTable]) -> RunTable:
     texts: dict[str, Any] = {name: stacked_columns([getattr(table, name) for table in tables]) for name in _TEXTS}
-    numbers: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in tables]) for name in _NUMBERS}
+    numbers: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in tables]) for name in _NUMBERS}
     return RunTable(**texts, **numbers)
 
 
@@ -130,8 +130,8 @@ def _arrays(table: RunTable) -> Arrays:
     texts: dict[str, DictionaryColumn] = {name: getattr(table, name) for name in _TEXTS}
     return {
         **{name: getattr(table, name) for name in _NUMBERS},
-        **{f"{name}_codes": one.codes for name, one in texts.items()},
-        **{f"{name}_values": one.packed() for name, one in texts.items()},
+        **{f"{name}_codes": column.codes for name, column in texts.items()},
+        **{f"{name}_values": column.packed() for name, column in texts.items()},
     }
 
 

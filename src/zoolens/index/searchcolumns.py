@@ -113,12 +113,12 @@ class SearchColumns:
         return sum(column.nbytes for column in self._columns.values())
 
     def __getitem__(self, name: str) -> SearchColumn:
-        found = self._columns.get(name)
-        if found is None:
+        column = self._columns.get(name)
+        if column is None:
             if name not in self._known:
                 raise UnknownName("metric", name, self.names)
-            found = self._columns[name] = SearchColumn(self._values(name))
-        return found
+            column = self._columns[name] = SearchColumn(self._values(name))
+        return column
 
     def value(self, column: str, row: int) -> float:
         return float(self[column].exact.item(row))
@@ -129,7 +129,7 @@ class SearchColumns:
 
 def given_columns(values: Mapping[str, NDArray[np.float64]]) -> SearchColumns:
     """Of arrays that are at hand; they are copied."""
-    lengths = {len(some) for some in values.values()}
+    lengths = {len(column) for column in values.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of different lengths: {sorted(lengths)}")
     columns = SearchColumns(values, values.__getitem__, lengths.pop() if lengths else 0)

@@ -73,8 +73,8 @@ def decode(content: memoryview, start: int, stop: int, probes: int) -> Packed:
 def read_answers(content: memoryview, start: int, probes: int) -> NDArray[Any]:
     """The answers in a signature that was decoded before."""
     length, code, _, width = _LAYOUT.unpack_from(content, start)
-    found = np.frombuffer(content, _TYPES[code], probes * width, start + _LAYOUT.size + length + -length % ALIGNED)
-    return found.reshape(probes, width) if code == _VECTORS else found
+    answers = np.frombuffer(content, _TYPES[code], probes * width, start + _LAYOUT.size + length + -length % ALIGNED)
+    return answers.reshape(probes, width) if code == _VECTORS else answers
 
 
 def itemsize(content: memoryview, start: int) -> int:

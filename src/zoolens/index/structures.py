@@ -89,14 +89,15 @@ def _is_read_here(entry: Entry) -> bool:
 
 def _read(store: Store, entries: Sequence[Entry], progress: Progress | None) -> bool:
     """Whether any was read."""
-    found = structure_of(entries, store=store, progress=progress) if entries else []
-    for one in found:
-        if one.error is not None and progress is not None:
-            progress.say(f"{one.ref} has no structure: {one.error}")
-        elif one.error is None and one.kept and one.source is not None:  # read under another name: now it has this one
-            source = one.source
+    structures = structure_of(entries, store=store, progress=progress) if entries else []
+    for structure in structures:
+        if structure.error is not None and progress is not None:
+            progress.say(f"{structure.ref} has no structure: {structure.error}")
+        elif structure.error is None and structure.kept and structure.source is not None:
+            # The structure was read under another name; this model has it now too.
+            source = structure.source
             store.begin_run(source.model, source.dataset, source.stack, kind=RunKind.STRUCTURE)
-    return any(one.error is None for one in found)
+    return any(structure.error is None for structure in structures)
 
 
 def _entry(run: Run) -> Entry | None:
@@ -152,5 +153,5 @@ def _same_content(structure: Run, measured: ModelRecord | None) -> bool:
     digests, format_ = structure.model.manifest.get("files"), structure.model.manifest.get("format")
     if measured is None or not digests or format_ != measured.format:
         return True
-    assets = [one for one in measured.manifest.get("assets") or () if one.get("format") == format_]
+    assets = [asset for asset in measured.manifest.get("assets") or () if asset.get("format") == format_]
     return not assets or fingerprint_of_dump(measured.manifest, assets[0], digests) == measured.fingerprint

@@ -1,4 +1,4 @@
-"""The clauses that a row passes or not, whatever its figures: EXEC, WHERE, and who is no candidate at all."""
+"""Rules that admit rows to a query whatever its ON clause says: EXEC, WHERE, and which rows are never candidates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def where_rule(query: Query, view: View) -> AdmissionRule | None:
         return None
     batch = batch_of(query)
     figures = [_checked(name, view, batch) for name in attributes_of(query.where) if not view.is_attribute(name)]
-    late = [one.name for one in figures if one.answers]
+    late = [metric.name for metric in figures if metric.answers]
     if late and query.confidence is not None:
         message = f"CONFIDENCE cannot be had for {late[0]} in WHERE."
         raise ClauseError(late[0], message, hint=f"Write ON {late[0]} >= …, which is bounded, or leave CONFIDENCE out.")
@@ -87,14 +87,14 @@ def measured_rules(query: Query, view: View, metrics: Iterable[ResolvedMetric]) 
 
 
 def twin_rule(query: Query, view: View) -> AdmissionRule | None:
-    """Twins are no candidates unless they are asked for."""
+    """Exclude synthesised twins unless the query asks for them."""
     if query.segments or not view.has_twins:
         return None
     return AdmissionRule("no synthesised twins", lambda: ~view.twins, clause=False)
 
 
 def reference_rules(view: View, reference: Reference | None) -> tuple[AdmissionRule, ...]:
-    """Nor are the reference itself and who did not answer the probes: a search by equivalence leaves them out too."""
+    """Exclude the reference and models without answers on the probes; a search by equivalence excludes them too."""
     if reference is None:
         return ()
     row = reference.row
@@ -104,11 +104,11 @@ def reference_rules(view: View, reference: Reference | None) -> tuple[AdmissionR
     )
 
 
-def all_pass(steps: Iterable[AdmissionRule], rows: int) -> Mask:
-    found = np.ones(rows, np.bool_)
-    for step in steps:
-        found &= step.passes
-    return found
+def all_pass(rules: Iterable[AdmissionRule], rows: int) -> Mask:
+    passing = np.ones(rows, np.bool_)
+    for rule in rules:
+        passing &= rule.passes
+    return passing
 
 
 def _check_keys(query: Query) -> None:
@@ -123,7 +123,7 @@ def _checked(name: str, view: View, batch: int) -> ResolvedMetric:
         message = f"{name} compares a model with the reference, which WHERE does not look at."
         raise ClauseError(name, message, hint=f"Write ON {name} … instead of WHERE.")
     try:
-        return view.meaning(name, batch)
+        return view.metric(name, batch)
     except UnknownQueryName:
         known = {column.partition("@")[0] for column in view.units}
         if unaliased(name).partition("@")[0] in known:

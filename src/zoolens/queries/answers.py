@@ -62,8 +62,8 @@ class Answer:
 
     @cached_property
     def reference(self) -> Match | None:
-        found = self.plan.reference
-        return None if found is None else match_of(self.plan, found.row)
+        reference = self.plan.reference
+        return None if reference is None else match_of(self.plan, reference.row)
 
     @property
     def dataset(self) -> str:
@@ -91,7 +91,7 @@ class Answer:
         shown = [] if self.plan.reference is None else [self.plan.reference.row]
         keys = [] if self.exact else self.plan.view.index.rows.columns["key"].to_list()
         rows = {key: number for number, key in enumerate(keys)}
-        shown += self._rows if self.exact else [rows[one.row.key] for one in self.matches or self.misses]
+        shown += self._rows if self.exact else [rows[match.row.key] for match in self.matches or self.misses]
         return (
             *_disturbed_bounds(self.plan), *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
@@ -122,8 +122,8 @@ class Answer:
             "candidates": self.plan.candidates,
             "fitting": self.fitting,
             "reference": self.reference.as_data() if self.reference else None,
-            "matches": [one.as_data() for one in self.matches],
-            "misses": [one.as_data() for one in self.misses],
+            "matches": [match.as_data() for match in self.matches],
+            "misses": [match.as_data() for match in self.misses],
             "notes": list(self.notes),
         }
 
@@ -134,37 +134,37 @@ class Answer:
     @property
     def columns(self) -> list[str]:
         """The columns of `frame` and of CSV, which an empty answer has too."""
-        records = [one.record() for one in self.matches]
+        records = [match.record() for match in self.matches]
         return list(dict.fromkeys(name for record in records for name in record)) or record_names(self.plan)
 
     def __repr__(self) -> str:
         if self.plan.query.explain:
             return self.explanation
         head = f"{len(self.matches)} of {self.fitting} models that fit" if self.exact else "Nothing fits"
-        told = [f"  {_line(one)}" for one in self.matches]
+        lines = [f"  {_line(match)}" for match in self.matches]
         if not self.exact:
             nearest = self.matches or self.misses
-            told = [f"  {_line(one)}: {'; '.join(why.sentence for why in one.rejections)}" for one in nearest]
-            head += "; the nearest misses are" if told else ", and there is no candidate"
-        return "\n".join([head, *told])
+            lines = [f"  {_line(match)}: {'; '.join(why.sentence for why in match.rejections)}" for match in nearest]
+            head += "; the nearest misses are" if lines else ", and there is no candidate"
+        return "\n".join([head, *lines])
 
 
 def _line(match: Match) -> str:
-    told = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
+    name = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
     if match.equivalence is None:
-        return told
+        return name
     lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-    return f"{told}, {amount(match.equivalence, 'fraction')} equal answers{lower}"
+    return f"{name}, {amount(match.equivalence, 'fraction')} equal answers{lower}"
 
 
 def _disturbed_bounds(plan: Plan) -> Iterator[str]:
     """One sentence for each figure that ON bounds and that was disturbed while some of the models were measured."""
     rows = plan.view.index.rows
     for name in dict.fromkeys(bound.metric for bound in plan.query.on):
-        meaning = plan.meanings.get(name)
-        if meaning is None or meaning.derived:
+        metric = plan.metrics.get(name)
+        if metric is None or metric.derived:
             continue
-        disturbed = rows.columns["ref"].take(np.flatnonzero(rows.figures.disturbed(meaning.column)))
+        disturbed = rows.columns["ref"].take(np.flatnonzero(rows.figures.disturbed(metric.column)))
         refs = list(dict.fromkeys(str(ref).partition("@")[0] for ref in disturbed.values))
         if refs:
             more = f" and {len(refs) - _LISTED} more" if len(refs) > _LISTED else ""

@@ -18,14 +18,14 @@ _EXAMPLE: Final = "Write a metric, a comparison and a quantity, as in memory <= 
 
 def read_bounds(cursor: Cursor) -> tuple[Bound, ...]:
     """bound (AND bound)*"""
-    found = [*_read_bound(cursor)]
+    bounds = [*_read_bound(cursor)]
     while cursor.accept("AND"):
-        found += _read_bound(cursor)
+        bounds += _read_bound(cursor)
     if cursor.token.keyword == ",":
         raise cursor.error("A comma does not join two bounds.", "Write AND between them.")
     if cursor.token.keyword == "OR" or cursor.token.keyword in ("&&", "||"):
         raise cursor.error("All bounds of ON must hold.", "Join them by AND; alternatives go to WHERE.")
-    return tuple(found)
+    return tuple(bounds)
 
 
 def _read_bound(cursor: Cursor) -> list[Bound]:
@@ -68,10 +68,10 @@ def _read_comparison(cursor: Cursor, behind: str) -> BoundComparison:
 def read_comparison(cursor: Cursor, behind: str, without: str = "") -> str:
     """A comparison, in its canonical spelling."""
     token = cursor.token
-    found = COMPARISONS.get(token.text) if token.kind == "symbol" else None
-    if found is not None and found != without:
+    comparison = COMPARISONS.get(token.text) if token.kind == "symbol" else None
+    if comparison is not None and comparison != without:
         cursor.next()
-        return found
+        return comparison
     if token.keyword in ("=>", "=<"):
         raise cursor.error(f"{token.shown} is no comparison.", f"Write {token.text[::-1]}.")
     known = ["<", "<=", ">", ">=", "=", *(["BETWEEN"] if without else ["!=", "LIKE", "IN", "IS"])]
@@ -89,7 +89,7 @@ def keyword_bounds(metric: str, value: Any) -> tuple[Bound, ...]:
     A figure alone is the most that is wanted, or the least where more is better (accuracy=0.7).
     """
     if isinstance(value, list):
-        return tuple(bound for one in value for bound in keyword_bounds(metric, one))
+        return tuple(bound for part in value for bound in keyword_bounds(metric, part))
     if isinstance(value, tuple) and len(value) == 2 and value[0] in _TURNED:
         return (Bound(metric, value[0], _keyword_quantity(metric, value[1])),)
     if isinstance(value, str) and _begins_with_comparison(value):
@@ -116,10 +116,10 @@ def _begins_with_comparison(value: str) -> bool:
 def _read_text(metric: str, value: str) -> tuple[Bound, ...]:
     cursor = Cursor(value)
     if cursor.accept("BETWEEN"):
-        found = _read_between(cursor, metric)
+        bounds = _read_between(cursor, metric)
     else:
         comparison = _read_comparison(cursor, metric)
-        found = [Bound(metric, comparison, read_quantity(cursor, metric))]
+        bounds = [Bound(metric, comparison, read_quantity(cursor, metric))]
     if cursor.token.kind != "end":
         raise cursor.error(f"Unexpected {cursor.token.shown} behind the quantity.", "Write one bound here.")
-    return tuple(found)
+    return tuple(bounds)

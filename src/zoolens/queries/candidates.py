@@ -1,4 +1,4 @@
-"""Who may be chosen, as far as can be told without looking at answers on the probes."""
+"""The rows that a query may choose, decided without looking at answers on the probes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Candidates:
         self._predicates = predicates
 
     @cached_property
-    def steps(self) -> tuple[AdmissionRule, ...]:
+    def rules(self) -> tuple[AdmissionRule, ...]:
         return (*reference_rules(self._view, self._reference), *self._clauses)
 
     @cached_property
     def rows(self) -> Mask:
-        found = all_pass((step for step in self.steps if not step.looks_at_answers), len(self._view))
-        for one in self._predicates:
-            found &= one.passes(self._view.values(one.metric.column))
-        return found
+        passing = all_pass((rule for rule in self.rules if not rule.looks_at_answers), len(self._view))
+        for predicate in self._predicates:
+            passing &= predicate.passes(self._view.values(predicate.metric.column))
+        return passing
 
     @cached_property
     def count(self) -> int:
@@ -70,7 +70,7 @@ def _not_made(rows: Sequence[Row]) -> int:
 
 def _twins_possible(row: Row) -> int:
     """Of twins from before that was recorded: as many as this one has segments, of which each may be dropped."""
-    told = row.attributes.get(TWINS_POSSIBLE)
-    if isinstance(told, int | float) and 1 <= told < 1e6:
-        return int(told)
+    recorded = row.attributes.get(TWINS_POSSIBLE)
+    if isinstance(recorded, int | float) and 1 <= recorded < 1e6:
+        return int(recorded)
     return 1 + str(row.attributes.get("segments", "")).count("; ")

@@ -88,9 +88,9 @@ def _truth(condition: Condition, attributes: Attributes, figures: Figures) -> Tr
         case Comparison(name) | OneOf(name) | Known(name) if (values := figures(name)) is not None:
             return _by_figure(condition, values)
         case Comparison(attribute, comparison, value):
-            return _by_value(attributes, attribute, lambda found: compare(found, comparison, value))
+            return _by_value(attributes, attribute, lambda known: compare(known, comparison, value))
         case OneOf(attribute, values):
-            return _by_value(attributes, attribute, lambda found: any(compare(found, "=", one) for one in values))
+            return _by_value(attributes, attribute, lambda known: any(compare(known, "=", value) for value in values))
         case Known(attribute):
             known = attributes.column(attribute).codes >= 0
             return Truth(known, ~known)
@@ -110,7 +110,7 @@ def _by_figure(condition: Comparison | OneOf | Known, values: NDArray[np.float64
         case Known():
             return Truth(known, ~known)
         case OneOf(name, several):
-            holds = np.isin(values, [_as_number(name, one) for one in several])
+            holds = np.isin(values, [_as_number(name, value) for value in several])
         case Comparison(name, comparison, wanted):
             if comparison == "LIKE":
                 raise ClauseError(
@@ -138,29 +138,29 @@ def _either(a: Truth, b: Truth) -> Truth:
 def _by_value(attributes: Attributes, name: str, test: Callable[[Attribute], bool]) -> Truth:
     column = attributes.column(name)
     holds = [test(value) for value in column.values]
-    return Truth(column.rows_where(holds), column.rows_where([not one for one in holds]))
+    return Truth(column.rows_where(holds), column.rows_where([not held for held in holds]))
 
 
-def compare(found: Attribute, comparison: str, asked: str | float) -> bool:
+def compare(known: Attribute, comparison: str, asked: str | float) -> bool:
     """One attribute against one value."""
     if comparison == "LIKE":
-        return _pattern(str(asked)).fullmatch(_text(found)) is not None
-    text = isinstance(found, str) and isinstance(asked, str)  # version '1.10' is not '1.1'
-    a, b = (None, None) if text else (_number(found), _number(asked))
+        return _pattern(str(asked)).fullmatch(_text(known)) is not None
+    text = isinstance(known, str) and isinstance(asked, str)  # version '1.10' is not '1.1'
+    a, b = (None, None) if text else (_number(known), _number(asked))
     if a is not None and b is not None:
         return bool(_COMPARE[comparison](a, b))
     key = _text if comparison in ("=", "!=") else _natural  # 1.07 and 1.7 are not the same text
-    return bool(_COMPARE[comparison](key(found), key(asked)))
+    return bool(_COMPARE[comparison](key(known), key(asked)))
 
 
 @lru_cache(maxsize=100)
 def _pattern(text: str) -> re.Pattern[str]:
     """What stands between two stars is taken where it comes first, for good: trying others would take for ever."""
-    first, *rest = (_piece(one) for one in re.split(r"[*%]+", text.casefold()))
+    first, *rest = (_piece(part) for part in re.split(r"[*%]+", text.casefold()))
     if not rest:
         return re.compile(first, re.DOTALL)
     *middle, last = rest
-    return re.compile(first + "".join(f"(?>.*?{one})" for one in middle) + f".*{last}", re.DOTALL)
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + f".*{last}", re.DOTALL)
 
 
 def _piece(text: str) -> str:

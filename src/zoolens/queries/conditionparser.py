@@ -29,12 +29,12 @@ def _conjunction(cursor: Cursor) -> Condition:
 
 
 def _joined(cursor: Cursor, word: str, term: Callable[[Cursor], Condition]) -> tuple[Condition, ...]:
-    found = [term(cursor)]
+    terms = [term(cursor)]
     while cursor.accept(word):
-        found.append(term(cursor))
+        terms.append(term(cursor))
     if cursor.token.keyword in ("&&", "||"):
         raise cursor.error(f"{cursor.token.text} joins nothing here.", "Write AND or OR.")
-    return tuple(found)
+    return tuple(terms)
 
 
 def _negation(cursor: Cursor) -> Condition:

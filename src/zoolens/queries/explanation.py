@@ -51,7 +51,7 @@ def _plan_parts(plan: Plan) -> Iterator[Part]:
     yield _reference(plan), ()
     yield f"probes: {plan.view.probes:,} inputs of {plan.view.dataset}", ()
     blind, seeing = _blind_first(plan)
-    left_out_by = [*(step.text for step in plan.steps), *map(predicate_words, blind)]
+    left_out_by = [*(rule.text for rule in plan.rules), *map(predicate_words, blind)]
     yield f"candidates: {plan.candidates:,} of {len(plan.view):,} rows", left_out_by
     yield "answers on the probes", [*map(predicate_words, seeing)] or ["no bounds"]
     if plan.guarantee is not None and plan.guarantee.agreement is not None:
@@ -62,39 +62,39 @@ def _plan_parts(plan: Plan) -> Iterator[Part]:
 
 def _blind_first(plan: Plan) -> tuple[list[Predicate], list[Predicate]]:
     """What does not look at answers tells who is a candidate; then what does."""
-    blind = [one for one in plan.everything if not one.metric.answers]
-    return blind, [one for one in plan.everything if one.metric.answers]
+    blind = [predicate for predicate in plan.everything if not predicate.metric.answers]
+    return blind, [predicate for predicate in plan.everything if predicate.metric.answers]
 
 
 def _reference(plan: Plan) -> str:
     if plan.reference is None:
         return "no reference: resources only"
     row = plan.view.index.rows[plan.reference.row]
-    told = f"reference: {row.ref}" + (f" in {row.runtime}" if row.runtime else "")
+    line = f"reference: {row.ref}" + (f" in {row.runtime}" if row.runtime else "")
     among = plan.reference.among
-    return told + (f", the most accurate of {among:,} rows" if plan.query.reference is None else "")
+    return line + (f", the most accurate of {among:,} rows" if plan.query.reference is None else "")
 
 
 def _confidence(plan: Plan) -> str:
     guarantee = plan.guarantee
     assert guarantee is not None
     assert guarantee.agreement is not None
-    told = f"bounds: Clopper–Pearson, {amount(guarantee.confidence, 'fraction')} confidence"
+    line = f"bounds: Clopper–Pearson, {amount(guarantee.confidence, 'fraction')} confidence"
     if guarantee.comparisons > 1:
-        told += f" for all {guarantee.comparisons:,} comparisons together (α = {guarantee.alpha:.2g} for each)"
+        line += f" for all {guarantee.comparisons:,} comparisons together (α = {guarantee.alpha:.2g} for each)"
     source = guarantee.agreement
-    return told + (f", from {source.n:,} inputs of {source.dataset}" if guarantee.elsewhere else "")
+    return line + (f", from {source.n:,} inputs of {source.dataset}" if guarantee.elsewhere else "")
 
 
 def _order(plan: Plan) -> str:
-    orders = ", ".join(order_text(one) for one in plan.orders) or "as indexed"
+    orders = ", ".join(order_text(order) for order in plan.orders) or "as indexed"
     return f"order: {orders}; the best row of each model; at most {plan.limit:,}"
 
 
 def _search(plan: Plan) -> Part:
-    found = plan.strategy
-    shares = [f"{column}: {100 * share:.3g} % of rows expected" for column, share in found.shares.items()]
-    return f"search: {_STRATEGIES[found.strategy]} (about {found.touched:,} rows touched)", shares
+    search = plan.strategy
+    shares = [f"{column}: {100 * share:.3g} % of rows expected" for column, share in search.shares.items()]
+    return f"search: {_STRATEGIES[search.strategy]} (about {search.touched:,} rows touched)", shares
 
 
 def _funnel(plan: Plan) -> Part:
@@ -108,10 +108,10 @@ def _funnel(plan: Plan) -> Part:
 
 
 def _conditions(plan: Plan) -> Iterator[tuple[str, Mask]]:
-    for step in plan.steps:
-        yield step.text, step.passes
-    for one in chain(*_blind_first(plan)):
-        yield predicate_words(one), one.passes(plan.values(one.metric))
+    for rule in plan.rules:
+        yield rule.text, rule.passes
+    for predicate in chain(*_blind_first(plan)):
+        yield predicate_words(predicate), predicate.passes(plan.values(predicate.metric))
 
 
 def _times(plan: Plan, timings: Timings, rows: int) -> Part:
@@ -124,15 +124,15 @@ def _walked(plan: Plan) -> str:
     if plan.strategy.strategy in ("nothing", "gather"):
         return "without going through the order"
     search = plan.search
-    found = search()
+    rows = search()
     window = search.end - search.begin
-    if len(found) == search.limit:
-        window = int(np.flatnonzero(search.order == found[-1])[0]) - search.begin + 1
+    if len(rows) == search.limit:
+        window = int(np.flatnonzero(search.order == rows[-1])[0]) - search.begin + 1
     return f"{window:,} rows down the order"
 
 
 def _missed(plan: Plan, misses: Sequence[Match]) -> Part:
-    lines = [f"{_named(one)}: {'; '.join(why.sentence for why in one.rejections)}" for one in misses]
+    lines = [f"{_named(miss)}: {'; '.join(why.sentence for why in miss.rejections)}" for miss in misses]
     return "near misses", lines or ["none: every candidate fits" if plan.admitted.any() else "none: no candidate"]
 
 

@@ -55,8 +55,8 @@ def evaluate(
 ) -> Values:
     """The expression's value for every row; NaN where something it reads is unknown."""
     with np.errstate(all="ignore"):
-        found = _evaluate(expression, value_of, rows, functions)
-    return np.array(np.broadcast_to(np.asarray(found, np.float64), rows))
+        values = _evaluate(expression, value_of, rows, functions)
+    return np.array(np.broadcast_to(np.asarray(values, np.float64), rows))
 
 
 def _evaluate(
@@ -73,8 +73,8 @@ def _evaluate(
             ours, theirs = (_evaluate(side, value_of, rows, functions) for side in (left, right))
             return _divided(ours, theirs) if operator == "/" else _OPERATORS[operator](ours, theirs)
         case FunctionCall(name, arguments):
-            found = [_evaluate(argument, value_of, rows, functions) for argument in arguments]
-            return _call(name, found, rows, functions)
+            values = [_evaluate(argument, value_of, rows, functions) for argument in arguments]
+            return _call(name, values, rows, functions)
 
 
 def _divided(left: Any, right: Any) -> Any:
@@ -108,12 +108,12 @@ def _registered(name: str) -> Function:
 
 def _call_user(name: str, function: Function, arguments: list[Any], rows: int) -> Values:
     """With whole columns if it takes them, else row by row. What is unknown stays so, whatever it makes of it."""
-    columns = [np.broadcast_to(np.asarray(one, np.float64), rows) for one in arguments]
+    columns = [np.broadcast_to(np.asarray(argument, np.float64), rows) for argument in arguments]
     try:
-        found = np.asarray(function(*columns))
-        if found.shape == (rows,) and found.dtype.kind in _REAL:
+        result = np.asarray(function(*columns))
+        if result.shape == (rows,) and result.dtype.kind in _REAL:
             unknown = np.isnan(columns).any(axis=0) if columns else False
-            return np.asarray(np.where(unknown, np.nan, found), np.float64)
+            return np.asarray(np.where(unknown, np.nan, result), np.float64)
     except Exception:  # noqa: S110 - written for single numbers: asked again below, where a failure is told
         pass
     if not columns:
@@ -126,8 +126,8 @@ def _one(name: str, function: Function, values: Sequence[Any]) -> float:
     if any(np.isnan(asked)):
         return float("nan")
     try:
-        found = function(*asked)
-        return float("nan") if found is None else float(found)
+        result = function(*asked)
+        return float("nan") if result is None else float(result)
     except Exception as error:
         shown = ", ".join(f"{value:g}" for value in asked)
         raise ClauseError(

@@ -17,10 +17,10 @@ _EXAMPLE: Final = "Write a metric, a number or a function, as in equivalence - 0
 
 def read_orders(cursor: Cursor) -> tuple[Order, ...]:
     """expression [ASC | DESC] (, expression [ASC | DESC])*"""
-    found = [_read_order(cursor)]
+    orders = [_read_order(cursor)]
     while cursor.accept(","):
-        found.append(_read_order(cursor))
-    return tuple(found)
+        orders.append(_read_order(cursor))
+    return tuple(orders)
 
 
 def _read_order(cursor: Cursor) -> Order:

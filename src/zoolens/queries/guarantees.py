@@ -68,20 +68,20 @@ def agreement_elsewhere(view: View, reference: int, other: View) -> Agreement:
             hint="Evaluate it there with `zoolens eval`, or write BOUND ON.",
         )
     shares = other.agreement(there)
-    found = [places.get(_same(view, row)) for row in range(len(view))]
+    rows = [places.get(_same(view, row)) for row in range(len(view))]
     return Agreement(
-        np.array([np.nan if row is None else shares[row] for row in found], np.float64), other.probes, other.dataset
+        np.array([np.nan if row is None else shares[row] for row in rows], np.float64), other.probes, other.dataset
     )
 
 
 def _same(view: View, row: int) -> tuple[object, ...]:
-    one = view.index.rows[row]
-    return (one.model, *(one.attributes.get(name) for name in _STACK))
+    entry = view.index.rows[row]
+    return (entry.model, *(entry.attributes.get(name) for name in _STACK))
 
 
 def lower_bounds(shares: Values, n: int, alpha: float) -> Values:
     """Clopper–Pearson, one-sided, of shares of n inputs."""
-    found = np.full(len(shares), np.nan)
+    bounds = np.full(len(shares), np.nan)
     known = ~np.isnan(shares)
-    found[known] = binomial_lowers(np.rint(shares[known] * n).astype(np.int64), n, alpha)
-    return found
+    bounds[known] = binomial_lowers(np.rint(shares[known] * n).astype(np.int64), n, alpha)
+    return bounds

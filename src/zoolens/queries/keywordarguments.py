@@ -47,9 +47,9 @@ _CALLED = {"reference": ("ref", "resnet50"), "task": ("task", "classification"),
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, Sequence) or not all(isinstance(one, str) and one.strip() for one in names):
+    if not isinstance(names, Sequence) or not all(isinstance(text, str) and text.strip() for text in names):
         raise ZoolensError(f"{name}={value!r} are no names.", hint='Write show=["memory", "latency", "zoo"].')
-    return tuple(dict.fromkeys(folded(one.strip()) for one in names))
+    return tuple(dict.fromkeys(folded(text.strip()) for text in names))
 
 
 def _explain(name: str, value: Any) -> str:
@@ -60,23 +60,23 @@ def _explain(name: str, value: Any) -> str:
 
 def _share(name: str, value: Any) -> float:
     try:
-        found = quantity(value if isinstance(value, str) else float(value), EQUIVALENCE)
+        share = quantity(value if isinstance(value, str) else float(value), EQUIVALENCE)
     except QueryError:
-        found = None
-    if found is None or found.relative or not 0 <= found.value <= 1 or (name == "confidence" and found.value in (0, 1)):
+        share = None
+    if share is None or share.relative or not 0 <= share.value <= 1 or (name == "confidence" and share.value in (0, 1)):
         raise ZoolensError(f"{name}={value!r} is no share.", hint=f'Write {name}="95%" or {name}=0.95.')
-    return found.value
+    return share.value
 
 
 def whole_limit(name: str, value: Any) -> int:
     """A number of models, of any whole type."""
     try:
-        found = 0 if isinstance(value, bool) else index(value)
+        limit = 0 if isinstance(value, bool) else index(value)
     except TypeError:
-        found = 0
-    if not 1 <= found <= MOST_MODELS:
+        limit = 0
+    if not 1 <= limit <= MOST_MODELS:
         raise ZoolensError(f"{name}={value!r} is not a whole number from 1 on.", hint=f"Write {name}=5.")
-    return found
+    return limit
 
 
 def _bound(name: str, value: str) -> str:
@@ -95,7 +95,7 @@ def _condition(name: str, value: Any) -> Any:
 def _orders(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return parse_orders(value)
-    if not isinstance(value, Sequence) or not all(isinstance(one, Order) for one in value):
+    if not isinstance(value, Sequence) or not all(isinstance(order, Order) for order in value):
         raise ZoolensError(f"order_by={value!r} is no order.", hint='Write order_by="latency, memory DESC".')
     return tuple(value)
 
@@ -105,7 +105,7 @@ def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
         raise ZoolensError(
             f"exec={value!r} are no settings.", hint='Write exec={"runtime": "onnxruntime", "batch": 8}.'
         )
-    return tuple((key, str(one)) for key, one in value.items())
+    return tuple((key, str(setting)) for key, setting in value.items())
 
 
 _READERS = {

@@ -59,8 +59,8 @@ class Match:
 
     def __getitem__(self, metric: str) -> float | None:
         """The value of a figure, by the name it was asked by."""
-        found = self.figures.get(metric)
-        return None if found is None else found.value
+        figure = self.figures.get(metric)
+        return None if figure is None else figure.value
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -72,13 +72,13 @@ class Match:
             **({"attributes": dict(self.attributes)} if self.attributes else {}),
             "equivalence": self.equivalence,
             "equivalence_lower": self.equivalence_lower,
-            "figures": {name: _figure_data(one, self.ratios.get(name)) for name, one in self.figures.items()},
-            "rejections": [asdict(one) for one in self.rejections],
+            "figures": {name: _figure_data(figure, self.ratios.get(name)) for name, figure in self.figures.items()},
+            "rejections": [asdict(rejection) for rejection in self.rejections],
         }
 
     def record(self) -> dict[str, Any]:
         """The same, flat: one column for each figure, its provenance and its ratio to the reference's."""
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "model": self.ref,
             "runtime": self.runtime,
             **self.attributes,
@@ -86,10 +86,10 @@ class Match:
             "equivalence_lower": self.equivalence_lower,
         }
         for name, figure in self.figures.items():
-            found |= {name: figure.value, f"{name}_provenance": str(figure.provenance)}
+            record |= {name: figure.value, f"{name}_provenance": str(figure.provenance)}
             if name in self.ratios:
-                found[f"{name}_ratio"] = self.ratios[name]
-        return found | {"fits": self.fits, "why_not": "; ".join(one.sentence for one in self.rejections)}
+                record[f"{name}_ratio"] = self.ratios[name]
+        return record | {"fits": self.fits, "why_not": "; ".join(rejection.sentence for rejection in self.rejections)}
 
 
 def _figure_data(figure: Figure, ratio: float | None) -> dict[str, Any]:
@@ -107,7 +107,8 @@ def _figure_data(figure: Figure, ratio: float | None) -> dict[str, Any]:
 
 def match_of(plan: Plan, row: int, guarantee: Guarantee | None = None, rejections: tuple[Rejection, ...] = ()) -> Match:
     """`guarantee`: what its lower bound is made from; None: it has none."""
-    figures = {name: found for name, one in shown(plan).items() if (found := figure_of(plan, one, row)) is not None}
+    known = {name: figure_of(plan, metric, row) for name, metric in shown(plan).items()}
+    figures = {name: figure for name, figure in known.items() if figure is not None}
     return Match(
         row=plan.view.index.rows[row],
         equivalence=_known(plan.relation.values(EQUIVALENCE)[row]) if plan.reference else None,
@@ -140,17 +141,17 @@ def _has_ratio(metric: ResolvedMetric) -> bool:
 def shown(plan: Plan) -> dict[str, ResolvedMetric]:
     """The metrics of an answer: those that SHOW names; else those asked for, and accuracy where it is known."""
     if plan.query.show:
-        return {name: plan.meaning(name) for name in plan.query.show if not plan.view.is_attribute(name)}
-    asked = {name: one for name, one in plan.meanings.items() if one.column != EQUIVALENCE}
-    if ACCURACY in plan.view.units and not any(one.column == ACCURACY for one in asked.values()):
-        asked["accuracy"] = plan.meaning("accuracy")
+        return {name: plan.metric(name) for name in plan.query.show if not plan.view.is_attribute(name)}
+    asked = {name: metric for name, metric in plan.metrics.items() if metric.column != EQUIVALENCE}
+    if ACCURACY in plan.view.units and not any(metric.column == ACCURACY for metric in asked.values()):
+        asked["accuracy"] = plan.metric("accuracy")
     return asked
 
 
 def figure_of(plan: Plan, metric: ResolvedMetric, row: int) -> Figure | None:
     if not metric.derived:
-        found = plan.view.index.rows[row].figures.get(metric.column)
-        return found if found is not None and math.isfinite(found.value) else None
+        figure = plan.view.index.rows[row].figures.get(metric.column)
+        return figure if figure is not None and math.isfinite(figure.value) else None
     value = _known(plan.values(metric)[row])
     return None if value is None else Figure(value, metric.unit, Provenance.MEASURED)
 
@@ -158,12 +159,12 @@ def figure_of(plan: Plan, metric: ResolvedMetric, row: int) -> Figure | None:
 def _ratios(plan: Plan, figures: Mapping[str, Figure]) -> dict[str, float]:
     if plan.reference is None:
         return {}
-    found = {}
+    ratios = {}
     for name, metric in shown(plan).items():
         own = figure_of(plan, metric, plan.reference.row)
         if name in figures and own is not None and own.value and _has_ratio(metric):
-            found[name] = figures[name].value / own.value
-    return found
+            ratios[name] = figures[name].value / own.value
+    return ratios
 
 
 def _known(value: float) -> float | None:

@@ -56,7 +56,7 @@ class ResolvedMetric:
     answers: bool
 
 
-def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> ResolvedMetric:
+def resolved_metric(name: str, units: Mapping[str, str], batch: int = 1) -> ResolvedMetric:
     """What a name stands for, given the index's columns with their units and the batch size of EXEC."""
     metric = unaliased(name)
     if metric in DERIVED:
@@ -66,13 +66,13 @@ def meaning(name: str, units: Mapping[str, str], batch: int = 1) -> ResolvedMetr
 
 
 def unaliased(name: str) -> str:
-    """The store's own name: latency@batch=8 is latency_p50@batch=8."""
+    """Replace an alias by the store's own name: latency@batch=8 is latency_p50@batch=8."""
     metric, at, scope = name.partition("@")
     return f"{ALIASES.get(metric, metric)}{at}{scope}"
 
 
 def looks_at_answers(column: str) -> bool:
-    """A plug-in that calls its metric a resource thereby says that it does not."""
+    """Whether a figure may depend on a model's answers. A plug-in's metric that is a resource does not."""
     metric = column.partition("@")[0]
     if metric in _RESOURCES or metric.startswith(_RESOURCE_KINDS):
         return False
@@ -108,5 +108,5 @@ def _unknown(asked: str, metric: str, units: Mapping[str, str]) -> UnknownQueryN
     names = {column.partition("@")[0] for column in units} | DERIVED.keys()
     names |= {alias for alias, target in ALIASES.items() if target in names}
     close = difflib.get_close_matches(asked, names, n=3)
-    told = f"Did you mean {' or '.join(close)}?" if close else f"No model of this index has its {metric} known."
-    return UnknownQueryName("metric", asked, (), hint=f"{told} The index has {', '.join(sorted(names))}.")
+    suggestion = f"Did you mean {' or '.join(close)}?" if close else f"No model of this index has its {metric} known."
+    return UnknownQueryName("metric", asked, (), hint=f"{suggestion} The index has {', '.join(sorted(names))}.")

@@ -1,4 +1,4 @@
-"""Who comes nearest without fitting, and what rejects each of them."""
+"""Near misses: the models that come nearest without fitting, and what rejects each of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def near_misses(plan: Plan, count: int = COUNT) -> tuple[Match, ...]:
 
 
 def wider_guarantee(plan: Plan) -> Guarantee | None:
-    """Of the bounds of near misses, which were chosen among more rows than the query's candidates."""
+    """The guarantee for bounds of near misses, which are chosen among more rows than the query's candidates."""
     guarantee = plan.guarantee
     if guarantee is None:
         return None
@@ -47,15 +47,15 @@ def wider_guarantee(plan: Plan) -> Guarantee | None:
 def considered_rows(plan: Plan) -> Mask:
     if plan.admitted.any():
         return plan.admitted
-    return all_pass([step for step in plan.steps if not step.clause], len(plan.view))
+    return all_pass([rule for rule in plan.rules if not rule.clause], len(plan.view))
 
 
 def _worst(plan: Plan) -> Values:
-    found = np.zeros(len(plan.view))
-    for one in plan.everything:
-        violation = one.violation(plan.values(one.metric))
-        found = np.maximum(found, np.where(np.isnan(violation), np.inf, violation))
-    return found
+    worst = np.zeros(len(plan.view))
+    for predicate in plan.everything:
+        violation = predicate.violation(plan.values(predicate.metric))
+        worst = np.maximum(worst, np.where(np.isnan(violation), np.inf, violation))
+    return worst
 
 
 def _unlike(plan: Plan) -> Values:
@@ -63,10 +63,10 @@ def _unlike(plan: Plan) -> Values:
 
 
 def _clauses_failed(plan: Plan) -> Values:
-    found = np.zeros(len(plan.view))
-    for step in plan.steps:
-        found += ~step.passes
-    return found
+    failed = np.zeros(len(plan.view))
+    for rule in plan.rules:
+        failed += ~rule.passes
+    return failed
 
 
 def _one_per_model(plan: Plan, order: NDArray[np.int64], count: int) -> list[int]:
@@ -80,12 +80,12 @@ def _one_per_model(plan: Plan, order: NDArray[np.int64], count: int) -> list[int
 
 def _rejections(plan: Plan, row: int) -> tuple[Rejection, ...]:
     clauses = [
-        Rejection(step.text, None, None, "", None, f"{step.text} does not hold")
-        for step in plan.steps
-        if not step.passes[row]
+        Rejection(rule.text, None, None, "", None, f"{rule.text} does not hold")
+        for rule in plan.rules
+        if not rule.passes[row]
     ]
-    figures = [found for one in plan.everything if (found := _rejection(plan, one, row)) is not None]
-    return (*clauses, *figures)
+    figures = [_rejection(plan, predicate, row) for predicate in plan.everything]
+    return (*clauses, *(rejection for rejection in figures if rejection is not None))
 
 
 def _rejection(plan: Plan, predicate: Predicate, row: int) -> Rejection | None:
@@ -94,12 +94,12 @@ def _rejection(plan: Plan, predicate: Predicate, row: int) -> Rejection | None:
     if by == 0:
         return None
     known = value if math.isfinite(value) else None
-    told = by if math.isfinite(by) and predicate.has_scale else None
+    distance = by if math.isfinite(by) and predicate.has_scale else None
     return Rejection(
         predicate=predicate_words(predicate),
         value=known,
         threshold=predicate.threshold,
         unit=predicate.metric.unit,
-        by=told,
-        sentence=rejection_words(predicate, known, told, mark(figure_of(plan, predicate.metric, row))),
+        by=distance,
+        sentence=rejection_words(predicate, known, distance, mark(figure_of(plan, predicate.metric, row))),
     )

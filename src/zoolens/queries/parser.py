@@ -40,17 +40,17 @@ def parse(text: str) -> Query:
 
 
 def parse_bounds(text: str) -> tuple[Bound, ...]:
-    """What follows ON, alone."""
+    """Parse what follows the keyword ON."""
     return _alone(Cursor(text), read_bounds)
 
 
 def parse_condition(text: str) -> Condition:
-    """What follows WHERE, alone."""
+    """Parse what follows the keyword WHERE."""
     return _alone(Cursor(text), read_condition)
 
 
 def parse_orders(text: str) -> tuple[Order, ...]:
-    """What follows ORDER BY, alone."""
+    """Parse what follows the keywords ORDER BY."""
     return _alone(Cursor(text), read_orders)
 
 
@@ -75,10 +75,10 @@ def pointed(error: ClauseError | UnknownQueryName, text: str | None) -> ZoolensE
 
 
 def _alone(cursor: Cursor, read: Callable[[Cursor], T]) -> T:
-    found = read(cursor)
+    result = read(cursor)
     if cursor.token.kind != "end":
         raise cursor.error(f"Unexpected {cursor.token.shown}.", "It should end here.")
-    return found
+    return result
 
 
 def _read_query(cursor: Cursor) -> Query:
@@ -202,19 +202,19 @@ def _exec(cursor: Cursor, fields: Fields) -> None:
     hint = "Write EXEC (device=cpu, runtime=onnxruntime, batch=1)."
     opened = cursor.token
     cursor.expect("(", f"Expected ( behind EXEC, found {opened.shown}.", hint)
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     while True:
         at = cursor.token
         key = read_name(cursor, "a key", hint)
-        if key in found:
+        if key in settings:
             raise cursor.error(f"The key {key!r} is here a second time.", "Give it once.", at)
         if not cursor.accept("=", "=="):
             raise cursor.error(f"Expected = behind {key}, found {cursor.token.shown}.", hint)
-        found[key] = cursor.name(f"a value of {key}", hint)
+        settings[key] = cursor.name(f"a value of {key}", hint)
         if not cursor.accept(","):
             break
     close(cursor, opened, "a comma")
-    fields["exec"] = tuple(found.items())
+    fields["exec"] = tuple(settings.items())
 
 
 def _confidence(cursor: Cursor, fields: Fields) -> None:
@@ -264,7 +264,7 @@ _READERS: Final[Mapping[str, Callable[[Cursor, Fields], None]]] = {
 
 
 def _share(cursor: Cursor, keyword: str) -> float:
-    """95% or 0.95."""
+    """Read a share, written 95% or 0.95."""
     at = cursor.token
     if at.kind != "number":
         raise cursor.error(f"Expected a share behind {keyword}, found {at.shown}.", f"Write {keyword} 95%.")

@@ -53,24 +53,24 @@ class Plan:
         return self.relation.candidates.count
 
     @property
-    def steps(self) -> tuple[AdmissionRule, ...]:
-        """Who is a candidate, but for figures."""
-        return self.relation.candidates.steps
+    def rules(self) -> tuple[AdmissionRule, ...]:
+        """The rules that every candidate passes, apart from predicates on figures."""
+        return self.relation.candidates.rules
 
     @property
     def guarantee(self) -> Guarantee | None:
         return self.relation.guarantee
 
-    def meaning(self, name: str) -> ResolvedMetric:
-        return self.view.meaning(name, self.batch)
+    def metric(self, name: str) -> ResolvedMetric:
+        return self.view.metric(name, self.batch)
 
     @cached_property
-    def meanings(self) -> dict[str, ResolvedMetric]:
+    def metrics(self) -> dict[str, ResolvedMetric]:
         """What the query's metrics stand for: those of ON first, then those of ORDER BY."""
-        found = {one.metric.name: one.metric for one in self.predicates}
-        found |= {bound.metric: self.meaning(bound.metric) for bound in self.query.on if bound.metric not in found}
+        metrics = {predicate.metric.name: predicate.metric for predicate in self.predicates}
+        metrics |= {bound.metric: self.metric(bound.metric) for bound in self.query.on if bound.metric not in metrics}
         ordered = [metric.name for order in self.orders for metric in metrics_of(order.expression)]
-        return found | {name: self.meaning(name) for name in ordered if name not in found}
+        return metrics | {name: self.metric(name) for name in ordered if name not in metrics}
 
     @property
     def everything(self) -> list[Predicate]:
@@ -79,7 +79,7 @@ class Plan:
 
     @cached_property
     def admitted(self) -> Mask:
-        return all_pass(self.steps, len(self.view))
+        return all_pass(self.rules, len(self.view))
 
     def values(self, metric: ResolvedMetric) -> Values:
         return self.relation.values(metric.column) if metric.derived else self.view.values(metric.column)
@@ -87,10 +87,10 @@ class Plan:
     @cached_property
     def fitting(self) -> Mask:
         """Every row that satisfies the whole query."""
-        found = self.admitted.copy()
+        fitting = self.admitted.copy()
         for predicate in self.everything:
-            found &= predicate.passes(self.values(predicate.metric))
-        return found
+            fitting &= predicate.passes(self.values(predicate.metric))
+        return fitting
 
     # --- how it is searched
 
@@ -106,33 +106,34 @@ class Plan:
         return Ranking(self.view.index.columns, scores)
 
     def _value_of(self, metric: Metric) -> Any:
-        found = self.meaning(metric.name)
+        resolved = self.metric(metric.name)
         if metric.reference:
-            return reference_value(self.query, self.view, self.reference, found, self.relation)
-        return self.values(found)
+            return reference_value(self.query, self.view, self.reference, resolved, self.relation)
+        return self.values(resolved)
 
     @property
     def ranges(self) -> list[Range]:
-        return [one.range for one in self.predicates if not one.metric.derived]
+        return [predicate.range for predicate in self.predicates if not predicate.metric.derived]
 
     @property
     def floor(self) -> float:
-        """The least score, where the score is what WITHIN asks of."""
+        """The least score that WITHIN allows, where rows are ordered by equivalence; else minus infinity."""
         if self.by_equivalence and self.within is not None and self.within.metric.column == EQUIVALENCE:
             return self.within.threshold
         return -math.inf
 
     @cached_property
     def mask(self) -> Mask | None:
-        """What the search cannot see from columns and score; None where that leaves nobody out."""
-        steps = self.clauses if self.by_equivalence else self.steps
-        derived = [one for one in self.everything if one.metric.derived and not self._is_floor(one)]
-        if not steps and not derived:
+        """The rows that pass what the search cannot check by columns and score; None if all rows pass."""
+        rules = self.clauses if self.by_equivalence else self.rules
+        seen = [predicate for predicate in self.everything if predicate.metric.derived]
+        derived = [predicate for predicate in seen if not self._is_floor(predicate)]
+        if not rules and not derived:
             return None
-        found = all_pass(steps, len(self.view))
-        for one in derived:
-            found &= one.passes(self.values(one.metric))
-        return None if found.all() else found
+        passing = all_pass(rules, len(self.view))
+        for predicate in derived:
+            passing &= predicate.passes(self.values(predicate.metric))
+        return None if passing.all() else passing
 
     def _is_floor(self, predicate: Predicate) -> bool:
         return predicate is self.within and math.isfinite(self.floor)
@@ -155,7 +156,7 @@ class Plan:
 def reference_value(
     query: Query, view: View, reference: Reference | None, metric: ResolvedMetric, relation: RelativeFigures | None
 ) -> float:
-    """The reference's own figure, which a share of it needs."""
+    """The reference's own figure, from which a relative quantity is computed."""
     if reference is None:
         raise ClauseError(
             metric.name,
@@ -169,14 +170,14 @@ def reference_value(
         raise ClauseError(metric.name, message, hint="Write an absolute quantity.")
     if query.exec:
         _check_provenance(query, view, reference, metric)
-    found = view.index.columns.value(metric.column, reference.row)
-    if not math.isfinite(found):
+    value = view.index.columns.value(metric.column, reference.row)
+    if not math.isfinite(value):
         raise ClauseError(
             metric.name,
             f"The reference {view.index.rows[reference.row].ref} has no {metric.column}, so no share of it is known.",
             hint="Write an absolute quantity, or measure it with `zoolens eval`.",
         )
-    return found
+    return value
 
 
 def reference_provenance(view: View, reference: Reference, metric: ResolvedMetric) -> Provenance:
@@ -185,7 +186,7 @@ def reference_provenance(view: View, reference: Reference, metric: ResolvedMetri
 
 
 def _check_provenance(query: Query, view: View, reference: Reference, metric: ResolvedMetric) -> None:
-    """Where only what was measured counts, that holds of the reference too."""
+    """Refuse a reference figure that was not measured where EXEC (provenance=measured) is asked for."""
     provenance = reference_provenance(view, reference, metric)
     if provenance is not Provenance.MEASURED and PROVENANCE in dict(query.exec):
         raise ClauseError(

@@ -58,28 +58,28 @@ ON: Final = "on"
 def make_plan(
     query: Query, view: View, *, functions: Mapping[str, Function] | None = None, elsewhere: View | None = None
 ) -> Plan:
-    """`elsewhere`: the index on the dataset that BOUND names."""
-    told = query
+    """Make the plan of a query. `elsewhere` is the index on the dataset that BOUND names."""
+    as_written = query
     batch = batch_of(query)
-    query = with_confidence(query, {bound.metric: view.meaning(bound.metric, batch) for bound in query.on})
-    as_asked = [step] if (step := exec_rule(query, view)) else []
+    query = with_confidence(query, {bound.metric: view.metric(bound.metric, batch) for bound in query.on})
+    as_asked = [rule] if (rule := exec_rule(query, view)) else []
     reference = find_reference(query, view, lambda: all_pass(as_asked, len(view)))
-    named = {bound.metric: view.meaning(bound.metric, batch) for bound in query.on}
+    named = {bound.metric: view.metric(bound.metric, batch) for bound in query.on}
     _check(query, named, view)
     for name in query.show:
-        _ = view.is_attribute(name) or view.meaning(name, batch)  # an error that points at it, where it is neither
-    clauses = [step for step in (twin_rule(query, view), *as_asked, where_rule(query, view)) if step]
+        _ = view.is_attribute(name) or view.metric(name, batch)  # an error that points at it, where it is neither
+    clauses = [rule for rule in (twin_rule(query, view), *as_asked, where_rule(query, view)) if rule]
     if query.exec:
         clauses += measured_rules(query, view, _figures_read(query, named, view, batch))
     settled = [
         None if named[bound.metric].answers else _settled(query, bound, named, view, reference) for bound in query.on
     ]
-    candidates = Candidates(view, reference, clauses, [one for one in settled if one])
+    candidates = Candidates(view, reference, clauses, [predicate for predicate in settled if predicate])
     relation = RelativeFigures(
         view, reference, candidates, lambda: _guarantee(query, view, reference, candidates, named, elsewhere)
     )
     return Plan(
-        query=told,
+        query=as_written,
         view=view,
         reference=reference,
         clauses=clauses,
@@ -113,7 +113,7 @@ def with_confidence(query: Query, named: Mapping[str, ResolvedMetric]) -> Query:
 
 
 def _confident(bound: Bound, metric: ResolvedMetric) -> Bound:
-    """The same of the lower or upper confidence bound of the figure."""
+    """The same bound, on the lower or upper confidence bound of the figure."""
     if not metric.answers or metric.column in BOUNDED:
         return bound
     if metric.column not in _BOUND_OF:
@@ -141,12 +141,12 @@ def _confident(bound: Bound, metric: ResolvedMetric) -> Bound:
 def _figures_read(
     query: Query, named: Mapping[str, ResolvedMetric], view: View, batch: int
 ) -> Iterator[ResolvedMetric]:
-    """Every figure of candidates that decides."""
+    """Every metric that decides which candidates fit or how they are ordered."""
     yield from named.values()
     for order in query.order:
         for metric in metrics_of(order.expression):
             if not metric.reference:
-                yield view.meaning(metric.name, batch)
+                yield view.metric(metric.name, batch)
 
 
 def _settled(
@@ -171,7 +171,7 @@ def _settled(
 
 
 def _check_unit(bound: Bound, counted: str) -> None:
-    """Of a metric that the language does not know by name, the index tells what it is counted in."""
+    """Refuse a bound whose unit is not that of the metric's column in the index."""
     unit, name = UNITS.get(bound.quantity.unit), bound.metric
     if unit is None:
         return
@@ -240,7 +240,7 @@ def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ..
 
 
 def _asked(query: Query, named: Mapping[str, ResolvedMetric]) -> set[str]:
-    """Of the figures that are worked out from answers, those that are bounded or ordered by."""
+    """The metrics computed from answers that the query bounds or orders by."""
     asked = {metric.column for metric in named.values() if metric.derived}
     if query.order:
         ordered = {metric.name for order in query.order for metric in metrics_of(order.expression)}

@@ -36,7 +36,7 @@ class Predicate(NamedTuple):
         return Range(column, threshold, threshold if comparison == "=" else math.inf, comparison == ">")
 
     def passes(self, values: Values) -> NDArray[np.bool_]:
-        """Unknown values pass nothing."""
+        """Whether each value satisfies the predicate; an unknown value never does."""
         compare: dict[str, Any] = {
             "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal,
         }  # fmt: skip

@@ -30,7 +30,7 @@ class PreparedQuery:
         return Answer(prepared.plan, rows, {**self.timings, "search": perf_counter() - begun})
 
     def explain(self) -> str:
-        """What EXPLAIN says, without running it."""
+        """The text that EXPLAIN gives, without running the query."""
         return explain(self.plan)
 
     def _limited(self, limit: int) -> PreparedQuery:

@@ -24,10 +24,10 @@ def quantity(value: str | float, metric: str) -> Quantity:
     if not isinstance(value, str):
         return _checked(Quantity(float(value)), metric, repr(value), 0, len(repr(value)))
     cursor = Cursor(value)
-    found = read_quantity(cursor, metric)
+    amount = read_quantity(cursor, metric)
     if cursor.token.kind != "end":
         raise cursor.error(f"Unexpected {cursor.token.shown} behind the quantity.", "Write one number and its unit.")
-    return found
+    return amount
 
 
 def read_quantity(cursor: Cursor, metric: str) -> Quantity:
@@ -78,17 +78,17 @@ def _hint_for(unit: Unit, wanted: str, number: str) -> str:
     return f"Units of {counted_in(wanted)}: {units_of(wanted)}."
 
 
-def _checked(found: Quantity, metric: str, text: str, start: int, end: int) -> Quantity:
-    if math.isnan(found.value):
+def _checked(amount: Quantity, metric: str, text: str, start: int, end: int) -> Quantity:
+    if math.isnan(amount.value):
         raise QueryError("This is no number.", text, start, end, hint="Write a number and its unit.")
-    if not math.isfinite(found.value):
+    if not math.isfinite(amount.value):
         raise QueryError("This number is too large.", text, start, end, hint="The largest is about 1e308.")
-    if abs(found.value) > 1 and not found.relative and is_fraction(metric):
-        number = f"{100 * found.value if found.unit == '%' else found.value:g}"
-        hint = f"Write {number}% or {found.value / 100:g}." if abs(found.value) <= 100 and not found.unit else None
-        message = f"{metric} is a fraction: it cannot be {number}{found.unit}."
+    if abs(amount.value) > 1 and not amount.relative and is_fraction(metric):
+        number = f"{100 * amount.value if amount.unit == '%' else amount.value:g}"
+        hint = f"Write {number}% or {amount.value / 100:g}." if abs(amount.value) <= 100 and not amount.unit else None
+        message = f"{metric} is a fraction: it cannot be {number}{amount.unit}."
         raise QueryError(message, text, start, end, hint=hint or "It lies between 0% and 100%.")
-    return found
+    return amount
 
 
 def read_amount(cursor: Cursor) -> Amount:
@@ -122,7 +122,7 @@ def read_unit(cursor: Cursor) -> Unit | None:
 
 
 def _read_rate(cursor: Cursor) -> Unit | None:
-    """inputs/s is three tokens."""
+    """Read a rate such as inputs/s, which is three tokens."""
     match = _RATE.match(cursor.text, cursor.token.start)
     unit = find_unit(match[0]) if match else None
     if unit is not None:

@@ -36,7 +36,7 @@ def task_category(task: str | None) -> str:
 
 
 def find_reference(query: Query, view: View, fitting: Callable[[], Mask]) -> Reference | None:
-    """`fitting`: the rows that run as EXEC asks."""
+    """The reference of a query. `fitting` returns the rows that run as EXEC asks."""
     if query.reference is not None:
         return Reference(_named(query.reference, query, view))
     return _most_accurate(view, fitting()) if query.task is not None else None
@@ -72,7 +72,7 @@ def _refuse_unsigned(name: str, row: int, view: View) -> None:
 
 
 def _most_accurate(view: View, fitting: Mask) -> Reference:
-    """Of what was measured on the probes. Among equals the first."""
+    """The most accurate row measured on the probes; the first among equals."""
     eligible = fitting & view.answered & ~view.twins
     if ACCURACY in view.units:
         eligible &= view.measured(ACCURACY)

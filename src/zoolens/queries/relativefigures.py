@@ -85,7 +85,7 @@ class RelativeFigures:
         return np.asarray(np.round(accuracy[self._row] - accuracy, _DIGITS))
 
     def _accuracy_drop_upper(self) -> Values:
-        """Paired, and valid at any number of inputs."""
+        """The upper bound of the accuracy drop, from paired answers; it is valid at any number of inputs."""
         reference = self._correct(self._row)
         found = np.full(len(self.view), np.nan)
         rows = np.flatnonzero(self.candidates.rows & self.view.answered)
@@ -106,11 +106,11 @@ class RelativeFigures:
 
         reference = self.view.index.signature(self._row)
         comparable = np.isfinite(self.view.agreement(self._row))
-        found = np.full(len(self.view), np.nan)
+        distances = np.full(len(self.view), np.nan)
         for row in np.flatnonzero(self.candidates.rows & self.view.answered & comparable):
             signature = self.view.index.signature(int(row))  # classes are in the data's order already
-            found[row] = behaviour(reference, signature, Compatibility())[0].l2.high
-        return found
+            distances[row] = behaviour(reference, signature, Compatibility())[0].l2.high
+        return distances
 
     # The planner refuses queries for which these are missing.
 

@@ -1,7 +1,7 @@
 import pytest
 
 from zoolens.queries.errors import QueryError, UnknownQueryName
-from zoolens.queries.metrics import meaning
+from zoolens.queries.metrics import resolved_metric
 from zoolens.queries.parser import pointed
 
 UNITS = {
@@ -29,14 +29,14 @@ UNITS = {
     ],
 )
 def test_names_stand_for_columns(name, batch, column):
-    assert meaning(name, UNITS, batch).column == column
+    assert resolved_metric(name, UNITS, batch).column == column
 
 
 def test_what_looks_at_answers():
-    assert not meaning("memory", UNITS).answers
-    assert not meaning("latency_p95", UNITS).answers
+    assert not resolved_metric("memory", UNITS).answers
+    assert not resolved_metric("latency_p95", UNITS).answers
     for name in ("accuracy", "equivalence", "accuracy_drop_upper", "odd"):  # what is not known to be a resource may
-        assert meaning(name, UNITS).answers
+        assert resolved_metric(name, UNITS).answers
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def test_what_looks_at_answers():
 )
 def test_unknown_names(name, batch, told):
     with pytest.raises(UnknownQueryName, match=told):
-        meaning(name, UNITS, batch)
+        resolved_metric(name, UNITS, batch)
 
 
 def test_nothing_is_indexed():
     with pytest.raises(UnknownQueryName, match="Nothing is indexed yet"):
-        meaning("memory", {})
+        resolved_metric("memory", {})
 
 
 def test_the_place_is_pointed_at():
     text = "SELECT MODELS ON latancy < 3 ms"
     with pytest.raises(UnknownQueryName) as caught:
-        meaning("latancy", UNITS)
+        resolved_metric("latancy", UNITS)
     error = pointed(caught.value, text)
     assert isinstance(error, QueryError)
     assert text[error.start : error.end] == "latancy"

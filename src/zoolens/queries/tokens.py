@@ -56,7 +56,7 @@ class Token(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As an error names it."""
+        """The token as an error message shows it."""
         if self.kind == "end":
             return "the end of the query"
         return repr(self.text) if len(self.text) <= 40 else repr(self.text[:39] + "…")
@@ -64,20 +64,20 @@ class Token(NamedTuple):
 
 def tokens_of(text: str) -> list[Token]:
     """All tokens, at least one "end" behind the others."""
-    found, new = [], tuple.__new__  # half the time of Token(…), which is a third of parsing
+    tokens, new = [], tuple.__new__  # half the time of Token(…), which is a third of parsing
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         start, end = match.span(kind)  # type: ignore[arg-type]  # one of the groups has matched
         part = text[start:end]
         if kind == "word":
-            found.append(new(Token, (kind, part, start, end, part.upper())))
+            tokens.append(new(Token, (kind, part, start, end, part.upper())))
         elif kind == "symbol":
-            found.append(new(Token, (kind, part, start, end, part)))
+            tokens.append(new(Token, (kind, part, start, end, part)))
         elif kind == "string":
-            found.append(new(Token, (kind, part[1:-1].replace(part[0] * 2, part[0]), start, end, "")))
+            tokens.append(new(Token, (kind, part[1:-1].replace(part[0] * 2, part[0]), start, end, "")))
         else:
-            found.append(new(Token, (kind, part, start, end, "")))
-    return found
+            tokens.append(new(Token, (kind, part, start, end, "")))
+    return tokens
 
 
 class Cursor:
@@ -158,7 +158,7 @@ class Cursor:
         return match is None or match.end() == self.token.end
 
     def enter(self) -> None:
-        """One level deeper; the parser gives it back with `leave`."""
+        """Enter one level of nesting; the parser leaves it with `leave`."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"The query is nested more than {DEEPEST} levels deep.", "Take some of them apart.")

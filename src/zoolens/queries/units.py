@@ -45,20 +45,20 @@ class Unit:
 
 
 def _units() -> dict[str, Unit]:
-    found = [Unit("%", Decimal("0.01"), "share"), Unit("x", Decimal(1), "share"), Unit("min", Decimal(60), "seconds")]
+    units = [Unit("%", Decimal("0.01"), "share"), Unit("x", Decimal(1), "share"), Unit("min", Decimal(60), "seconds")]
     for scale, factor in _SCALES.items():
-        found.append(Unit(f"{scale}B", Decimal(factor), "bytes"))
-        found.append(Unit(f"{scale}FLOPS", Decimal(factor), "operations"))
-        found.append(Unit(f"{scale}MACS", Decimal(factor), "multiply-adds"))
+        units.append(Unit(f"{scale}B", Decimal(factor), "bytes"))
+        units.append(Unit(f"{scale}FLOPS", Decimal(factor), "operations"))
+        units.append(Unit(f"{scale}MACS", Decimal(factor), "multiply-adds"))
         if scale:
-            found.append(Unit(scale, Decimal(factor), "count"))
-    found += [Unit(f"{scale}iB", Decimal(1024**power), "bytes") for power, scale in enumerate("KMGT", 1)]
+            units.append(Unit(scale, Decimal(factor), "count"))
+    units += [Unit(f"{scale}iB", Decimal(1024**power), "bytes") for power, scale in enumerate("KMGT", 1)]
     for name, power in (("s", 0), ("ms", -3), ("µs", -6), ("ns", -9)):
-        found.append(Unit(name, Decimal(10) ** power, "seconds"))
+        units.append(Unit(name, Decimal(10) ** power, "seconds"))
     for name, power in (("J", 0), ("mJ", -3), ("µJ", -6), ("kJ", 3)):
-        found.append(Unit(name, Decimal(10) ** power, "joules"))
-    found.append(Unit("inputs/s", Decimal(1), "inputs per second"))
-    return {unit.name: unit for unit in found}
+        units.append(Unit(name, Decimal(10) ** power, "joules"))
+    units.append(Unit("inputs/s", Decimal(1), "inputs per second"))
+    return {unit.name: unit for unit in units}
 
 
 UNITS: Final = _units()

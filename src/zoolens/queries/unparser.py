@@ -86,7 +86,7 @@ def bound_text(bound: Bound) -> str:
 
 
 def quantity_text(quantity: Quantity, metric: str) -> str:
-    """In the unit it was given in."""
+    """The quantity as text, in the unit in which it was given."""
     number = _in_unit(quantity.value, quantity.unit)
     text = f"{number}{quantity.unit}" if quantity.unit in ("", "%", "x") else f"{number} {quantity.unit}"
     implied = quantity.unit == "x" or (quantity.unit == "%" and not is_fraction(metric))
@@ -114,7 +114,7 @@ def _decimal_text(number: Decimal) -> str:
 
 
 def number_text(value: float) -> str:
-    """Whole numbers without a point."""
+    """The number as text; a whole number has no decimal point."""
     if not math.isfinite(value):
         raise ValueError(f"{value} cannot be written in a query")
     return str(int(value)) if value == int(value) and abs(value) < 1e16 else repr(value)
@@ -138,11 +138,11 @@ def condition_text(condition: Condition) -> str:
         case AllOf(terms):
             return " AND ".join(map(_tight, terms))
         case AnyOf(terms):
-            return " OR ".join(_tight(one) if isinstance(one, AnyOf) else condition_text(one) for one in terms)
+            return " OR ".join(_tight(part) if isinstance(part, AnyOf) else condition_text(part) for part in terms)
 
 
 def _tight(condition: Condition) -> str:
-    """In parentheses where its parts would otherwise join with what stands around it."""
+    """The condition in parentheses where its parts would otherwise join with their surroundings."""
     text = condition_text(condition)
     return f"({text})" if isinstance(condition, AllOf | AnyOf) else text
 

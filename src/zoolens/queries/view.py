@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.index.index import Index
 from zoolens.queries.conditionevaluator import COMMON, Attributes, rows_where
-from zoolens.queries.metrics import ResolvedMetric, meaning
+from zoolens.queries.metrics import ResolvedMetric, resolved_metric
 from zoolens.queries.syntax import Condition
 
 Values = NDArray[np.float64]
@@ -28,7 +28,7 @@ class View:
         self.index = index
         self.attributes = Attributes(index.rows)
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self._meanings: dict[tuple[str, int], ResolvedMetric] = {}
+        self._metrics: dict[tuple[str, int], ResolvedMetric] = {}
         self._where: dict[tuple[Condition, int], Mask] = {}
         self._measured: dict[str, Mask] = {}
         self._agreements: OrderedDict[int, Values] = OrderedDict()
@@ -58,7 +58,7 @@ class View:
 
     @property
     def models(self) -> NDArray[np.int64]:
-        """The first row of each row's model."""
+        """For each row, the number of its model's first row."""
         return self.index.rows.models
 
     @cached_property
@@ -86,14 +86,14 @@ class View:
             self._found[name, settings] = self.index.find(name, dict(settings))
         return self._found[name, settings]
 
-    def meaning(self, name: str, batch: int) -> ResolvedMetric:
+    def metric(self, name: str, batch: int) -> ResolvedMetric:
         """What a metric's name stands for here."""
-        found = self._meanings.get((name, batch))
-        if found is None:
-            if len(self._meanings) >= _REMEMBERED:
-                self._meanings.clear()
-            found = self._meanings[name, batch] = meaning(name, self.units, batch)
-        return found
+        metric = self._metrics.get((name, batch))
+        if metric is None:
+            if len(self._metrics) >= _REMEMBERED:
+                self._metrics.clear()
+            metric = self._metrics[name, batch] = resolved_metric(name, self.units, batch)
+        return metric
 
     def where(self, condition: Condition, batch: int = 1) -> Mask:
         key = (condition, batch)
@@ -104,11 +104,11 @@ class View:
         return self._where[key]
 
     def is_attribute(self, name: str) -> bool:
-        """A name that is both is an attribute."""
+        """Whether a name is an attribute. A name of both an attribute and a metric counts as an attribute."""
         return name in COMMON or name in self.attributes
 
     def _figures(self, name: str, batch: int) -> Values | None:
-        return None if self.is_attribute(name) else self.values(self.meaning(name, batch).column)
+        return None if self.is_attribute(name) else self.values(self.metric(name, batch).column)
 
     def measured(self, column: str) -> Mask:
         """The rows whose figure was measured, neither claimed nor estimated."""
@@ -120,7 +120,7 @@ class View:
         return self.index.columns.values(column)
 
     def agreement(self, row: int) -> Values:
-        """With every row; NaN where unknown. The last few are kept."""
+        """Agreement of a row with every row; NaN where unknown. The last few results are kept."""
         if row not in self._agreements:
             self._agreements[row] = self.index.agreement(row)
             if len(self._agreements) > _KEPT:

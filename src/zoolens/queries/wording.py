@@ -27,7 +27,7 @@ def amount(value: float, unit: str = "") -> str:
     if unit == "" and abs(value) < _PLAIN:
         return _digits(value)
     scales = _SCALES[unit]
-    factor, name = next((one for one in scales if abs(value) >= one[0]), scales[-1])
+    factor, name = next((scale for scale in scales if abs(value) >= scale[0]), scales[-1])
     return f"{_digits(value / factor)}{name}"
 
 
