@@ -73,7 +73,7 @@ class Search:
         self.strategy = self._chosen()
         self._first = min(self.begin + min(max(FORESIGHT * self.touched, LEAST_PIECE), NEXT_PIECE), self.end)
         self._parts = self._cut(self.begin, self._first) if self.strategy == "scan" else []
-        self._unsure = [(one.ranked.lookup, code, one) for one in filters for code in one.span.unsure]
+        self._unsure = [(filter_.ranked.lookup, code, filter_) for filter_ in filters for code in filter_.span.unsure]
 
     def _chosen(self) -> Strategy:
         if not self.limit or self.end <= self.begin:
@@ -99,33 +99,33 @@ class Search:
         begin, first, end = self.begin, self._first, self.end
         if self._best_fit():
             return self.order[begin : begin + self.limit].astype(np.int64)
-        found: list[int] = []
-        if not self._scan(begin, _all_of(self._parts), found) and first < end:
+        accepted: list[int] = []
+        if not self._scan(begin, _all_of(self._parts), accepted) and first < end:
             near = min(first + NEXT_PIECE, end)
-            if not self._scan(first, self._mask(first, near), found) and near < end:
+            if not self._scan(first, self._mask(first, near), accepted) and near < end:
                 pieces = self._pieces(near)
                 if self._gathers(sum([stop - start for start, stop in pieces])):
                     return self._gathered()
                 for start, stop in pieces:
-                    if self._scan(start, self._mask(start, stop), found):
+                    if self._scan(start, self._mask(start, stop), accepted):
                         break
-        if found and len(found) < self.limit <= FEW:
-            found = self._right(found)
-        return self.order.take(found).astype(np.int64) if found else np.empty(0, np.int64)
+        if accepted and len(accepted) < self.limit <= FEW:
+            accepted = self._right(accepted)
+        return self.order.take(accepted).astype(np.int64) if accepted else np.empty(0, np.int64)
 
     def _best_fit(self) -> bool:
         """Whether the best rows, as many as are wanted, all satisfy every range: the fastest models are small too."""
         begin, stop = self.begin, self.begin + self.limit
         if self.limit > FEW or stop > self.end or self.admitted is not None:
             return False
-        for one in self.filters:  # noqa: SIM110 - a generator takes as long as what it checks
-            if not one.surely(begin, stop):
+        for filter_ in self.filters:  # noqa: SIM110 - a generator takes as long as what it checks
+            if not filter_.surely(begin, stop):
                 return False
         return True
 
     def _cut(self, start: int, stop: int) -> list[Callable[[], Mask]]:
-        """What together makes the mask of a piece."""
-        parts = [one.view(start, stop) for one in self.filters]
+        """The functions whose masks together make the mask of a piece."""
+        parts = [filter_.view(start, stop) for filter_ in self.filters]
         if self.admitted is not None:
             parts.append(self.admitted[start:stop].copy)
         return parts
@@ -133,63 +133,63 @@ class Search:
     def _mask(self, start: int, stop: int) -> Mask:
         return _all_of(self._cut(start, stop))
 
-    def _scan(self, start: int, flags: Mask, found: list[int]) -> bool:
-        """Adds what a piece holds to `found`; True when that is enough. Else `_right` of it is still to be taken."""
+    def _scan(self, start: int, flags: Mask, accepted: list[int]) -> bool:
+        """Add a piece's positions to `accepted`. True if they are enough; else `_right` must still check them."""
         if self.limit > FEW:
-            return self._add_crowd(flags, start, found)
-        find, at, left = flags.tobytes().find, -1, self.limit - len(found)
+            return self._add_crowd(flags, start, accepted)
+        find, at, left = flags.tobytes().find, -1, self.limit - len(accepted)
         for _ in range(MOST_ROUNDS):
             while left and (at := find(1, at + 1)) >= 0:
-                found.append(start + at)
+                accepted.append(start + at)
                 left -= 1
             if left:
                 return False
-            found[:] = self._right(found)
-            left = self.limit - len(found)
+            accepted[:] = self._right(accepted)
+            left = self.limit - len(accepted)
             if not left:
                 return True
-        return self._add_crowd(flags[at + 1 :], start + at + 1, found)
+        return self._add_crowd(flags[at + 1 :], start + at + 1, accepted)
 
     def _right(self, positions: list[int]) -> list[int]:
-        """`_settled` of a few."""
+        """Keep the positions whose exact value satisfies the uncertain ranges. Meant for a few positions."""
         pick, row_at = itemgetter(0, 0, *positions), self.order.item  # of one position alone it would make no tuple
-        for codes, code, one in self._unsure:
+        for codes, code, filter_ in self._unsure:
             if code in pick(codes):
-                positions = [at for at in positions if codes[at] != code or one.admits(row_at(at))]
+                positions = [at for at in positions if codes[at] != code or filter_.admits(row_at(at))]
         return positions
 
-    def _add_crowd(self, flags: Mask, start: int, found: list[int]) -> bool:
-        """The same by array, in parts that grow."""
+    def _add_crowd(self, flags: Mask, start: int, accepted: list[int]) -> bool:
+        """Add positions to `accepted` by array, in parts that grow. Returns whether they are enough."""
         low, part = 0, len(flags) if self.limit > FEW else LEAST_PART
         while low < len(flags):
             positions = self._settled(flags[low : low + part].nonzero()[0] + (start + low))
-            found += positions[: self.limit - len(found)].tolist()
-            if len(found) >= self.limit:
+            accepted += positions[: self.limit - len(accepted)].tolist()
+            if len(accepted) >= self.limit:
                 return True
             low, part = low + part, 8 * part
         return False
 
     def _settled(self, positions: Rows) -> Rows:
-        """Those that satisfy every range, by value where the code does not tell."""
-        for one in self.filters:
-            if one.span.unsure and len(positions):
-                positions = positions[one.holds(self.order[positions])]
+        """Keep the positions whose exact value satisfies every range whose code leaves it uncertain."""
+        for filter_ in self.filters:
+            if filter_.span.unsure and len(positions):
+                positions = positions[filter_.holds(self.order[positions])]
         return positions
 
     def _pieces(self, start: int) -> list[tuple[int, int]]:
         """What is left to scan from `start` on: runs of blocks that no zone map rules out, cut to size."""
         first, last = start // BLOCK, -(-self.end // BLOCK)
         alive = np.ones(last - first, np.bool_)
-        for one in self.filters:
-            alive &= one.alive(first, last)
+        for filter_ in self.filters:
+            alive &= filter_.alive(first, last)
         runs = [(low + first, high + first) for low, high in _runs(alive.tobytes())]
         return [piece for low, high in runs for piece in _cut(max(low * BLOCK, start), min(high * BLOCK, self.end))]
 
     def _gathered(self) -> Rows:
         first, *others = self.filters
         rows = first.column.rows_within(first.range, first.span)
-        for one in others:
-            rows = rows[one.holds(rows)]
+        for filter_ in others:
+            rows = rows[filter_.holds(rows)]
         positions = self.ranks()[rows]
         positions = positions[(positions >= self.begin) & (positions < self.end)]
         if self.admitted is not None:
@@ -209,9 +209,9 @@ class Search:
     def _count(self, start: int, stop: int) -> int:
         flags = self._mask(start, stop)
         doubt = np.zeros(stop - start, np.bool_)
-        for one in self.filters:
-            if one.span.unsure:
-                doubt |= one.doubtful(start, stop)
+        for filter_ in self.filters:
+            if filter_.span.unsure:
+                doubt |= filter_.doubtful(start, stop)
         doubtful = (flags & doubt).nonzero()[0] + start
         return int(np.count_nonzero(flags)) - len(doubtful) + len(self._settled(doubtful))
 

@@ -46,33 +46,33 @@ class SemanticIndex:
 
     def __init__(self, journal: Journal, *, probes: int, task: str, labels: bool, memory: int) -> None:
         self.probes, self.task, self.labels, self.memory = probes, task, labels, memory
-        self._filed = SignatureFile(journal, probes, labels=labels)
+        self._signatures = SignatureFile(journal, probes, labels=labels)
         self._residence: Residence | None = None
         self._inferred: NDArray[np.float32] | None = None
         self.refresh()
 
     def __len__(self) -> int:
-        return len(self._filed)
+        return len(self._signatures)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._filed
+        return key in self._signatures
 
     @property
     def keys(self) -> list[str]:
-        return self._filed.keys
+        return self._signatures.keys
 
     @property
     def path(self) -> Path:
-        return self._filed.journal.path
+        return self._signatures.journal.path
 
     @property
     def file_bytes(self) -> int:
-        return self._filed.journal.end
+        return self._signatures.journal.end
 
     @property
     def nbytes(self) -> int:
         """Of what is in memory for comparing. The keys are the rows' own."""
-        return self._filed.nbytes + (self._residence.rows.nbytes if self._residence else 0)
+        return self._signatures.nbytes + (self._residence.rows.nbytes if self._residence else 0)
 
     @property
     def sketched(self) -> bool:
@@ -85,26 +85,26 @@ class SemanticIndex:
         """Add a model, or replace what it answered: one class an input, or one vector."""
         self._check(key, answers, correct)
         payload = encode(key, answers, correct)
-        with self._filed.compacting():
+        with self._signatures.compacting():
             self.refresh()
-            row = self._filed.write(payload)
+            row = self._signatures.write(payload)
             self._inferred = None
             self._keep_in_memory(row)
 
     def remove(self, key: str) -> None:
-        self._filed.row(key)  # an error where nobody knows it
-        with self._filed.compacting():
+        self._signatures.row(key)  # an error where nobody knows it
+        with self._signatures.compacting():
             self.refresh()
             if key not in self:  # another process was first
                 return
-            row = self._filed.erase(key)
+            row = self._signatures.erase(key)
             self._inferred = None
             if self._residence is not None:
                 self._residence.rows.remove(row)
 
     def refresh(self) -> None:
         """See what other processes have written."""
-        if self._filed.refresh():
+        if self._signatures.refresh():
             self._settle()
 
     def _check(self, key: str, answers: NDArray[Any], correct: NDArray[np.bool_] | None) -> None:
@@ -124,7 +124,7 @@ class SemanticIndex:
         self._inferred = self._residence = None
         if not self.labels:
             return
-        residence = Residence(len(self), self.probes, self._filed.widest(), self.memory)
+        residence = Residence(len(self), self.probes, self._signatures.widest(), self.memory)
         for _, block in self._blocks(range(len(self))):
             for seen in residence.seen(block):
                 residence.rows.append(seen)
@@ -133,7 +133,7 @@ class SemanticIndex:
     def _keep_in_memory(self, row: int) -> None:
         if self._residence is None:
             return
-        self._residence.rows.put(row, self._residence.seen(self._filed.answers(row)))
+        self._residence.rows.put(row, self._residence.seen(self._signatures.answers(row)))
         if self._residence.overfull:
             self._settle()
 
@@ -141,7 +141,7 @@ class SemanticIndex:
 
     def answers(self, key: str) -> NDArray[Any]:
         """What a model answered: one class a probe, or one vector."""
-        return self._filed.answers(self._filed.row(key))
+        return self._signatures.answers(self._signatures.row(key))
 
     def _blocks(self, indices: Sequence[int] | NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[Any]]]:
         """The labels of these models, some megabytes at a time, and which of `indices` they are."""
@@ -154,33 +154,35 @@ class SemanticIndex:
                 rows = self._residence.rows.values
                 yield where, rows[chosen.start : chosen.stop] if isinstance(chosen, range) else rows[chosen]
             else:
-                yield where, np.stack([self._filed.answers(int(index)) for index in indices[where]])
+                yield where, np.stack([self._signatures.answers(int(index)) for index in indices[where]])
 
     def agreement(self, key: str, *, approximate: Approximate | None = None) -> NDArray[np.float64]:
         """With every model of the index. `approximate`: as inferred from comparisons with five random models."""
-        index = self._filed.row(key)
+        index = self._signatures.row(key)
         if approximate == "transitivity":
             return self._transitive(index)
-        return self._agreement(self._filed.answers(index), range(len(self)))
+        return self._agreement(self._signatures.answers(index), range(len(self)))
 
-    def _agreement(self, one: NDArray[Any], indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        if one.ndim == 2:
-            return np.array([vector_agreement(one, self._filed.answers(int(index))) for index in indices], np.float64)
+    def _agreement(self, answers: NDArray[Any], indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        if answers.ndim == 2:
+            return np.array(
+                [vector_agreement(answers, self._signatures.answers(int(index))) for index in indices], np.float64
+            )
         counts = np.zeros(len(indices), np.int64)
         for where, block in self._blocks(indices):
-            counts[where] = np.count_nonzero(block == one, axis=1)
+            counts[where] = np.count_nonzero(block == answers, axis=1)
         return np.asarray(counts / self.probes, np.float64)
 
     def _transitive(self, index: int) -> NDArray[np.float64]:
         if self._inferred is None:
             self._inferred = transitivity.infer(
-                lambda new, others: 1 - self._agreement(self._filed.answers(new), others), len(self)
+                lambda new, others: 1 - self._agreement(self._signatures.answers(new), others), len(self)
             )
         return np.asarray(1 - self._inferred[index].astype(np.float64))
 
     def nearest(self, key: str, k: int = 5, *, approximate: Approximate | None = None) -> list[Near]:
         """The k other models that agree most, exactly; ties by order of the keys."""
-        index = self._filed.row(key)
+        index = self._signatures.row(key)
         if approximate is None and self.sketched:
             return self._ranked(*self._survivors(index, k), index)[:k]
         scores = self.agreement(key, approximate=approximate)
@@ -188,20 +190,20 @@ class SemanticIndex:
 
     def at_least(self, key: str, share: float) -> list[Near]:
         """Every other model that agrees on at least this share of the probes, best first."""
-        index = self._filed.row(key)
+        index = self._signatures.row(key)
         chosen = np.flatnonzero(self._at_most(index) >= share) if self.sketched else np.arange(len(self))
-        scores = self._agreement(self._filed.answers(index), chosen)
+        scores = self._agreement(self._signatures.answers(index), chosen)
         return self._ranked(chosen[scores >= share], scores[scores >= share], index)
 
     def _at_most(self, index: int) -> NDArray[np.float64]:
-        """An upper bound of the agreement with each, from the sketches."""
+        """An upper bound of the agreement with each model, from the sketches."""
         assert self._residence is not None
         rows = self._residence.rows.values
         return agreement_at_most(differing(rows, rows[index]), self.probes)
 
     def _survivors(self, index: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Models read from the file, most promising first, until no other can be among the k best."""
-        bounds, one = self._at_most(index), self._filed.answers(index)
+        bounds, answers = self._at_most(index), self._signatures.answers(index)
         bounds[index] = -1.0
         order = np.argsort(-bounds, kind="stable")[: len(self) - 1]
         scores = np.zeros(0)
@@ -209,7 +211,7 @@ class SemanticIndex:
             if len(scores) >= k > 0 and bounds[order[len(scores)]] < np.partition(scores, -k)[-k]:
                 break
             more = order[len(scores) : len(scores) + max(_VERIFIED, len(scores))]
-            scores = np.concatenate([scores, self._agreement(one, more)])
+            scores = np.concatenate([scores, self._agreement(answers, more)])
         return order[: len(scores)], scores
 
     def _ranked(self, indices: NDArray[np.int64], scores: NDArray[np.float64], without: int) -> list[Near]:
@@ -221,15 +223,15 @@ class SemanticIndex:
 
     def accuracy(self) -> NDArray[np.float64]:
         """The share of right answers of each model; NaN where nobody knows."""
-        bits = [self._filed.correct(index) for index in range(len(self))]
-        return np.array([np.nan if one is None else ones(one) / self.probes for one in bits], np.float64)
+        bits = [self._signatures.correct(index) for index in range(len(self))]
+        return np.array([np.nan if right is None else ones(right) / self.probes for right in bits], np.float64)
 
     def paired(self, key: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each model: how many probes only `key` has right, and how many only that model has; −1: not known."""
-        mine = self._filed.correct(self._filed.row(key))
+        mine = self._signatures.correct(self._signatures.row(key))
         only_mine, only_theirs = np.full((2, len(self)), -1, np.int64)
         for index in range(len(self)):
-            theirs = self._filed.correct(index)
+            theirs = self._signatures.correct(index)
             if mine is not None and theirs is not None:
                 only_mine[index], only_theirs[index] = ones(mine & ~theirs), ones(theirs & ~mine)
         return only_mine, only_theirs
