@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
-from zoolens.crosstrain.job import Epoch
-from zoolens.crosstrain.plan import Dimension, Plan, Search
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.studying import Unwatched, run_plan
-from zoolens.crosstrain.training import Manner
+from zoolens.crosstrain.study.plan import Dimension, Plan, Search
+from zoolens.crosstrain.study.plan_runner import Unwatched, run_plan
+from zoolens.crosstrain.study.store_training import Manner
+from zoolens.crosstrain.training.job import Epoch
+from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.store.store import open_store
 
 TRIALS = 6
@@ -129,7 +129,7 @@ def killed(place: Place, wait: float) -> tuple[bool, int]:
 
 
 def filed(place: Place) -> int:
-    from zoolens.crosstrain.filing import read_study
+    from zoolens.crosstrain.study.filing import read_study
 
     with open_store(place.folder / "store.sqlite") as store:
         return len({trial.id for trial in read_study(store, PLAN.name).trials})

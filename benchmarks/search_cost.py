@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.crosstrain.data import load
-from zoolens.crosstrain.job import Epoch, Job, Outcome
-from zoolens.crosstrain.plan import Dimension, Plan, Search
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.search.asking import SearchStatus
-from zoolens.crosstrain.search.journal import Told
-from zoolens.crosstrain.search.running import run_search
-from zoolens.crosstrain.study import Hyperparameter
-from zoolens.crosstrain.studying import Trials, Unwatched, journal_path
-from zoolens.crosstrain.trainers.base import Trained
-from zoolens.crosstrain.training import Manner, begin_study, trainer_versions
-from zoolens.crosstrain.worker import keep
+from zoolens.crosstrain.study.plan import Dimension, Plan, Search
+from zoolens.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
+from zoolens.crosstrain.study.search.asking import SearchStatus
+from zoolens.crosstrain.study.search.journal import Told
+from zoolens.crosstrain.study.search.running import run_search
+from zoolens.crosstrain.study.store_training import Manner, begin_study, trainer_versions
+from zoolens.crosstrain.training.data import load
+from zoolens.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.trainer_process import keep
+from zoolens.crosstrain.training.trainers.base import Trained
+from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.store.store import open_store
 
 SPACE = (

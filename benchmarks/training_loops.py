@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 
 from zoolens import plugins
-from zoolens.crosstrain.architectures import build
-from zoolens.crosstrain.data import load, prepared
-from zoolens.crosstrain.initial import initial_weights
-from zoolens.crosstrain.job import Job
-from zoolens.crosstrain.order import batches
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.trainers.base import TrainData, Weights
-from zoolens.crosstrain.trainers.torch_building import STRUCTURE
-from zoolens.crosstrain.weights import write_weights
-from zoolens.crosstrain.worker import Worker
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.data import load, prepared
+from zoolens.crosstrain.training.initial import initial_weights
+from zoolens.crosstrain.training.job import Job
+from zoolens.crosstrain.training.order import batches
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_process import Worker
+from zoolens.crosstrain.training.trainers.base import TrainData, Weights
+from zoolens.crosstrain.training.trainers.torch_building import STRUCTURE
+from zoolens.crosstrain.training.weights import write_weights
 
 LOOPS = (("torch", "eager"), ("torch", "compiled"), ("tensorflow", "compiled"), ("jax", "compiled"))
 BATCHES = {"lenet": 128, "resnet8": 32}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.crosstrain.fanout import train_here
-from zoolens.crosstrain.job import Job
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.workers import Workers
+from zoolens.crosstrain.training.fanout import train_here
+from zoolens.crosstrain.training.job import Job
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.engine.executors.base import running_on
 from zoolens.engine.executors.local import Local
 from zoolens.errors import ConstraintError, UnknownName

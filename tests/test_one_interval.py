@@ -13,12 +13,12 @@ from zoolens.cli.equiv import command as equiv_command
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.filing import file_trial
-from zoolens.crosstrain.job import Outcome
-from zoolens.crosstrain.paired import paired_sides
-from zoolens.crosstrain.pairing import churn, side_of
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Trial
+from zoolens.crosstrain.study.filing import file_trial
+from zoolens.crosstrain.study.side_comparison import paired_sides
+from zoolens.crosstrain.training.job import Outcome
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trial_runner import churn, side_of
+from zoolens.crosstrain.training.trials import Trial
 from zoolens.measure.answers import keep_labels
 from zoolens.measure.metrics.topk import topk
 from zoolens.measure.predictions import KIND, read_predictions

@@ -138,8 +138,8 @@ def shared_pages():
 def test_a_page_that_is_passed_on_tells_no_folder_and_no_name_of_this_machine(tmp_path):
     import platform
 
-    from zoolens.crosstrain.report import write_report
-    from zoolens.crosstrain.report.conftest import made_study
+    from zoolens.crosstrain.study.report import write_report
+    from zoolens.crosstrain.study.report.conftest import made_study
 
     study = made_study(25, (HERE, "jax"), name=HERE)
     study = replace(study, details={"data": {"location": HERE, "note": f"read from {HERE}"}})

@@ -82,10 +82,10 @@ class TestRay(ExecutorContract):
 def test_a_study_is_the_same_there(cluster, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("jax")
-    from zoolens.crosstrain.plan import Dimension, Plan, Search
-    from zoolens.crosstrain.recipe import Recipe
-    from zoolens.crosstrain.studying import run_plan
-    from zoolens.crosstrain.training import Manner
+    from zoolens.crosstrain.study.plan import Dimension, Plan, Search
+    from zoolens.crosstrain.study.plan_runner import run_plan
+    from zoolens.crosstrain.study.store_training import Manner
+    from zoolens.crosstrain.training.recipe import Recipe
 
     recipe = Recipe(architecture="mlp", dataset="demo", learning_rate=0.01, batch_size=64, epochs=1)
     plan = Plan(

@@ -31,8 +31,8 @@ FRAMEWORKS = {
         "torchvision_shim.py",
         "graph/importers/torch/*.py",
         "graph/counters/*.py",
-        "crosstrain/trainers/torch*.py",
-        "crosstrain/live/torch*.py",
+        "crosstrain/training/trainers/torch*.py",
+        "crosstrain/training/live/torch*.py",
         "crosstrain/exchange/rerun.py",  # runs the weights of a submission
     ],
     "torchvision": [
@@ -40,8 +40,8 @@ FRAMEWORKS = {
         "zoos/torchvision.py",
         "torchvision_shim.py",
         "graph/importers/torch/*.py",
-        "crosstrain/trainers/torch*.py",
-        "crosstrain/live/torch*.py",
+        "crosstrain/training/trainers/torch*.py",
+        "crosstrain/training/live/torch*.py",
     ],
     "timm": ["runtimes/torch*.py", "zoos/timm.py", "graph/importers/torch/*.py"],
     "transformers": ["graph/importers/torch/*.py", "zoos/transformers.py"],
@@ -49,8 +49,8 @@ FRAMEWORKS = {
         "runtimes/tensorflow*.py",
         "graph/importers/tensorflow/*.py",
         "graph/counters/tensorflow.py",
-        "crosstrain/trainers/keras*.py",
-        "crosstrain/live/keras*.py",
+        "crosstrain/training/trainers/keras*.py",
+        "crosstrain/training/live/keras*.py",
     ],
     "tf_slim": ["graph/importers/tensorflow/*.py"],
     "official": ["graph/importers/tensorflow/*.py"],
@@ -59,19 +59,19 @@ FRAMEWORKS = {
         "zoos/keras.py",
         "graph/importers/keras/*.py",
         "graph/counters/tensorflow.py",
-        "crosstrain/trainers/keras*.py",
-        "crosstrain/live/keras*.py",
+        "crosstrain/training/trainers/keras*.py",
+        "crosstrain/training/live/keras*.py",
     ],
     "tf_keras": ["runtimes/tensorflow*.py", "graph/importers/tensorflow/*.py"],
     "h5py": ["runtimes/tensorflow*.py", "runtimes/kerasfile.py"],
-    "jax": ["runtimes/jax.py", "crosstrain/trainers/keras*.py"],
-    "optuna": ["crosstrain/search/sampler.py"],
+    "jax": ["runtimes/jax.py", "crosstrain/training/trainers/keras*.py"],
+    "optuna": ["crosstrain/study/search/sampler.py"],
     "ray": ["engine/executors/ray.py"],
-    "safetensors": ["crosstrain/weights.py"],
+    "safetensors": ["crosstrain/training/weights.py"],
     "mxnet": ["runtimes/mxnet.py", "graph/importers/gluon/*.py"],
     "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py", "graph/writing/*.py"],
     "huggingface_hub": ["zoos/huggingface.py", "zoos/timm.py", "manifests/hub.py"],
-    "pandas": ["store/*.py", "queries/frame.py", "crosstrain/frame.py"],
+    "pandas": ["store/*.py", "queries/frame.py", "crosstrain/study/frame.py"],
     "psycopg": ["store/*.py"],
     "vl_convert": ["present/images.py"],
     "jinja2": ["present/pages.py"],
@@ -112,6 +112,23 @@ def test_imports_point_one_way(path):
             assert ORDER.index(target) <= ORDER.index(place), f"{place} imports {module}, which lies above it"
 
 
+# Inside a room that is itself split: each package may import only from those before it.
+INNER_ORDER = {"crosstrain": ["training", "study", "exchange", "api"]}
+
+
+@pytest.mark.parametrize("place", INNER_ORDER)
+def test_packages_of_a_split_room_import_one_way(place):
+    order = INNER_ORDER[place]
+    for path in sources():
+        parts = module_name(path).split(".")
+        if parts[0] != place or len(parts) == 1:
+            continue
+        for module, _ in imports(path):
+            target = module.removeprefix(f"zoolens.{place}.").split(".")[0] if f"zoolens.{place}." in module else None
+            if target is not None:
+                assert order.index(target) <= order.index(parts[1]), f"{path} imports {module}, which lies above it"
+
+
 def test_contrib_is_entered_only_through_entry_points():
     for path in sources():
         if path.relative_to(PACKAGE).parts[0] != "contrib":
@@ -144,8 +161,8 @@ MUTUAL = [
     {"engine.executors.base", "engine.executors.local"},
     {"graph.exporting", "graph.fanout"},
     {"measure.evaluate", "measure.fanout"},
-    {"crosstrain.fanout", "crosstrain.workers"},
-    {"crosstrain.loading", "crosstrain.live.keras_models", "crosstrain.live.torch_models"},
+    {"crosstrain.training.fanout", "crosstrain.training.trainer_pool"},
+    {"crosstrain.training.loading", "crosstrain.training.live.keras_models", "crosstrain.training.live.torch_models"},
 ]
 
 

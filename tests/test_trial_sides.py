@@ -6,11 +6,11 @@ import pytest
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.filing import file_trial
-from zoolens.crosstrain.paired import paired_sides
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import ALIGNED
-from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.study.filing import file_trial
+from zoolens.crosstrain.study.side_comparison import paired_sides
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.measure.answers import keep_labels
 from zoolens.queries.api import query
 from zoolens.store.records import DatasetRecord

@@ -137,7 +137,7 @@ def foreign(draw: random.Random, folder: Path) -> None:
 
 
 def plan(draw: random.Random, folder: Path) -> None:
-    from zoolens.crosstrain.planfiles import check_plan, load_plan, load_recipe
+    from zoolens.crosstrain.study.yaml_files import check_plan, load_plan, load_recipe
 
     path = _write(folder / "p.yaml", mutations.text(draw, _plans()))
     if draw.random() < 0.3:

@@ -1,7 +1,10 @@
 """One recipe, several frameworks: where they train apart, by how much more than seed noise, and why.
 
 The public names are imported on first use, as those of `zoolens` are. `api.study` and `api.weights` are `load_study`
-and `load_weights` here, where `study` and `weights` are modules.
+and `load_weights` here, where `study` is a package.
+
+Its three packages import one way: `exchange` (folders for others) from `study` (plans, search, store, reports) from
+`training` (networks, data, trainers).
 """
 
 from __future__ import annotations
@@ -21,17 +24,17 @@ _PUBLIC = {
     "import_study": "api.import_study",
     "check_submission": "api.check_submission",
     "submit": "api.submit",
-    "import_published": "published.import_published",
-    "load_recipe": "planfiles.load_recipe",
-    "load_plan": "planfiles.load_plan",
-    "static_diff": "diff.comparing.static_diff",
-    "run_plan": "studying.run_plan",
-    "explain": "explaining.running.explain",
-    "report_study": "reporting.report_study",
-    "Recipe": "recipe.Recipe",
-    "Semantics": "semantics.Semantics",
-    "Plan": "plan.Plan",
-    "Workers": "workers.Workers",
+    "import_published": "study.published.import_published",
+    "load_recipe": "study.yaml_files.load_recipe",
+    "load_plan": "study.yaml_files.load_plan",
+    "static_diff": "training.diff.comparing.static_diff",
+    "run_plan": "study.plan_runner.run_plan",
+    "explain": "study.explaining.running.explain",
+    "report_study": "study.store_report.report_study",
+    "Recipe": "training.recipe.Recipe",
+    "Semantics": "training.semantics.Semantics",
+    "Plan": "study.plan.Plan",
+    "Workers": "training.trainer_pool.Workers",
 }
 
 __all__ = list(_PUBLIC)

@@ -18,20 +18,20 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.data import prepared
 from zoolens.crosstrain.exchange.checking import Check, check_submission
 from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.importing import Merged, import_study, submit
-from zoolens.crosstrain.filing import read_study, study_names
-from zoolens.crosstrain.frame import find_trials, trials_frame
-from zoolens.crosstrain.job import Job
-from zoolens.crosstrain.loading import Told, live_model, told_of, weights_of
-from zoolens.crosstrain.pairing import LoopKind, apply, usual_loop
-from zoolens.crosstrain.study import Hyperparameter, Study, Trial
-from zoolens.crosstrain.trainers.base import Trained
-from zoolens.crosstrain.weights import read_weights, write_weights
-from zoolens.crosstrain.worker import WEIGHTS
-from zoolens.crosstrain.workers import Workers
+from zoolens.crosstrain.study.filing import read_study, study_names
+from zoolens.crosstrain.study.frame import find_trials, trials_frame
+from zoolens.crosstrain.training.data import prepared
+from zoolens.crosstrain.training.job import Job
+from zoolens.crosstrain.training.loading import Told, live_model, told_of, weights_of
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainer_process import WEIGHTS
+from zoolens.crosstrain.training.trainers.base import Trained
+from zoolens.crosstrain.training.trial_runner import LoopKind, apply, usual_loop
+from zoolens.crosstrain.training.trials import Hyperparameter, Study, Trial
+from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.errors import DatasetError, ModelError, UnknownName, ZoolensError
 from zoolens.store.store import Store, borrowed_store
 

@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from zoolens.crosstrain import api
-from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange import importing
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import Folder
-from zoolens.crosstrain.filing import file_study, file_trial
-from zoolens.crosstrain.job import Outcome
-from zoolens.crosstrain.loading import keep_weights, told_of
-from zoolens.crosstrain.pairing import apply, train_trial
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.weights import read_weights
-from zoolens.crosstrain.worker import OUTCOME, PREDICTIONS, WEIGHTS
-from zoolens.crosstrain.workers import Workers
+from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.training.data import load, prepared
+from zoolens.crosstrain.training.job import Outcome
+from zoolens.crosstrain.training.loading import keep_weights, told_of
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
+from zoolens.crosstrain.training.trial_runner import apply, train_trial
+from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ConstraintError, UnknownName, ZoolensError
 from zoolens.measure.answers import trained_answers
 from zoolens.store.store import open_store
@@ -164,11 +164,11 @@ def test_what_is_not_there_is_said(store, tmp_path):
 
 KERAS = """
 import sys, numpy as np
-from zoolens.crosstrain import loading
-from zoolens.crosstrain.architectures import build
-from zoolens.crosstrain.initial import initial_weights
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import ALIGNED
+from zoolens.crosstrain.training import loading
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.initial import initial_weights
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED
 from zoolens.store.records import DatasetRecord
 recipe = Recipe(architecture="convnorm", learning_rate=1, batch_size=1, epochs=1)
 data = DatasetRecord("d", "d", 1, {"classes": 4, "image": [8, 8, 1]})

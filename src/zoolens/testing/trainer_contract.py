@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from zoolens import plugins
-from zoolens.crosstrain.job import Job, Outcome
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.trainers.base import Trainer
-from zoolens.crosstrain.workers import Workers
+from zoolens.crosstrain.training.job import Job, Outcome
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainers.base import Trainer
 from zoolens.testing.late_imports import frameworks_imported_by
 
 CLASSES, TRAINED, TESTED = 3, 60, 30

@@ -24,7 +24,7 @@ PROBLEMS_SHOWN = 20
 @store_option("makes")
 def import_(source: Path, store: str | None) -> None:
     """Take studies over from FOLDER: the published CSV files, or what `export` wrote. Again changes nothing."""
-    from zoolens.crosstrain.published import published_study
+    from zoolens.crosstrain.study.published import published_study
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -42,7 +42,7 @@ def export(study: str, target: Path, store: str | None) -> None:
     """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""
     from zoolens.crosstrain.exchange.exporting import export_study
     from zoolens.crosstrain.exchange.seeds import replicates_of
-    from zoolens.crosstrain.training import REPLICATES
+    from zoolens.crosstrain.study.store_training import REPLICATES
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -81,7 +81,7 @@ def submit(source: Path, check: bool, into: str | None, store: str | None) -> No
 
 def _import_published(store: Store, source: Path) -> None:
     from zoolens.cli.bars import Bars
-    from zoolens.crosstrain.published import import_published
+    from zoolens.crosstrain.study.published import import_published
 
     with Bars(lines=True) as bars:
 

@@ -14,9 +14,9 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.explaining.contest import Arm
-    from zoolens.crosstrain.recipe import Recipe
-    from zoolens.crosstrain.study import Trial
+    from zoolens.crosstrain.study.explaining.contest import Arm
+    from zoolens.crosstrain.training.recipe import Recipe
+    from zoolens.crosstrain.training.trials import Trial
 
 
 @click.command()
@@ -48,11 +48,11 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.crosstrain.explaining.running import explain as find_out
-    from zoolens.crosstrain.explaining.words import as_data, lines
-    from zoolens.crosstrain.filing import read_study
-    from zoolens.crosstrain.training import replicates
-    from zoolens.crosstrain.workers import Workers
+    from zoolens.crosstrain.study.explaining.running import explain as find_out
+    from zoolens.crosstrain.study.explaining.words import as_data, lines
+    from zoolens.crosstrain.study.filing import read_study
+    from zoolens.crosstrain.study.store_training import replicates
+    from zoolens.crosstrain.training.trainer_pool import Workers
     from zoolens.store.store import open_store
 
     how = manner(chosen)
@@ -93,7 +93,7 @@ class _Unusable(ZoolensError):
 def _recipe(trial: Trial) -> Recipe:
     from pydantic import ValidationError
 
-    from zoolens.crosstrain.recipe import Recipe
+    from zoolens.crosstrain.training.recipe import Recipe
 
     told = trial.details.get("recipe")
     if told is None:
@@ -110,8 +110,8 @@ def _recipe(trial: Trial) -> Recipe:
 def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
     from pydantic import ValidationError
 
-    from zoolens.crosstrain.explaining.contest import Arm
-    from zoolens.crosstrain.semantics import Semantics
+    from zoolens.crosstrain.study.explaining.contest import Arm
+    from zoolens.crosstrain.training.semantics import Semantics
 
     if frameworks and not len(frameworks) == len(set(frameworks)) == 2:
         raise click.UsageError("An explanation is about two sides: give --with twice, for one each, or not at all.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.training import Manner
+    from zoolens.crosstrain.study.store_training import Manner
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 frameworks_option = click.option(
@@ -40,6 +40,6 @@ def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def manner(chosen: dict[str, Any]) -> Manner:
     """What `manner_options` were given; takes them out of the others."""
-    from zoolens.crosstrain.training import Manner
+    from zoolens.crosstrain.study.store_training import Manner
 
     return Manner(**{name: chosen.pop(name) for name in ("loop", "device", "threads", "keep_weights")})

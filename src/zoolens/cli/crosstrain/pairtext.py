@@ -10,8 +10,8 @@ import click
 from zoolens.present.figures import percent
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.paired import Paired
-    from zoolens.crosstrain.study import Trial
+    from zoolens.crosstrain.study.side_comparison import Paired
+    from zoolens.crosstrain.training.trials import Trial
     from zoolens.statistics.seeds import SeedNoise
 
 
@@ -22,7 +22,7 @@ def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
     for one in pairs:
         click.echo(pair_line(one))
     if noises:
-        from zoolens.crosstrain.noise import lines
+        from zoolens.crosstrain.study.noise import lines
 
         click.echo()
         for noise in noises:
@@ -41,7 +41,7 @@ def pair_line(one: Paired) -> str:
 
 def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[SeedNoise]:
     """Of a trial and its replicates; none without replicates."""
-    from zoolens.crosstrain.noise import noise_of
+    from zoolens.crosstrain.study.noise import noise_of
 
     return [noise_of(trials, one.a, one.b) for one in pairs] if len(trials) > 1 else []
 

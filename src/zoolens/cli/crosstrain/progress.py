@@ -9,13 +9,13 @@ from zoolens.cli.bars import Bars
 from zoolens.cli.crosstrain.trialtext import accuracies_line, points
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.job import Epoch
-    from zoolens.crosstrain.search.asking import SearchStatus
-    from zoolens.crosstrain.study import Trial
+    from zoolens.crosstrain.study.search.asking import SearchStatus
+    from zoolens.crosstrain.training.job import Epoch
+    from zoolens.crosstrain.training.trials import Trial
 
 
 class StudyBar:
-    """Draws `zoolens.crosstrain.studying.Watch`. Use as a context manager. Without a terminal there are lines only."""
+    """Draws `zoolens.crosstrain.study.plan_runner.Watch`, as a context manager; lines only without a terminal."""
 
     def __init__(self, study: str, seeds: int = 1) -> None:
         """`seeds`: of each trial, over which the best Δ is a mean."""
@@ -55,7 +55,7 @@ class StudyBar:
 
 
 def _words(status: SearchStatus, seeds: int) -> str:
-    from zoolens.crosstrain.search.budget import duration
+    from zoolens.crosstrain.study.search.budget import duration
 
     words = []
     if status.best is not None:

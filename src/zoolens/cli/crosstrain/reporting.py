@@ -17,7 +17,7 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import DatasetError, UnknownName
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.reporting import Reported
+    from zoolens.crosstrain.study.store_report import Reported
 
 _LABELS: Final = ("y_test_full", "y_test", "y")  # of an .npz file, the first that is there
 _MOST_CLASSES: Final = 1000
@@ -38,9 +38,9 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
 
     Of the published studies, it also says which figures of the paper they reproduce and which they do not.
     """
-    from zoolens.crosstrain.filing import study_names
-    from zoolens.crosstrain.report.overview import write_overview
-    from zoolens.crosstrain.reporting import report_study
+    from zoolens.crosstrain.study.filing import study_names
+    from zoolens.crosstrain.study.report.overview import write_overview
+    from zoolens.crosstrain.study.store_report import report_study
     from zoolens.present.images import can_draw
     from zoolens.store.store import open_store
 

@@ -16,9 +16,9 @@ from zoolens.cli.jsonout import echo_json
 from zoolens.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.search.budget import Budget
-    from zoolens.crosstrain.studying import Studied
-    from zoolens.crosstrain.training import Manner
+    from zoolens.crosstrain.study.plan_runner import Studied
+    from zoolens.crosstrain.study.search.budget import Budget
+    from zoolens.crosstrain.study.store_training import Manner
 
 
 @click.command()
@@ -47,8 +47,8 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     Interrupt it or kill it at any moment: the same command goes on from there, and repeats nothing that was finished.
     """
     from zoolens.cli.crosstrain.progress import StudyBar
-    from zoolens.crosstrain.planfiles import load_plan
-    from zoolens.crosstrain.studying import run_plan
+    from zoolens.crosstrain.study.plan_runner import run_plan
+    from zoolens.crosstrain.study.yaml_files import load_plan
 
     how = _shared_out(manner(chosen), chosen["workers"])
     budget = _budget(chosen["trials"], chosen["wall_time"], chosen["device_time"])
@@ -81,7 +81,7 @@ def _shared_out(how: Manner, workers: int | None) -> Manner:
 
 
 def _budget(trials: int | None, wall_time: str | None, device_time: str | None) -> Budget:
-    from zoolens.crosstrain.search.budget import Budget, parse_duration
+    from zoolens.crosstrain.study.search.budget import Budget, parse_duration
 
     return Budget(
         trials=trials,

@@ -16,8 +16,8 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.plan import Dimension, Search
-    from zoolens.crosstrain.search.hyperspace import Axis, Point, Subspace
+    from zoolens.crosstrain.study.plan import Dimension, Search
+    from zoolens.crosstrain.study.search.hyperspace import Axis, Point, Subspace
 
 
 @click.command()
@@ -55,8 +55,8 @@ def space(
 
 
 def _searched(plan: Path | None, overlap: float | None) -> tuple[tuple[Dimension, ...], Search]:
-    from zoolens.crosstrain.planfiles import load_plan
-    from zoolens.crosstrain.published import published_study
+    from zoolens.crosstrain.study.published import published_study
+    from zoolens.crosstrain.study.yaml_files import load_plan
 
     searched = published_study() if plan is None else load_plan(plan)
     changed = {} if overlap is None else {"overlap": overlap}
@@ -64,14 +64,14 @@ def _searched(plan: Path | None, overlap: float | None) -> tuple[tuple[Dimension
 
 
 def _designed(dimensions: tuple[Dimension, ...], search: Search) -> list[tuple[Subspace, list[Point]]]:
-    from zoolens.crosstrain.search.designs import design
-    from zoolens.crosstrain.search.hyperspace import subspaces
+    from zoolens.crosstrain.study.search.designs import design
+    from zoolens.crosstrain.study.search.hyperspace import subspaces
 
     return [(one, list(islice(design(search, one), search.initial))) for one in subspaces(dimensions, search)]
 
 
 def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
-    from zoolens.crosstrain.published import published_study
+    from zoolens.crosstrain.study.published import published_study
 
     published = published_study()
     return {study.name: published.hits(points, study) for study in published.read(released)}

@@ -16,7 +16,7 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import print_table
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.study import Study, Trial
+    from zoolens.crosstrain.training.trials import Study, Trial
     from zoolens.store.store import Store
 
 TRIALS_SHOWN: Final = 20
@@ -28,7 +28,7 @@ TRIALS_SHOWN: Final = 20
 @wide_option
 def list_(store: str | None, as_json: bool) -> None:
     """List the studies."""
-    from zoolens.crosstrain.filing import read_study, study_names
+    from zoolens.crosstrain.study.filing import read_study, study_names
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -46,7 +46,7 @@ def list_(store: str | None, as_json: bool) -> None:
 @store_option("reads")
 def remove(study: str, store: str | None) -> None:
     """Take STUDY off the list. Its trainings stay in the store; training into it again brings it back."""
-    from zoolens.crosstrain.filing import remove_study, study_names
+    from zoolens.crosstrain.study.filing import remove_study, study_names
     from zoolens.errors import UnknownName
     from zoolens.store.store import open_store
 
@@ -66,7 +66,7 @@ def remove(study: str, store: str | None) -> None:
 @wide_option
 def show(study: str, trial: str | None, everything: bool, store: str | None, as_json: bool) -> None:
     """Show STUDY with its trials, or one TRIAL of it in full."""
-    from zoolens.crosstrain.filing import read_study
+    from zoolens.crosstrain.study.filing import read_study
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -91,8 +91,8 @@ def trial_of(study: Study, name: str) -> Trial:
 
 def _show_trial(store: Store, study: Study, trial: Trial, as_json: bool) -> None:
     from zoolens.cli.crosstrain.pairtext import noises_of, pairs_data, print_pairs
-    from zoolens.crosstrain.paired import paired_sides
-    from zoolens.crosstrain.training import replicates
+    from zoolens.crosstrain.study.side_comparison import paired_sides
+    from zoolens.crosstrain.study.store_training import replicates
 
     pairs = paired_sides(store, trial)
     noises = noises_of((trial, *replicates(store, study.name).get(trial.id, ())), pairs)
@@ -105,7 +105,7 @@ def _show_trial(store: Store, study: Study, trial: Trial, as_json: bool) -> None
 
 
 def _about(study: Study) -> dict[str, Any]:
-    from zoolens.crosstrain.analysis.tables import apart, deltas, summarise
+    from zoolens.crosstrain.study.analysis.tables import apart, deltas, summarise
 
     found = summarise("delta", deltas(study))
     share = apart([study])

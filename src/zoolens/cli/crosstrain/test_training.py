@@ -1,7 +1,7 @@
 import pytest
 
 from zoolens.cli.crosstrain.training import _complain
-from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.errors import ZoolensError
 
 

@@ -25,12 +25,12 @@ from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
     from zoolens.cli.bars import Bars
-    from zoolens.crosstrain.job import Epoch
-    from zoolens.crosstrain.lockstep.running import Lockstep
-    from zoolens.crosstrain.recipe import Recipe
-    from zoolens.crosstrain.study import Hyperparameter, Trial
-    from zoolens.crosstrain.training import Manner
-    from zoolens.crosstrain.workers import Workers
+    from zoolens.crosstrain.study.store_training import Manner
+    from zoolens.crosstrain.training.job import Epoch
+    from zoolens.crosstrain.training.lockstep.running import Lockstep
+    from zoolens.crosstrain.training.recipe import Recipe
+    from zoolens.crosstrain.training.trainer_pool import Workers
+    from zoolens.crosstrain.training.trials import Hyperparameter, Trial
     from zoolens.store.store import Store
 
 
@@ -62,9 +62,9 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
     """
     from zoolens.cli.bars import Bars
     from zoolens.cli.crosstrain.pairtext import noises_of, pairs_data, print_pairs
-    from zoolens.crosstrain.lockstep.words import as_data
-    from zoolens.crosstrain.paired import paired_sides
-    from zoolens.crosstrain.workers import Workers
+    from zoolens.crosstrain.study.side_comparison import paired_sides
+    from zoolens.crosstrain.training.lockstep.words import as_data
+    from zoolens.crosstrain.training.trainer_pool import Workers
     from zoolens.store.store import open_store
 
     asked = _asked(recipe, chosen)
@@ -107,7 +107,7 @@ class _Asked:
 
     def lockstep(self, workers: Workers, steps: tuple[int, ...]) -> list[Lockstep]:
         """The first framework with each of the others."""
-        from zoolens.crosstrain.lockstep.running import lockstep
+        from zoolens.crosstrain.training.lockstep.running import lockstep
 
         first, *others = self.frameworks
         device, threads = self.manner.device, self.manner.threads
@@ -118,7 +118,7 @@ class _Asked:
 
     def trained(self, store: Store, workers: Workers, bars: Bars) -> tuple[Trial, ...]:
         """The trial and its replicates."""
-        from zoolens.crosstrain.training import REPLICATES, begin_study, train_into, train_replicates
+        from zoolens.crosstrain.study.store_training import REPLICATES, begin_study, train_into, train_replicates
 
         def report(framework: str, epoch: Epoch) -> None:
             if epoch.number == 1:
@@ -136,8 +136,8 @@ class _Asked:
 
 def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
     """Whatever can be found wrong before anything is trained is found here."""
-    from zoolens.crosstrain.pairing import apply
-    from zoolens.crosstrain.planfiles import check_frameworks, check_recipe, load_recipe, read_settings
+    from zoolens.crosstrain.study.yaml_files import check_frameworks, check_recipe, load_recipe, read_settings
+    from zoolens.crosstrain.training.trial_runner import apply
 
     how, frameworks = manner(chosen), chosen["frameworks"] or ("torch", "tensorflow")
     check_frameworks(frameworks)
@@ -150,7 +150,7 @@ def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
 
 
 def _print_locksteps(found: list[Lockstep]) -> None:
-    from zoolens.crosstrain.lockstep.words import lines, table
+    from zoolens.crosstrain.training.lockstep.words import lines, table
     from zoolens.present.tables import Column
     from zoolens.present.terminal import print_table
 

@@ -14,7 +14,7 @@ from zoolens.present.terminal import print_table
 from zoolens.statistics.intervals import wilson
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.study import Hyperparameter, Side, Trial
+    from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
 
 EPOCHS_SHOWN: Final = 12
 CLASSES_SHOWN: Final = 10

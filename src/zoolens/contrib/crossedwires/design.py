@@ -18,9 +18,9 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.plan import Dimension
-from zoolens.crosstrain.search.hyperspace import Axis, Point
-from zoolens.crosstrain.study import Hyperparameter
+from zoolens.crosstrain.study.plan import Dimension
+from zoolens.crosstrain.study.search.hyperspace import Axis, Point
+from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.errors import ZoolensError
 
 PUBLISHED_SPACE: Final = (

@@ -19,10 +19,17 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
-from zoolens.crosstrain.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
-from zoolens.crosstrain.analysis.tables import accuracy_table, apart, delta_of, delta_table, least_apart, most_apart
-from zoolens.crosstrain.published import PaperComparison, PaperFigure, Verdict
-from zoolens.crosstrain.study import Study, Trial
+from zoolens.crosstrain.study.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
+from zoolens.crosstrain.study.analysis.tables import (
+    accuracy_table,
+    apart,
+    delta_of,
+    delta_table,
+    least_apart,
+    most_apart,
+)
+from zoolens.crosstrain.study.published import PaperComparison, PaperFigure, Verdict
+from zoolens.crosstrain.training.trials import Study, Trial
 
 _COLUMNS: Final = ("adam_epsilon", "batch_size", "learning_rate", "epochs")  # then both accuracies and Δ
 _TABLE_NUMBERS: Final = {"vgg16": 4, "resnet50": 5, "densenet121": 6}

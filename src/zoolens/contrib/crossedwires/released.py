@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from zoolens.contrib.crossedwires.design import PUBLISHED_INITIAL, PUBLISHED_OVERLAP, PUBLISHED_SPACE
-from zoolens.crosstrain.plan import Search
-from zoolens.crosstrain.search.hyperspace import Point
-from zoolens.crosstrain.study import Study
+from zoolens.crosstrain.study.plan import Search
+from zoolens.crosstrain.study.search.hyperspace import Point
+from zoolens.crosstrain.training.trials import Study
 
 _NAMES: Final = {"optimizer.epsilon": "adam_epsilon"}  # ours -> the release's
 _ROUNDING: Final = 6e-10  # VGG16 was released with nine decimals

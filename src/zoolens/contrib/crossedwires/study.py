@@ -9,11 +9,11 @@ from zoolens.contrib.crossedwires.design import PUBLISHED_SPACE, published_point
 from zoolens.contrib.crossedwires.paper import compare_with_paper, is_released
 from zoolens.contrib.crossedwires.released import hits, published_search
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, TEST_SAMPLES, import_published, read_published
-from zoolens.crosstrain.analysis.collapsed import Labels
-from zoolens.crosstrain.filing import read_study, study_names
-from zoolens.crosstrain.published import Imported, PaperComparison, PublishedStudy
-from zoolens.crosstrain.search.hyperspace import Axis, Point
-from zoolens.crosstrain.study import Study
+from zoolens.crosstrain.study.analysis.collapsed import Labels
+from zoolens.crosstrain.study.filing import read_study, study_names
+from zoolens.crosstrain.study.published import Imported, PaperComparison, PublishedStudy
+from zoolens.crosstrain.study.search.hyperspace import Axis, Point
+from zoolens.crosstrain.training.trials import Study
 from zoolens.errors import DatasetError
 from zoolens.store.store import Store
 

@@ -16,9 +16,9 @@ from zoolens.contrib.crossedwires.design import (
     PUBLISHED_SPACE,
     published_points,
 )
-from zoolens.crosstrain.plan import Dimension, Search
-from zoolens.crosstrain.search.designs import design
-from zoolens.crosstrain.search.hyperspace import Axis, subspaces
+from zoolens.crosstrain.study.plan import Dimension, Search
+from zoolens.crosstrain.study.search.designs import design
+from zoolens.crosstrain.study.search.hyperspace import Axis, subspaces
 from zoolens.errors import ZoolensError
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")

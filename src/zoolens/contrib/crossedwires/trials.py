@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.crosstrain.filing import file_study, file_trial, natural_order, read_study, study_names
-from zoolens.crosstrain.published import Imported
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Hyperparameter, Side, Study, Trial
+from zoolens.crosstrain.study.filing import file_study, file_trial, natural_order, read_study, study_names
+from zoolens.crosstrain.study.published import Imported
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trials import Hyperparameter, Side, Study, Trial
 from zoolens.errors import DatasetError
 from zoolens.store.records import DatasetRecord, Provenance, fingerprint
 from zoolens.store.store import Store

@@ -16,8 +16,8 @@ from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
 from zoolens.crosstrain.exchange.reading import read_contents
 from zoolens.crosstrain.exchange.recomputing import metric_problems
 from zoolens.crosstrain.exchange.rerun import CannotRun, answers_problem
-from zoolens.crosstrain.loading import TYPES
-from zoolens.crosstrain.weights import read_weights
+from zoolens.crosstrain.training.loading import TYPES
+from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ModelError, ZoolensError
 
 MAX_SHOWN: Final = 100

@@ -13,17 +13,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.crosstrain.architectures import build, parameters
 from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.filing import file_study, file_trial
-from zoolens.crosstrain.initial import initial_weights
-from zoolens.crosstrain.job import Epoch, Outcome
-from zoolens.crosstrain.loading import keep_weights
-from zoolens.crosstrain.pairing import churn, side_of
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import ALIGNED, Semantics
-from zoolens.crosstrain.study import Side, Trial
-from zoolens.crosstrain.weights import read_weights, write_weights
+from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.training.architectures import build, parameters
+from zoolens.crosstrain.training.initial import initial_weights
+from zoolens.crosstrain.training.job import Epoch, Outcome
+from zoolens.crosstrain.training.loading import keep_weights
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.crosstrain.training.trial_runner import churn, side_of
+from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.measure.answers import keep_labels
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store, open_store

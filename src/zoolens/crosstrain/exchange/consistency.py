@@ -12,14 +12,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from zoolens import plugins
-from zoolens.crosstrain.architectures import build, parameters, tensor_shapes
 from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts, TrialFacts
-from zoolens.crosstrain.network import Network
-from zoolens.crosstrain.order import steps
-from zoolens.crosstrain.pairing import HYPERPARAMETERS, TENSORS, contradicted
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Hyperparameter
+from zoolens.crosstrain.training.architectures import build, parameters, tensor_shapes
+from zoolens.crosstrain.training.network import Network
+from zoolens.crosstrain.training.order import steps
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, TENSORS, contradicted
+from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.errors import UnknownName, ZoolensError
 
 BUILT_IN: Final = ("torch", "tensorflow", "jax")  # whose networks are ours, and so are known

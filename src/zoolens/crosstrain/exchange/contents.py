@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from zoolens.crosstrain.exchange.schema import FORMAT, MAX_TEXT
-from zoolens.crosstrain.recipe import Part, Recipe
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.training.recipe import Part, Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.store.records import DatasetRecord, Provenance
 
 STUDY: Final = "study.json"

@@ -34,12 +34,12 @@ from zoolens.crosstrain.exchange.labels import labels_here
 from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
 from zoolens.crosstrain.exchange.schema import description
 from zoolens.crosstrain.exchange.seeds import replicates_of
-from zoolens.crosstrain.filing import Facts, read_study
-from zoolens.crosstrain.loading import has_weights, weights_of
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Side, Trial
-from zoolens.crosstrain.weights import write_weights
+from zoolens.crosstrain.study.filing import Facts, read_study
+from zoolens.crosstrain.training.loading import has_weights, weights_of
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import TRAINED, kept_labels, trained_answers
 from zoolens.store.records import Provenance

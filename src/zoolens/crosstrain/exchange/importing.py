@@ -17,11 +17,11 @@ from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Content
 from zoolens.crosstrain.exchange.files import Refused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, labels_here
 from zoolens.crosstrain.exchange.seeds import seed_conflicts
-from zoolens.crosstrain.filing import file_study, file_trial, read_study, side_done, study_names
-from zoolens.crosstrain.job import Epoch, Outcome
-from zoolens.crosstrain.loading import filed_answers, has_weights, keep_weights
-from zoolens.crosstrain.study import Side, Study, Trial
-from zoolens.crosstrain.weights import read_weights
+from zoolens.crosstrain.study.filing import file_study, file_trial, read_study, side_done, study_names
+from zoolens.crosstrain.training.job import Epoch, Outcome
+from zoolens.crosstrain.training.loading import filed_answers, has_weights, keep_weights
+from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import keep_labels, kept_labels
 from zoolens.store.store import Store

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange.contents import Answers
-from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.training.data import load, prepared
+from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.errors import ZoolensError
 from zoolens.store.records import DatasetRecord
 

@@ -19,7 +19,7 @@ from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers
 from zoolens.crosstrain.exchange.files import Refused
 from zoolens.crosstrain.exchange.schema import TABLES, TRIALS, Column, description, found_hyperparameters
 from zoolens.crosstrain.exchange.validating import column_problems, row_problems, strict_json
-from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.datasets.parquetpages import extent
 
 MAX_ROWS: Final = 1_000_000

@@ -14,8 +14,8 @@ from zoolens.crosstrain.exchange.contents import STUDY, Contents, SideFacts, Tri
 from zoolens.crosstrain.exchange.files import Files, Refused
 from zoolens.crosstrain.exchange.parsing import Parsed, Row, parse
 from zoolens.crosstrain.exchange.schema import MAX_NAME, MAX_PROBLEMS, settings_of
-from zoolens.crosstrain.semantics import Semantics
-from zoolens.crosstrain.study import Side, Trial
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.store.records import Provenance
 
 RESERVED: Final = frozenset({"study", "labels"})  # what the store files beside frameworks

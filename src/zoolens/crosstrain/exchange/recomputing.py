@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from zoolens.crosstrain.exchange.contents import Answers, Contents, DatasetEntry, SideFacts, TrialFacts
-from zoolens.crosstrain.job import Outcome
-from zoolens.crosstrain.pairing import churn, side_of
-from zoolens.crosstrain.study import Side
+from zoolens.crosstrain.training.job import Outcome
+from zoolens.crosstrain.training.trial_runner import churn, side_of
+from zoolens.crosstrain.training.trials import Side
 from zoolens.store.records import Provenance, fingerprint
 
 _ROUNDING: Final = 1e-9

@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange.consistency import BUILT_IN
 from zoolens.crosstrain.exchange.contents import DatasetEntry, SideFacts
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES
-from zoolens.crosstrain.loading import Told
-from zoolens.crosstrain.semantics import Semantics
+from zoolens.crosstrain.training.data import load, prepared
+from zoolens.crosstrain.training.loading import Told
+from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.errors import MissingDependency, ZoolensError
 
 TOLERATED: Final = 0.01  # share of the answers that rounding of another machine may change
@@ -54,7 +54,7 @@ class CannotRun(Exception):
 
 
 def _answers(told: Told, weights: Mapping[str, NDArray[Any]], images: NDArray[np.uint8]) -> NDArray[np.int64]:
-    from zoolens.crosstrain.live.torch_models import torch_model
+    from zoolens.crosstrain.training.live.torch_models import torch_model
 
     model = torch_model(told, weights)
     import torch

@@ -22,7 +22,7 @@ from zoolens.crosstrain.exchange.schema import (
     hyperparameter_columns,
     setting_cells,
 )
-from zoolens.crosstrain.recipe import Recipe
+from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.store.values import to_json
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from zoolens.crosstrain.study import Hyperparameter
+from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.store.records import Provenance
 
 FORMAT: Final = "zoolens crosstrain study 1"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from zoolens.crosstrain.exchange.contents import Contents, TrialFacts
-from zoolens.crosstrain.filing import read_study, study_names
-from zoolens.crosstrain.loading import told_of
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.study import Trial
-from zoolens.crosstrain.training import REPLICATES, replicates
+from zoolens.crosstrain.study.filing import read_study, study_names
+from zoolens.crosstrain.study.store_training import REPLICATES, replicates
+from zoolens.crosstrain.training.loading import told_of
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.trials import Trial
 from zoolens.errors import ZoolensError
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store

@@ -17,9 +17,9 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, READ, file_num
 from zoolens.crosstrain.exchange.datasheet import datasheet
 from zoolens.crosstrain.exchange.exporting import gathered
 from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
-from zoolens.crosstrain.filing import file_study, read_study, study_names
-from zoolens.crosstrain.semantics import ALIGNED
-from zoolens.crosstrain.weights import write_weights
+from zoolens.crosstrain.study.filing import file_study, read_study, study_names
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import keep_labels
 

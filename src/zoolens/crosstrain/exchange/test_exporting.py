@@ -16,8 +16,8 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
 from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.importing import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
-from zoolens.crosstrain.filing import read_study
-from zoolens.crosstrain.loading import has_weights, told_of, weights_of
+from zoolens.crosstrain.study.filing import read_study
+from zoolens.crosstrain.training.loading import has_weights, told_of, weights_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.records import Provenance

@@ -5,20 +5,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.architectures import build, parameters
-from zoolens.crosstrain.data import load, prepared
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import READ, Folder
 from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.rerun import _answers
-from zoolens.crosstrain.filing import file_study, file_trial
-from zoolens.crosstrain.initial import initial_weights
-from zoolens.crosstrain.job import Epoch, Outcome
-from zoolens.crosstrain.loading import Told, keep_weights
-from zoolens.crosstrain.pairing import side_of
-from zoolens.crosstrain.recipe import Recipe
-from zoolens.crosstrain.semantics import ALIGNED
-from zoolens.crosstrain.study import Trial
+from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.training.architectures import build, parameters
+from zoolens.crosstrain.training.data import load, prepared
+from zoolens.crosstrain.training.initial import initial_weights
+from zoolens.crosstrain.training.job import Epoch, Outcome
+from zoolens.crosstrain.training.loading import Told, keep_weights
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.trial_runner import side_of
+from zoolens.crosstrain.training.trials import Trial
 from zoolens.measure.answers import keep_labels
 from zoolens.store.store import open_store
 

@@ -1,0 +1,1 @@
+"""Many trials: plans, search, the store, seed noise, explanations and reports. It lies above `training`."""

@@ -1,0 +1,98 @@
+"""Figures of a study that fit in a table: how accurate each side is, how far apart they are, and the extreme trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.training.trials import Study, Trial
+
+APART: Final = 0.05  # a Δ from which two sides count as apart
+SHOWN: Final = 10
+ROUNDING: Final = 1e-12  # of a difference of two shares: 0.15 − 0.10 is apart
+_AS_PUBLISHED: Final = 1e-6  # a published Δ that is further from its accuracies is not theirs
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of the values that are there; all None where none is."""
+
+    what: str
+    count: int
+    minimum: float | None = None
+    maximum: float | None = None
+    median: float | None = None
+    mean: float | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """`count` of `total` trials have a Δ of at least `threshold`. Trials without a Δ are not in `total`."""
+
+    threshold: float
+    count: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.count / self.total if self.total else 0.0
+
+
+def summarise(what: str, values: NDArray[np.float64]) -> Summary:
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return Summary(what, 0)
+    figures = (found.min(), found.max(), np.median(found), found.mean())
+    return Summary(what, len(found), *map(float, figures))
+
+
+def accuracy_table(study: Study) -> tuple[Summary, ...]:
+    """Each side's accuracy."""
+    return tuple(summarise(name, study.accuracy(name)) for name in study.frameworks)
+
+
+def deltas(study: Study) -> NDArray[np.float64]:
+    """Δ of each trial, NaN where there is none; where one was published, that one: it has more digits than the
+    accuracies it came from."""
+    found = [delta_of(trial) for trial in study.trials]
+    return np.array([np.nan if value is None else value for value in found], np.float64)
+
+
+def delta_of(trial: Trial) -> float | None:
+    """As it was published, if so; a stranger's details may hold anything under that name."""
+    delta, said = trial.delta, trial.details.get("published_delta")
+    if delta is None or not isinstance(said, float) or not abs(said - delta) <= _AS_PUBLISHED:
+        return delta
+    return float(said)
+
+
+def delta_table(studies: Sequence[Study]) -> tuple[Summary, ...]:
+    """Δ of each study."""
+    return tuple(summarise(study.name, deltas(study)) for study in studies)
+
+
+def apart(studies: Sequence[Study], threshold: float = APART) -> Share:
+    """How many trials of these studies are at least so far apart."""
+    every = np.concatenate([deltas(study) for study in studies]) if studies else np.zeros(0)
+    found = every[np.isfinite(every)]
+    return Share(threshold, int((found >= threshold - ROUNDING).sum()), len(found))
+
+
+def most_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:
+    """The trials with the largest Δ, largest first."""
+    return tuple(study.trials[place] for place in _ranked(study)[::-1][:count])
+
+
+def least_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:
+    """The trials with the smallest Δ, smallest first."""
+    return tuple(study.trials[place] for place in _ranked(study)[:count])
+
+
+def _ranked(study: Study) -> list[int]:
+    """Places of the trials that have a Δ, smallest first."""
+    found = deltas(study)
+    return [int(place) for place in np.argsort(found, kind="stable") if np.isfinite(found[place])]

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+
+from zoolens.crosstrain.study.analysis.dependence import dependence, two_way
+from zoolens.crosstrain.study.analysis.information import TooFewTrials
+from zoolens.crosstrain.study.analysis.surrogate import fit
+
+
+def space(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "rate": 10 ** rng.uniform(-5, -1, n),
+        "batch": rng.integers(16, 512, n).astype(float),
+        "optimizer": rng.choice(["adam", "sgd", "sign"], n),
+    }
+
+
+def bump(columns):
+    return 0.3 * np.exp(-((np.log10(columns["rate"]) + 3) ** 2))
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return space()
+
+
+@pytest.fixture(scope="module")
+def fitted(columns):
+    target = bump(columns) + 0.1 * (columns["optimizer"] == "adam")
+    return fit(columns, target)
+
+
+def test_the_fit_finds_what_matters(fitted):
+    assert fitted.r_squared > 0.95
+    rate, batch, _ = fitted.lengths
+    assert batch > 5 * rate
+    assert [one.log for one in fitted.inputs] == [True, False, False]
+
+
+def test_r_squared_is_that_of_trials_left_out(fitted):
+    """By formula and by doing it."""
+    kernel = fitted.others() + fitted.noise * np.eye(fitted.n)
+    centred = fitted.target - fitted.mean
+    missed = []
+    for i in range(fitted.n):
+        rest = np.arange(fitted.n) != i
+        guess = kernel[i, rest] @ np.linalg.solve(kernel[np.ix_(rest, rest)], centred[rest])
+        missed.append(centred[i] - guess)
+    assert fitted.r_squared == pytest.approx(1 - np.sum(np.square(missed)) / np.sum(centred**2), abs=1e-6)
+
+
+def test_noise_is_not_explained():
+    columns = space(seed=3)
+    found = dependence(columns, np.random.default_rng(4).uniform(size=80), "Δ")
+    assert found.surrogate.r_squared < 0.25
+    assert not found.trusted
+
+
+def test_partial_dependence_is_the_average_over_the_trials(columns, fitted):
+    found = dependence(columns, bump(columns) + 0.1 * (columns["optimizer"] == "adam"), "Δ")
+    curve = found.curves[0]
+    others = fitted.columns[1:]
+    for value, mean in zip(curve.values[::10], curve.mean[::10], strict=True):
+        assert mean == pytest.approx(fitted.predict(np.full(fitted.n, value), *others).mean(), abs=1e-9)
+    assert (curve.low <= curve.mean).all()
+    surface = two_way(fitted, "rate", "optimizer")
+    given = (np.full(fitted.n, surface.rows[3]), fitted.columns[1], np.full(fitted.n, "sgd"))
+    place = list(surface.columns).index("sgd")
+    assert surface.mean[3, place] == pytest.approx(fitted.predict(*given).mean(), abs=1e-9)
+
+
+def test_the_curve_and_its_band_follow_the_truth(columns):
+    found = dependence(columns, bump(columns), "Δ")
+    curve = max(found.curves, key=lambda one: one.importance)
+    assert curve.input.name == "rate"
+    truth = bump({"rate": curve.values})
+    assert np.abs(curve.mean - truth).max() < 0.03
+    assert np.mean((truth >= curve.low) & (truth <= curve.high)) > 0.8
+
+
+def test_h_tells_a_sum_from_a_product():
+    rng = np.random.default_rng(5)
+    a, b, c = rng.uniform(-1, 1, (3, 120))
+    added = dependence({"a": a, "b": b, "c": c}, 0.3 + 0.1 * a + 0.1 * b**2, "Δ")
+    multiplied = dependence({"a": a, "b": b, "c": c}, 0.3 + 0.2 * a * b, "Δ")
+    assert max(one.strength for one in added.interactions) < 0.01
+    strongest = multiplied.interactions[0]
+    assert [one.name for one in strongest.inputs] == ["a", "b"]
+    assert strongest.h > 0.9
+    assert multiplied.surface.inputs == strongest.inputs
+
+
+def test_the_order_of_trials_is_nothing(columns):
+    target = bump(columns)
+    order = np.random.default_rng(6).permutation(len(target))
+    again = fit({name: column[order] for name, column in columns.items()}, target[order])
+    once = fit(columns, target)
+    assert again.lengths == once.lengths
+    np.testing.assert_array_equal(again.weights, once.weights)
+
+
+def test_incomplete_trials_are_left_out_and_many_are_sampled():
+    columns = space(700)
+    target = bump(columns)
+    target[:5] = np.nan
+    columns["batch"][5] = np.nan
+    columns["optimizer"][6] = ""
+    found = fit(columns, target)
+    assert found.n == 600
+    assert found.left_out == 100
+    assert "" not in found.inputs[2].levels
+
+
+def test_one_hyperparameter_has_a_curve_and_no_interaction():
+    found = dependence({"rate": np.linspace(0, 1, 30)}, np.linspace(0, 1, 30) ** 2, "Δ")
+    assert len(found.curves) == 1
+    assert found.interactions == ()
+    assert found.surface is None
+
+
+def test_a_constant_target_is_no_crash_and_no_fit():
+    found = dependence({"rate": np.linspace(0, 1, 30)}, np.full(30, 0.2), "Δ")
+    assert found.surrogate.r_squared == 0
+    np.testing.assert_allclose(found.curves[0].mean, 0.2)
+
+
+def test_too_few_trials_are_refused_in_words():
+    with pytest.raises(TooFewTrials, match=r"complete ones: 3, at least 20"):
+        fit({"x": np.arange(3.0)}, np.arange(3.0))
+
+
+def test_it_sees_a_hyperparameter_on_the_scale_that_it_is_told():
+    rate = np.linspace(1.0, 30.0, 40)
+    target = np.sin(3 * np.log(rate))
+    linear, log = fit({"rate": rate}, target), fit({"rate": rate}, target, log={"rate"})
+    assert not linear.inputs[0].log
+    assert log.inputs[0].log
+    np.testing.assert_allclose(log.predict(np.array([2.0, 7.0])), np.sin(3 * np.log([2.0, 7.0])), atol=0.02)
+    found = dependence({"rate": rate}, target, "Δ", log={"rate"})
+    np.testing.assert_allclose(np.diff(np.log(found.curves[0].values)), np.log(30) / 40)

@@ -1,0 +1,248 @@
+"""Explain a gap: train the pair under several seeds, then every cell of the design, then the pair with the culprit
+fixed. Runs are filed as they finish, so a killed explanation goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from zoolens.crosstrain.study.explaining.bench import SEEDS, Bench
+from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Arm, Contest, contest
+from zoolens.crosstrain.study.explaining.design import Fraction, choose
+from zoolens.crosstrain.study.explaining.results import Explained, Explanation, StandIn, Switch, Verification
+from zoolens.crosstrain.study.explaining.shapley import Share, interactions, shares
+from zoolens.crosstrain.study.filing import file_study
+from zoolens.crosstrain.study.store_training import Manner
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trial_runner import apply
+from zoolens.crosstrain.training.trials import Side
+from zoolens.errors import ZoolensError
+from zoolens.progress import Progress, Silent
+from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.statistics.student import Estimate, Values, mean_estimate
+from zoolens.store.records import fingerprint
+from zoolens.store.store import Store
+
+REPLICATES: Final = 4
+_ENOUGH: Final = 0.8  # share of the gap that the culprits must explain together
+_LEAST: Final = 0.05  # share of the gap below which a semantic is no culprit
+_FAITHFUL: Final = 0.2  # a stand-in whose gap is off by no more than this share of it reproduces it
+
+
+def explain(
+    recipe: Recipe,
+    a: Arm | str,
+    b: Arm | str,
+    *,
+    store: Store,
+    workers: Workers,
+    replicates: int = REPLICATES,
+    fraction: Fraction = "auto",
+    manner: Manner | None = None,
+    study: str | None = None,
+    at_once: int | None = None,
+    seeds_seen: int = 0,
+    progress: Progress | None = None,
+) -> Explanation:
+    """`replicates`: seeds in the design, and as many fresh ones for the verification. `at_once`: runs beside each
+    other; None: one, or on a cluster as many as it can run. `study`: the name under which all runs are filed.
+    `seeds_seen`: how many seeds, from the recipe's own on, led to this question. They are not used: a trial that a
+    search chose for its large gap shows too large a gap with the seeds that it was chosen by."""
+    if replicates < 2:
+        raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
+    sides = tuple(Arm(one) if isinstance(one, str) else one for one in (a, b))
+    if recipe.shipped and any(side.told != Semantics() for side in sides):
+        raise ZoolensError("A network as its library ships it has its own semantics.", hint="Use mode: aligned.")
+    name = study or _study_name(recipe, sides)
+    said = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
+    file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), said)
+    bench = Bench(store, name, workers, manner or Manner(), at_once, progress or Silent())
+    return _Explaining(bench, name, recipe, _seeds(seeds_seen, replicates), fraction).run(*sides)
+
+
+def _seeds(seen: int, replicates: int) -> tuple[range, range]:
+    """Of the design, and of the verification; counted from the recipe's own."""
+    middle = seen + replicates
+    return range(seen, middle), range(middle, middle + replicates)
+
+
+def _study_name(recipe: Recipe, sides: Sequence[Arm]) -> str:
+    told = [(side.framework, side.told.model_dump(exclude_none=True)) for side in sides]
+    return f"explain-{fingerprint([recipe.fingerprint, told])[:8]}"
+
+
+class _Explaining:
+    """One explanation as it goes."""
+
+    def __init__(
+        self, bench: Bench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction
+    ) -> None:
+        self._bench, self._study, self._fraction = bench, study, fraction
+        self._asked = self._recipe = recipe
+        self._seeds, self._fresh = seeds
+
+    def run(self, a: Arm, b: Arm) -> Explanation:
+        pair, game, resolved = self._met("the pair", a, b)
+        if not game.players:
+            raise ZoolensError("Both sides are trained by the same framework in the same way.", hint="Name two sides.")
+        if not pair.beyond_noise:
+            return self._explanation(game, pair)
+        switched, stand_in = pair, None
+        if self._recipe.shipped:
+            self._recipe = apply(self._recipe, {"mode": "aligned"})
+            doubles = (Arm(a.framework, resolved[0]), Arm(b.framework, resolved[1]))
+            switched, game, decided = self._met("stand-ins", *doubles)
+            stand_in = stood_in(pair, switched, _added(resolved, decided))
+            if not stand_in.same_way:
+                return self._explanation(game, pair, stand_in=stand_in)
+        explained = self._explained(game, switched.level or 0.0)
+        verification = self._verified(game, explained.shares, switched)
+        return self._explanation(game, pair, explained, verification, stand_in)
+
+    def _met(self, stage: str, a: Arm, b: Arm) -> tuple[SeedNoise, Contest, tuple[Semantics, Semantics]]:
+        """The two trained under all seeds, and what they do differently by their live objects."""
+        found = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
+        pair = self._noise(stage, a, b, self._seeds)
+        ours, theirs = (_resolved([found[arm, seed] for seed in self._seeds]) for arm in (a, b))
+        return pair, contest(a, ours, b, theirs), (ours, theirs)
+
+    def _explanation(
+        self,
+        game: Contest,
+        pair: SeedNoise,
+        explained: Explained | None = None,
+        verification: Verification | None = None,
+        stand_in: StandIn | None = None,
+    ) -> Explanation:
+        return Explanation(
+            self._study,
+            self._asked,
+            game,
+            pair,
+            explained,
+            verification,
+            stand_in,
+            self._bench.trained,
+            self._bench.known,
+            tuple((self._asked.seed + number) % SEEDS for number in self._seeds),
+            self._bench.unconfirmed,
+        )
+
+    def _explained(self, game: Contest, level: float) -> Explained:
+        design = choose(len(game.players), self._fraction)
+        cells = tuple(dict.fromkeys((*design.cells, *_single_cells(game))))
+        table = self._bench.accuracies("the design", self._recipe, [game.arm(cell) for cell in cells], self._seeds)
+        inside = table[:, : len(design.cells)]
+        parts, unassigned = shares(design, game.players, inside)
+        together = interactions(design, game.players, inside)
+        columns = {cell: table[:, place] for place, cell in enumerate(cells)}
+        return Explained(
+            design,
+            tuple(sorted(parts, key=lambda one: -one.share.value)),
+            unassigned,
+            (*_switches(game, columns), *self._unnamed_switches(game)),
+            tuple(one for one in together if one.points.excludes_zero and abs(one.points.value) > level),
+            len(together),
+            {_members(game, cell): tuple(values.tolist()) for cell, values in columns.items()},
+        )
+
+    def _unnamed_switches(self, game: Contest) -> list[Switch]:
+        found = []
+        for factor in game.unnamed:
+            side, value = (game.a, factor.b) if factor.a is None else (game.b, factor.a)
+            arms = side, side.switched({factor.name: value})
+            plain, changed = self._bench.accuracies("single switches", self._recipe, arms, self._seeds).T
+            effect = mean_estimate(changed - plain)
+            found.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
+        return found
+
+    def _verified(self, game: Contest, parts: Sequence[Share], pair: SeedNoise) -> Verification | None:
+        culprits = culprits_of(parts)
+        if not culprits:
+            return None
+        side = "a" if pair.difference.value > 0 else "b"  # the worse one gets the values of the better one
+        arms = {"a": game.a, "b": game.b}
+        arms[side] = game.fixed(arms[side], culprits)
+        everyone = tuple(dict.fromkeys((game.a, game.b, *arms.values())))
+        self._bench.sides("verification", self._recipe, everyone, self._fresh)
+        before = self._noise("verification", game.a, game.b, self._fresh)
+        return judged(culprits, side, before, self._noise("verification", arms["a"], arms["b"], self._fresh))
+
+    def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
+        ours, theirs = self._bench.accuracies(stage, self._recipe, (a, b), seeds).T
+        same = a.framework == b.framework
+        names = (f"{a.framework} (A)", f"{b.framework} (B)") if same else (a.framework, b.framework)
+        return seed_noise(names[0], ours.tolist(), names[1], theirs.tolist())
+
+
+def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
+    """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
+    found: list[str] = []
+    explained = 0.0
+    for one in sorted(parts, key=lambda one: -one.share.value):
+        if one.name != FRAMEWORK and one.share.value >= _LEAST and explained < _ENOUGH:
+            found.append(one.name)
+            explained += one.share.value
+    return tuple(found)
+
+
+def judged(culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedNoise) -> Verification:
+    """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show."""
+    sign = 1 if before.difference.value > 0 else -1
+    gained = mean_estimate(sign * (_differences(before) - _differences(after)))
+    left = after.difference.interval
+    least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
+    found = Verification(culprits, side, before, after, gained, closed=False)
+    return replace(found, closed=found.shown and found.narrowed and least <= (after.level or 0.0))
+
+
+def stood_in(shipped: SeedNoise, found: SeedNoise, assumed: tuple[str, ...]) -> StandIn:
+    """A gap is reproduced by one that is beyond noise, has its sign, and may be as large."""
+    off = mean_estimate(_differences(found) - _differences(shipped))
+    near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
+    same_way = bool(found.beyond_noise) and found.difference.value * shipped.difference.value > 0
+    return StandIn(shipped, found, off, same_way, same_way and near, assumed)
+
+
+def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple[str, ...]:
+    """What stand-ins decide and the networks that they stand in for have no name for."""
+    pairs = list(zip(resolved, decided, strict=True))
+    return tuple(
+        name
+        for name in Semantics.model_fields
+        if any(getattr(one, name) is None and getattr(other, name) is not None for one, other in pairs)
+    )
+
+
+def _differences(found: SeedNoise) -> Values:
+    return np.subtract(found.accuracies_b, found.accuracies_a)
+
+
+def _resolved(sides: Sequence[Side]) -> Semantics:
+    """What most likely holds for all seeds: first values are measured, which may fail for one of them."""
+    return reduce(lambda one, other: one.over(other), (Semantics(**side.semantics) for side in sides))
+
+
+def _single_cells(game: Contest) -> list[int]:
+    bits = [1 << place for place in range(len(game.players))]
+    return [0, game.everyone, *bits, *(game.everyone ^ bit for bit in bits)]
+
+
+def _switches(game: Contest, columns: dict[int, Values]) -> list[Switch]:
+    found = []
+    for place, name in enumerate(game.players):
+        bit = 1 << place
+        in_a: Estimate = mean_estimate(columns[bit] - columns[0])
+        in_b: Estimate = mean_estimate(columns[game.everyone ^ bit] - columns[game.everyone])
+        found.append(Switch(name, in_a, in_b))
+    return found
+
+
+def _members(game: Contest, cell: int) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(game.players) if cell >> place & 1)

@@ -1,0 +1,195 @@
+"""An explanation as lines for a terminal, and as data for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from zoolens.crosstrain.study import noise
+from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Contest, Factor
+from zoolens.crosstrain.study.explaining.results import Explained, Explanation, StandIn, Verification
+from zoolens.crosstrain.study.explaining.shapley import Share
+from zoolens.crosstrain.study.noise import signed
+from zoolens.statistics.student import Estimate
+
+
+def as_data(explanation: Explanation) -> dict[str, Any]:
+    data = asdict(explanation)
+    data["recipe"] = explanation.recipe.model_dump(mode="json")
+    for side in ("a", "b"):
+        arm = getattr(explanation.contest, side)
+        data["contest"][side] = {"framework": arm.framework, "told": arm.told.model_dump(exclude_none=True)}
+    if explanation.explained is not None:
+        cells = explanation.explained.cells
+        data["explained"]["cells"] = [{"at_b": list(names), "accuracies": found} for names, found in cells.items()]
+        data["explained"]["design"] = {
+            "kind": "full" if explanation.explained.design.full else "fold-over, resolution IV",
+            "cells": len(explanation.explained.design.cells),
+            "mixed": _mixed(explanation.explained, explanation.contest.players),
+        }
+    return data
+
+
+def lines(explanation: Explanation) -> list[str]:
+    game, found = explanation.contest, explanation.explained
+    said = [*noise.lines(explanation.pair), *_fresh(explanation), ""]
+    if explanation.stand_in is not None:
+        said += [*_stand_in(explanation.stand_in), ""]
+    said += [*_differences(explanation), ""]
+    if found is None:
+        said.append(_nothing(explanation))
+    else:
+        said += [*_design(found, game), "", *_shares(found, explanation), "", *_switches(found, explanation)]
+        said += ["", *_interactions(found), "", *_verification(explanation)]
+    if explanation.unconfirmed:
+        said += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
+    runs = f"{explanation.trained} runs trained, {explanation.known} known from before"
+    return [*said, "", f"{runs}; all are in the study {explanation.study}."]
+
+
+def _fresh(explanation: Explanation) -> list[str]:
+    """Which seeds these are, where those that led to the question were left out."""
+    seeds = explanation.seeds
+    if not seeds or seeds[0] == explanation.recipe.seed:
+        return []
+    return [
+        f"Seeds {seeds[0]} to {seeds[-1]}: those that the trial was trained and may have been chosen with are left out."
+    ]
+
+
+def _nothing(explanation: Explanation) -> str:
+    if explanation.stand_in is None:
+        return "There is no gap beyond seed noise, and so nothing to explain."
+    return (
+        "The stand-ins show no such gap beyond seed noise, and so nothing is shared out. More seeds may show one; else "
+        "it comes from something of the libraries' own networks that the stand-ins do not have."
+    )
+
+
+def _differences(explanation: Explanation) -> list[str]:
+    game, a, b = explanation.contest, explanation.pair.a, explanation.pair.b
+    who = "the stand-ins of " if explanation.stand_in else ""
+    if not game.factors:
+        return [f"{who.capitalize()}{a} and {b} do the same in all that can be switched."]
+    rows = [f"  {factor.name:<14} {_value(factor.a)} | {_value(factor.b)}" for factor in game.factors]
+    return [f"What {who}{a} | {b} do differently:", *rows, *(_unnamed(factor, a, b) for factor in game.unnamed)]
+
+
+def _unnamed(factor: Factor, a: str, b: str) -> str:
+    who, other, value = (a, b, factor.b) if factor.a is None else (b, a, factor.a)
+    return (
+        f"  {factor.name:<14} {_value(factor.a)} | {_value(factor.b)}: {who}'s own has no name that {other} could be "
+        f"given, so it counts as part of the framework (switched to {value} in {who} alone, see below)"
+    )
+
+
+def _design(found: Explained, game: Contest) -> list[str]:
+    design, players = found.design, len(game.players)
+    seeds = len(next(iter(found.cells.values())))
+    if design.full:
+        return [f"Design: full, all 2^{players} = {len(design.cells)} cells, {seeds} seeds each."]
+    mixed = _mixed(found, game.players)
+    said = [
+        f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{players} = {1 << players} cells, "
+        f"{seeds} seeds each. Interactions of two (or four, …) do not touch the shares; those of three do."
+    ]
+    if mixed:
+        name, trios = next(iter(mixed.items()))
+        several = f" and {len(trios) - 1} more" if len(trios) > 1 else ""
+        said.append(f"  For example, the share of {name} is mixed with {' × '.join(trios[0])}{several}.")
+    return said
+
+
+def _mixed(found: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
+    if found.design.full:
+        return {}
+    trios = {name: found.design.mixed_into(place) for place, name in enumerate(players)}
+    return {name: [[players[one] for one in trio] for trio in some] for name, some in trios.items() if some}
+
+
+def _shares(found: Explained, explanation: Explanation) -> list[str]:
+    rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
+    whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
+    shown = [_share(one, explanation.contest) for one in rows]
+    return [
+        f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):",
+        *shown,
+    ]
+
+
+def _share(one: Share, game: Contest) -> str:
+    name = one.name
+    if name == FRAMEWORK:
+        also = "".join(f", with its {factor.name}" for factor in game.unnamed)
+        name = f"the framework itself{also}"
+    return f"  {_percent(one.share):>26}  {name}: {signed(one.points)}"
+
+
+def _percent(one: Estimate) -> str:
+    said = f"{100 * one.value:z.1f} %"
+    if one.interval is None:
+        return said
+    return f"{said} [{100 * one.interval.low:z.1f}, {100 * one.interval.high:z.1f}]"
+
+
+def _switches(found: Explained, explanation: Explanation) -> list[str]:
+    a, b = explanation.pair.a, explanation.pair.b
+    return [
+        f"Switched alone, accuracy changes by (in {a}, to {b}'s value | in {b}, to {a}'s value):",
+        *(f"  {one.name:<14} {_effect(one.in_a)} | {_effect(one.in_b)}" for one in found.switches),
+    ]
+
+
+def _effect(effect: Estimate | None) -> str:
+    return "no name for it" if effect is None else signed(effect)
+
+
+def _interactions(found: Explained) -> list[str]:
+    if not found.interactions:
+        return [f"Interactions of two above noise: none of {found.looked_at}, each judged for itself."]
+    rows = []
+    for one in found.interactions:
+        names = " or ".join(f"{first} × {second}" for first, second in one.pairs)
+        rows.append(f"  {signed(one.points)}  {names}")
+    return [f"Interactions of two above noise, {len(rows)} of {found.looked_at}, each judged for itself:", *rows]
+
+
+def _stand_in(one: StandIn) -> list[str]:
+    care = ": read on with care" if one.same_way else ""
+    verdict = "They reproduce the gap." if one.reproduces else f"They do NOT reproduce the gap{care}."
+    assumed = [f"  {', '.join(one.assumed)}: the libraries' own have no name, the stand-ins have ours."]
+    return [
+        "The libraries' own networks cannot be switched. Our definition with their semantics stands in for them:",
+        f"  gap of the libraries' own {signed(one.shipped.difference)}, of the stand-ins "
+        f"{signed(one.stand_in.difference)}, apart by {signed(one.off)}. {verdict}",
+        *(assumed if one.assumed else []),
+    ]
+
+
+def _verification(explanation: Explanation) -> list[str]:
+    one = explanation.verification
+    if one is None:
+        return ["No semantic has a share worth fixing: what makes the gap is none of those that can be switched."]
+    before, after = one.before.difference, one.after.difference
+    other = explanation.pair.b if one.side == "a" else explanation.pair.a
+    fixed = explanation.pair.a if one.side == "a" else explanation.pair.b
+    where = " on the stand-ins" if explanation.stand_in else ""
+    return [
+        f"Verified{where} with {one.before.seeds} fresh seeds, {', '.join(one.culprits)} of {fixed} set to {other}'s:",
+        f"  gap before {signed(before)}, after {signed(after)}; seeds alone show {100 * (one.after.level or 0):.2f}.",
+        f"  {_verdict(one)}",
+    ]
+
+
+def _verdict(one: Verification) -> str:
+    if not one.shown:
+        return "The fresh seeds show no gap beyond noise, and so nothing is verified. More replicates may show one."
+    if one.closed:
+        return f"This closes the gap: {signed(one.gained)} of it are gone, and what is left may be noise."
+    if one.narrowed:
+        return f"This narrows the gap by {signed(one.gained)} and does not close it."
+    return "This is not shown to narrow the gap."
+
+
+def _value(value: Any) -> str:
+    return "(no name)" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

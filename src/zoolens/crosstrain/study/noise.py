@@ -1,0 +1,75 @@
+"""How much of a difference between sides is seed noise: the trials it is taken from, and the words for it.
+
+What is computed, and on which assumptions, is told in `zoolens.statistics.seeds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from zoolens.crosstrain.training.trials import Trial
+from zoolens.errors import ZoolensError
+from zoolens.statistics.intervals import CONFIDENCE
+from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.statistics.significance import FLIPS
+from zoolens.statistics.student import Estimate
+
+_SIGNIFICANT: Final = 1 - CONFIDENCE
+
+
+def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
+    """From one trial and its replicates. A seed counts if both of its sides have an accuracy."""
+    pairs = [(trial.side(a).accuracy, trial.side(b).accuracy) for trial in trials]
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    if not both:
+        raise ZoolensError(f"No trial has an accuracy of both {a} and {b}.", hint="See the notes of the trials.")
+    return seed_noise(a, [one for one, _ in both], b, [other for _, other in both])
+
+
+def verdict(noise: SeedNoise) -> str:
+    """In words that go with the intervals and the p-value beside them."""
+    if noise.excess is None or noise.p_value is None:
+        return "One seed cannot tell"
+    if not noise.difference.excludes_zero:
+        return "Seeds alone may explain the difference"
+    if noise.within_seeds:
+        return "The sides may differ, by less than two seeds of the same side do"
+    if not noise.excess.excludes_zero or noise.excess.value <= 0:
+        return f"The sides may differ; that it is more than noise is not certain with {noise.seeds} seeds"
+    if noise.p_value <= _SIGNIFICANT:
+        return "The sides differ"
+    if noise.least_p > _SIGNIFICANT:
+        return (
+            "The sides differ if their differences are normally distributed, as the t interval assumes; the "
+            "sign-flip test, which does not, needs 6 seeds to say so"
+        )
+    return "The t interval says that the sides differ, the sign-flip test does not: more seeds decide"
+
+
+def lines(found: SeedNoise) -> list[str]:
+    """For a terminal, in points of accuracy."""
+    gap = f"{found.b} − {found.a}: {signed(found.difference)}"
+    if found.level is None or found.excess is None or found.p_value is None:
+        return [
+            f"{gap} from one seed.",
+            "How much of it is seed noise is not known: that takes replicates. A paired test of one seed answers only "
+            "whether these two networks differ on these images.",
+        ]
+    how = "exact" if found.exact else f"{FLIPS:,} draws"
+    least = f", the least that {found.seeds} seeds can give" if found.p_value == found.least_p else ""
+    own = ", ".join(
+        f"{name} {100 * (spread or 0):.2f}" for name, spread in ((found.a, found.spread_a), (found.b, found.spread_b))
+    )
+    return [
+        f"{gap} over {found.seeds} seeds (95 % t interval; sign-flip test, {how}: p = {found.p_value:.2g}{least}).",
+        f"Standard deviation over seeds: {own} points; pairs with the same seed vary so that one without a difference "
+        f"shows {100 * found.level:.2f} on average.",
+        f"Δ minus noise: {signed(found.excess)}. {verdict(found)}.",
+    ]
+
+
+def signed(one: Estimate, unit: str = " points") -> str:
+    """+12.30 points [+10.10, +14.50]."""
+    said = f"{100 * one.value:+z.2f}{unit}"
+    return said if one.interval is None else f"{said} [{100 * one.interval.low:+z.2f}, {100 * one.interval.high:+z.2f}]"

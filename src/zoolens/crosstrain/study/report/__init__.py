@@ -1,0 +1,5 @@
+"""A study as one HTML page, charts as PNG and CSV files."""
+
+from zoolens.crosstrain.study.report.writing import write_report
+
+__all__ = ["write_report"]

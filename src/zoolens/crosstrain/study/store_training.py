@@ -1,0 +1,226 @@
+"""Trials trained into the store: what it has is not trained again, what is new is filed with all that belongs to it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.crosstrain.study.filing import (
+    file_side,
+    file_study,
+    file_trial,
+    read_study,
+    side_done,
+    study_names,
+)
+from zoolens.crosstrain.training.data import Prepared, load, prepared
+from zoolens.crosstrain.training.fanout import this_machine
+from zoolens.crosstrain.training.job import Job, Outcome
+from zoolens.crosstrain.training.loading import filed_answers, has_weights, keep_weights
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
+from zoolens.crosstrain.training.trial_runner import LoopKind, Report, apply, no_report, train_trial
+from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
+from zoolens.crosstrain.training.weights import read_weights
+from zoolens.engine.machine import gpu_names
+from zoolens.errors import ZoolensError
+from zoolens.measure.answers import keep_labels, kept_labels
+from zoolens.runtimes.base import installed_version
+from zoolens.store.store import Store
+
+REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds
+_SEEDS: Final = 1 << 31
+_NAME: Final = re.compile(r"[\w.-]{1,140}")
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to train, as far as it is no matter of the recipe. `loop`: None is each framework's usual one."""
+
+    loop: LoopKind | None = None
+    device: str = "cpu"
+    threads: int | None = None
+    concurrent: bool = False
+    keep_weights: bool = False
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What of it can change the numbers."""
+        told = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
+        gpus = {} if self.device == "cpu" else {"gpus": list(gpu_names())}
+        return {**this_machine(), **told, **gpus}
+
+
+@cache
+def trainer_versions(framework: str) -> Mapping[str, str]:
+    """The installed packages that change a trainer's numbers, as its outcomes name them."""
+    names = plugins.load(plugins.TRAINERS, framework).distributions
+    found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in names}
+    return {name: version for name, version in found.items() if version}
+
+
+def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
+    """Make it known, or go on with it: every trial of a study has the same sides. One without trials, whose first could
+    not be trained, binds nobody."""
+    if not _NAME.fullmatch(name):
+        raise ZoolensError(f"A study cannot be named {name[:60]!r}.", hint="Use letters, digits, dots and dashes.")
+    known = read_study(store, name) if name in study_names(store, hidden=True) else None
+    if known and known.trials and known.frameworks != tuple(frameworks):
+        raise ZoolensError(
+            f"The study {name} is trained by {', '.join(known.frameworks)}, not by {', '.join(frameworks)}.",
+            hint="Give this one a name of its own.",
+        )
+    file_study(store, name, frameworks, details)
+
+
+def train_into(
+    store: Store,
+    study: str,
+    recipe: Recipe,
+    frameworks: Sequence[str],
+    workers: Workers,
+    *,
+    trial_id: str,
+    hyperparameters: Mapping[str, Hyperparameter],
+    overrides: Mapping[str, Semantics] | None = None,
+    manner: Manner | None = None,
+    report: Report = no_report,
+) -> Trial:
+    """`train_trial` with the store as its memory; the trial that is returned is filed, with the runs of its sides."""
+    how, data = manner or Manner(), prepared(recipe)
+    conditions = how.conditions
+    told = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
+    with tempfile.TemporaryDirectory(prefix="zoolens-crosstrain-") as folder:
+        trial = train_trial(
+            recipe,
+            frameworks,
+            workers,
+            trial_id=trial_id,
+            hyperparameters=hyperparameters,
+            work=Path(folder),
+            overrides=overrides,
+            loop=how.loop,
+            device=how.device,
+            threads=how.threads,
+            concurrent=how.concurrent,
+            keep_weights=how.keep_weights,
+            known=lambda job: _known(store, job, data, conditions),
+            keep=lambda side: _keep(
+                store, side, told[side.framework], data, conditions, Path(folder) / trial_id / side.framework
+            ),
+            report=report,
+        )
+        if kept_labels(store, data.record) is None:
+            keep_labels(store, data.record, np.array(load(data.folder).test_y))
+        return file_trial(
+            store,
+            study,
+            trial,
+            recipe_of=told,
+            dataset=data.record,
+            versions={name: _versions(name, Path(folder) / trial_id / name) for name in frameworks},
+            conditions=conditions,
+        )
+
+
+def train_replicates(
+    store: Store,
+    study: str,
+    recipe: Recipe,
+    frameworks: Sequence[str],
+    workers: Workers,
+    *,
+    trial_id: str,
+    hyperparameters: Mapping[str, Hyperparameter],
+    count: int,
+    manner: Manner | None = None,
+    report: Report = no_report,
+) -> tuple[Trial, ...]:
+    """The same trial with the next `count` seeds, filed in a study of its own beside `study`."""
+    found = []
+    for number in range(1, count + 1):
+        seed = (recipe.seed + number) % _SEEDS
+        trial = train_into(
+            store,
+            f"{study}{REPLICATES}",
+            apply(recipe, {"seed": seed}),
+            frameworks,
+            workers,
+            trial_id=f"{trial_id}.{number}",
+            hyperparameters={**hyperparameters, "seed": seed},
+            manner=None if manner is None else replace(manner, keep_weights=False),
+            report=report,
+        )
+        found.append(trial)
+    return tuple(found)
+
+
+def replicates(store: Store, study: str) -> dict[str, tuple[Trial, ...]]:
+    """The filed replicates of a study's trials, by the trial's id, in the order of their seeds."""
+    name = f"{study}{REPLICATES}"
+    found: dict[str, tuple[Trial, ...]] = {}
+    for one in read_study(store, name).trials if name in study_names(store) else ():
+        of = one.id.rpartition(".")[0]
+        found[of] = (*found.get(of, ()), one)
+    return found
+
+
+def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]) -> Side | None:
+    """A side of the store, with its answers laid where the trial looks for them. One whose weights are wanted and were
+    not kept is trained again."""
+    side = side_done(
+        store,
+        framework=job.framework,
+        recipe=job.recipe,
+        semantics=job.semantics,
+        dataset=data.record,
+        versions=trainer_versions(job.framework),
+        conditions=conditions,
+    )
+    if side is None or (job.keep_weights and side.answered and not has_weights(store, str(side.run))):
+        return None
+    answers = filed_answers(store, str(side.run))
+    if answers is not None:
+        job.output.mkdir(parents=True)
+        np.save(job.output / PREDICTIONS, answers)
+    return side
+
+
+def _keep(
+    store: Store,
+    side: Side,
+    told: tuple[Recipe, Semantics],
+    data: Prepared,
+    conditions: Mapping[str, Any],
+    work: Path,
+) -> None:
+    """File a side as soon as it is trained: whoever is killed before the others are need not train it again."""
+    outcome = _outcome(work)
+    if outcome is None:  # it failed, which its trial tells
+        return
+    # what a side answered before it ran out of memory is no result of its
+    answers = np.load(work / PREDICTIONS, allow_pickle=False) if side.answered else None
+    run = file_side(store, side, told, data.record, outcome, answers=answers, conditions=conditions)
+    if answers is not None and (work / WEIGHTS).is_file():
+        keep_weights(store, run, read_weights(work / WEIGHTS), answers)
+
+
+def _versions(framework: str, work: Path) -> Mapping[str, str]:
+    outcome = _outcome(work)
+    return trainer_versions(framework) if outcome is None else outcome.versions
+
+
+def _outcome(work: Path) -> Outcome | None:
+    """None: the side was not trained just now, or failed."""
+    path = work / OUTCOME
+    return Outcome.model_validate_json(path.read_text(encoding="utf-8")) if path.is_file() else None

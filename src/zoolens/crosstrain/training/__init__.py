@@ -1,0 +1,1 @@
+"""One recipe trained by several frameworks: networks, data, trainers, their processes, and how they differ."""

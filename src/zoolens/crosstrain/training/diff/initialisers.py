@@ -1,0 +1,183 @@
+"""Which initialiser drew a tensor: measured on its values, not assumed.
+
+Every formula predicts a distribution from the fans; the likelihood of the values under it is compared with that of
+the best-fitting distribution of any scale. What is far less likely is ruled out. A layer with equal fans cannot tell
+one formula from another, so the formula that explains most layers together is preferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isclose, log, pi, sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.training.diff.facts import Drawn
+
+MAX_VALUES: Final = 1_000_000  # of one tensor: more would not decide anything
+_RULED_OUT: Final = 12.0  # nats less likely than the best fit: five standard deviations
+_CUT: Final = 2.0  # truncated normals end at two standard deviations
+_INSIDE: Final = 0.954499736104  # share of a normal within them
+_SHRUNK: Final = 0.879625661034  # standard deviation of what is left
+_ROUNDING: Final = 1e-5
+
+# name -> variance that it gives, from fan in and fan out
+_VARIANCES: Final[Mapping[str, Callable[[int, int], float]]] = {
+    "kaiming (fan out)": lambda _, fan_out: 2 / fan_out,
+    "kaiming (fan in)": lambda fan_in, _: 2 / fan_in,
+    "glorot": lambda fan_in, fan_out: 2 / (fan_in + fan_out),
+    "lecun": lambda fan_in, _: 1 / fan_in,
+    "±1/√(fan in)": lambda fan_in, _: 1 / (3 * fan_in),
+}
+_OF_BIASES: Final = ("±1/√(fan in)",)
+
+
+@dataclass(frozen=True)
+class Initialiser:
+    """One initialiser and the layers whose values it explains. `ratios`: smallest and largest of measured to predicted
+    standard deviation."""
+
+    name: str
+    layers: tuple[str, ...]
+    ratios: tuple[float, float] | None = None
+
+
+def drawn(
+    values: NDArray[Any], *, layer: str, kind: str, role: str, fans: tuple[int, int], declared: str | None = None
+) -> Drawn:
+    """What is kept of a tensor's values: enough to fit any of the formulas."""
+    flat = values.reshape(-1)
+    flat = flat[:: -(-flat.size // MAX_VALUES)].astype(np.float64)
+    return Drawn(
+        layer=layer,
+        kind=kind,
+        role=role,
+        fan_in=fans[0],
+        fan_out=fans[1],
+        count=flat.size,
+        square=float(np.mean(flat**2)),
+        bound=float(np.max(np.abs(flat))),
+        constant=float(flat[0]) if np.ptp(flat) == 0 else None,
+        declared=declared,
+    )
+
+
+def fans(shape: Sequence[int]) -> tuple[int, int]:
+    """Fan in and fan out of a kernel (out, in, …)."""
+    field = int(np.prod(shape[2:], dtype=np.int64))
+    return shape[1] * field, shape[0] * field
+
+
+def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:
+    """The fewest initialisers that explain all tensors, the most frequent first."""
+    found: list[Initialiser] = []
+    left = list(tensors)
+    while left:
+        name, members = _most_explaining(left)
+        ratios = [sqrt(one.square / _variance(name, one)) for one in members if name in _CANDIDATES]
+        layers = tuple(one.layer for one in members)
+        found.append(Initialiser(_with_equals(name, members), layers, (min(ratios), max(ratios)) if ratios else None))
+        left = [one for one in left if one not in members]
+    return tuple(sorted(found, key=lambda one: -len(one.layers)))
+
+
+def _most_explaining(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
+    fits = [
+        {name: likely for name in _names(one) if (likely := _likelihood(name, one)) > -_RULED_OUT} for one in tensors
+    ]
+    names = dict.fromkeys(name for fit in fits for name in fit)
+    if not names:
+        return _by_scale(tensors)
+    best = max(names, key=lambda name: (sum(name in fit for fit in fits), sum(fit.get(name, 0.0) for fit in fits)))
+    return best, [one for one, fit in zip(tensors, fits, strict=True) if best in fit]
+
+
+def _with_equals(name: str, members: Sequence[Drawn]) -> str:
+    """Formulas that give all these layers the same variance cannot be told apart: both are named."""
+    if name not in _CANDIDATES:
+        return name
+    family = _CANDIDATES[name][1]
+    equal = [
+        other
+        for other in _names(members[0])
+        if other in _CANDIDATES
+        and _CANDIDATES[other][1] == family
+        and all(isclose(_variance(other, one), _variance(name, one)) for one in members)
+    ]
+    return " or ".join(equal)
+
+
+def _names(one: Drawn) -> Iterable[str]:
+    if one.constant is not None:
+        return (_constant(one.constant),)
+    return (name for name, (formula, _) in _CANDIDATES.items() if one.role == "kernel" or formula in _OF_BIASES)
+
+
+def _constant(value: float) -> str:
+    return {0.0: "zeros", 1.0: "ones"}.get(value, f"constant {value:g}")
+
+
+def _likelihood(name: str, one: Drawn) -> float:
+    """Log-likelihood under a formula, less that of the best distribution of any scale; 0 where there is no choice."""
+    if one.constant is not None:
+        return 0.0
+    freely = max(_log_density(family, one, _free_variance(family, one)) for family in _FAMILIES)
+    return _log_density(_CANDIDATES[name][1], one, _variance(name, one)) - freely
+
+
+def _variance(name: str, one: Drawn) -> float:
+    return _VARIANCES[_CANDIDATES[name][0]](one.fan_in, one.fan_out)
+
+
+def _free_variance(family: str, one: Drawn) -> float:
+    if family == "uniform":
+        return one.bound**2 / 3
+    return max(one.square, (one.bound * _SHRUNK / _CUT) ** 2) if family == "truncated_normal" else one.square
+
+
+def _log_density(family: str, one: Drawn, variance: float) -> float:
+    if family == "uniform":
+        end = sqrt(3 * variance)
+        return -inf if one.bound > end * (1 + _ROUNDING) else -one.count * log(2 * end)
+    if family == "normal":
+        return -one.count / 2 * (log(2 * pi * variance) + one.square / variance)
+    whole = variance / _SHRUNK**2
+    if one.bound > _CUT * sqrt(whole) * (1 + _ROUNDING):
+        return -inf
+    return -one.count * (log(_INSIDE) + (log(2 * pi * whole) + one.square / whole) / 2)
+
+
+def _by_scale(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
+    """No formula fits: the largest tensor's distribution with the roundest scale that may be, and who shares it."""
+    largest = max(tensors, key=lambda one: one.count)
+    family = max(_FAMILIES, key=lambda one: _log_density(one, largest, _free_variance(one, largest)))
+    exact = sqrt(_free_variance(family, largest))
+    rounded = [float(f"{exact:.{digits}g}") for digits in (1, 2, 3, 4)]
+    scale = next((one for one in rounded if _has_scale(largest, family, one)), rounded[-1])
+    shared = [one for one in tensors if one is largest or _has_scale(one, family, scale)]
+    return f"{family} with standard deviation {scale:g} in every layer", shared
+
+
+def _has_scale(one: Drawn, family: str, scale: float) -> bool:
+    fitted = _log_density(family, one, _free_variance(family, one))
+    return _log_density(family, one, scale**2) - fitted > -_RULED_OUT
+
+
+_FAMILIES: Final = ("uniform", "normal", "truncated_normal")
+
+
+def _title(formula: str, family: str) -> str:
+    author, _, rest = formula.partition(" ")
+    return f"{family} ±1/√(fan in)" if formula.startswith("±") else f"{author}_{family}{' ' + rest if rest else ''}"
+
+
+# what a user calls it -> formula, family; ±1/√(fan in) is only ever the bound of a uniform
+_CANDIDATES: Final = {
+    _title(formula, family): (formula, family)
+    for formula in _VARIANCES
+    for family in _FAMILIES
+    if not formula.startswith("±") or family == "uniform"
+}

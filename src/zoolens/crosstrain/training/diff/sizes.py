@@ -1,0 +1,46 @@
+"""Which layers the difference in the number of parameters comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.crosstrain.training.diff.findings import Finding, compared
+from zoolens.crosstrain.training.diff.layers import TITLES
+from zoolens.crosstrain.training.diff.structure import Pair
+
+
+def parameters(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    gap = b.parameters - a.parameters
+    shares = attributed(pairs, a, b)
+    told = [f"{amount:+,} in {where}" for where, amount in sorted(shares.items(), key=lambda one: -abs(one[1]))]
+    left = gap - sum(shares.values())
+    rest = [f"{left:+,} in other layers"] if left else []
+    yield compared(
+        "parameters",
+        "parameters to learn",
+        f"{a.parameters:,}",
+        f"{b.parameters:,}",
+        evidence=f"difference {gap:+,}: {'; '.join([*told, *rest])}",
+    )
+
+
+def attributed(pairs: list[Pair], a: SideFacts, b: SideFacts) -> dict[str, int]:
+    """What b has more than a, by where it is."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for one, two in pairs:
+        for role in dict.fromkeys([*(one.learned if one else ()), *(two.learned if two else ())]):
+            sizes = [layer.learned.get(role, 0) if layer else 0 for layer in (one, two)]
+            present = one or two
+            if sizes[0] != sizes[1] and present:
+                name = " | ".join(layer.name if layer else "–" for layer in (one, two))
+                text = f"{name} ({sizes[0]:,} → {sizes[1]:,})"
+                found.setdefault((present.op, role), []).append((sizes[1] - sizes[0], text))
+    shares = {_place(*key, [text for _, text in members]): sum(n for n, _ in members) for key, members in found.items()}
+    norms = [sum(sum(one.learned.values()) for one in facts.layers if one.op == "batch_norm") for facts in (a, b)]
+    return shares | ({"scales and shifts of batch norms": norms[1] - norms[0]} if norms[0] != norms[1] else {})
+
+
+def _place(op: str, role: str, texts: list[str]) -> str:
+    plural = {"bias": "biases"}.get(role, f"{role}s")
+    return f"the {role} of {texts[0]}" if len(texts) == 1 else f"the {plural} of {len(texts)} {TITLES[op]}"

@@ -1,0 +1,159 @@
+"""Differences in definition: layers and their settings.
+
+Which layer of one side stands for which of the other is found by `zoolens.graph.diff`, at a size where every map has
+more than one place; what the layers are is read from the facts at the size the networks are trained on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
+from zoolens.crosstrain.training.diff.findings import Finding, Item, Same, compared, layer_count, named, tallied
+from zoolens.crosstrain.training.diff.layers import TITLES, WEIGHTED, WINDOWS, times, title_of
+from zoolens.graph.diff import causes
+from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.report import Diff
+from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.model import Node
+
+Pair = tuple[LayerFact | None, LayerFact | None]
+
+# Told here from the facts, or only a consequence of another arrangement of axes.
+_TOLD: Final = frozenset(
+    {causes.EPSILON, causes.BIAS, causes.PADDING, causes.STRIDE_PLACEMENT, causes.OUTPUT, causes.HEAD, causes.FLATTEN,
+     causes.WIRING, INTERPLAY}
+)  # fmt: skip
+
+
+def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
+    """Weighted layers and windows beside each other; those without a partner beside None."""
+    sides = [{one.name: one for one in facts.layers if one.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
+    found: list[Pair] = []
+    for pair in diff.alignment.pairs:
+        one = sides[0].pop(pair.a.node.source, None) if pair.a else None
+        two = sides[1].pop(pair.b.node.source, None) if pair.b else None
+        if one is not None or two is not None:
+            found.append((one, two))
+    return [*found, *((one, None) for one in sides[0].values()), *((None, two) for two in sides[1].values())]
+
+
+def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    found = [Counter(map(title_of, facts.layers)) for facts in (a, b)]
+    for title in dict.fromkeys(TITLES.values()):
+        if found[0][title] or found[1][title]:
+            few = [named([one.name for one in facts.layers if title_of(one) == title]) for facts in (a, b)]
+            evidence = f"only {few[0] or few[1]}" if not all(few) else ""
+            numbers = (str(found[0][title]), str(found[1][title]))
+            yield compared("layers", f"number of {title}", *numbers, evidence=evidence)
+
+
+def others(diff: Diff) -> Iterator[Finding]:
+    """What the graphs differ in beyond the settings that have a section of their own."""
+    for one in diff.differences:
+        if one.cause not in _TOLD:
+            sides = [named(_sources(one, side)) or "nothing" for side in (0, 1)]
+            yield Item("layers", f"{one.cause}: {one.text}", sides[0], sides[1], layers=_affected(one))
+
+
+def _sources(one: Difference, side: int) -> list[str]:
+    layers = [(finding.pair.a, finding.pair.b)[side] for finding in one.findings]
+    return list(dict.fromkeys(layer.node.source or layer.node.name for layer in layers if layer))
+
+
+def _affected(one: Difference) -> int:
+    return max(len(_sources(one, side)) for side in (0, 1))
+
+
+def biases(a: SideFacts, b: SideFacts, diff: Diff) -> Iterator[Finding]:
+    for op in WEIGHTED:
+        sides = [[layer for layer in facts.layers if layer.op == op] for facts in (a, b)]
+        if not all(sides):
+            continue
+        with_bias = [[layer for layer in side if "bias" in layer.learned] for side in sides]
+        texts = [_bias_text(some, len(side)) for some, side in zip(with_bias, sides, strict=True)]
+        extra = sum(len(side) for side in with_bias) - 2 * min(len(side) for side in with_bias)
+        yield compared("bias", f"{TITLES[op]} with a bias", *texts, evidence=_void(diff, op), layers=extra)
+
+
+def _bias_text(layers: list[LayerFact], total: int) -> str:
+    if not layers:
+        return f"none of {total}"
+    return f"{len(layers)} of {total}, {sum(one.learned['bias'] for one in layers):,} parameters"
+
+
+def _void(diff: Diff, op: str) -> str:
+    """Biases that only one side has, and a norm takes out again."""
+    both = [(pair.a.node, pair.b.node) for pair in diff.alignment.pairs if pair.a and pair.b and pair.a.node.op == op]
+    nodes = [a if a.parameter("bias") else b for a, b in both if bool(a.parameter("bias")) != bool(b.parameter("bias"))]
+    void = sum(bool(node.get("norm")) for node in nodes)
+    return f"after {void} of the {len(nodes)} a batch norm follows, which subtracts the bias again" if void else ""
+
+
+def dropouts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    sides = [[layer for layer in facts.layers if layer.op == "dropout"] for facts in (a, b)]
+    rates = [[f"{layer.rate:g}" for layer in side if layer.rate is not None] for side in sides]
+    texts = [f"{layer_count(len(rate))}, rate {tallied(rate)}" if rate else "none" for rate in rates]
+    where = "; ".join(named([layer.name for layer in side]) for side in sides if side)
+    yield compared("dropout", "dropout layers", *texts, evidence=where, layers=max(map(len, sides)))
+
+
+def strides(diff: Diff) -> Iterator[Finding]:
+    moved = [one for one in diff.differences if one.cause == causes.STRIDE_PLACEMENT]
+    for one in moved:
+        yield Item("stride", "where blocks stride", _striding(one, 0), _striding(one, 1), one.text, _affected(one))
+    if not moved:
+        striding = sum(max(node.get("stride", (1,))) > 1 for node in diff.a if node.op in WINDOWS)
+        yield Same("stride", "where strided layers stand", layer_count(striding))
+
+
+def _striding(one: Difference, side: int) -> str:
+    layers = [(finding.pair.a, finding.pair.b)[side] for finding in one.findings]
+    nodes = [layer.node for layer in layers if layer and max(layer.node.get("stride", (1,))) > 1]
+    return f"on the {tallied(_window(node) for node in nodes)} ({named([node.source for node in nodes])})"
+
+
+def _window(node: Node) -> str:
+    return times(node.get("kernel", ()))
+
+
+def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    both = [(one, two) for one, two in pairs if one and two and one.op in WINDOWS and one.kernel == two.kernel]
+    groups: dict[tuple[object, ...], list[tuple[LayerFact, LayerFact]]] = {}
+    for one, two in both:
+        if one.pads != two.pads and one.stride == two.stride:
+            groups.setdefault((one.op, one.kernel, one.stride, one.pads, two.pads), []).append((one, two))
+    for members in groups.values():
+        one, two = members[0]
+        what = f"padding of {times(one.kernel)} {TITLES[one.op]} with stride {one.stride[0]}"
+        where = named([f"{first.name} | {second.name}" for first, second in members])
+        yield Item("padding", what, _pads_text(one), _pads_text(two), where, len(members))
+    equal = len(both) - sum(map(len, groups.values()))
+    if equal:
+        yield Same("padding", "padding of single layers", layer_count(equal))
+    affected = sum(map(len, groups.values()))
+    here = f"{affected} aligned layers" if affected else "no two aligned layers of these networks"
+    yield compared(
+        "padding",
+        "what a padded 3×3 layer with stride 2 reads beyond an even map",
+        *(_rule(facts) for facts in (a, b)),
+        evidence=f"measured on a live layer of each; {here} differ in padding",
+        layers=affected,
+    )
+
+
+def _rule(facts: SideFacts) -> str:
+    rule = facts.padding
+    sides = [name for name, rows in (("top and left", rule.before), ("bottom and right", rule.after)) if rows]
+    return f"{' and '.join(sides) or 'nothing'} ({rule.asked})"
+
+
+def _pads_text(layer: LayerFact) -> str:
+    if not any(layer.pads):
+        return "none"
+    if len(set(layer.pads)) == 1:
+        return f"symmetric, {layer.pads[0]} on every side"
+    names = zip(("top", "left", "bottom", "right"), layer.pads, strict=True)
+    return ", ".join(f"{count} {name}" for name, count in names if count)

@@ -1,0 +1,169 @@
+"""The differences that are known of the CrossedWires pairs, found in torchvision and Keras as they are installed."""
+
+import json
+from functools import cache
+
+import pytest
+
+from zoolens.crosstrain.training.diff.comparing import static_diff
+from zoolens.crosstrain.training.diff.words import as_data, lines
+from zoolens.errors import ModelError, UnknownName
+
+pytest.importorskip("torch")
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+
+@cache
+def published(architecture):
+    return static_diff(f"torch:{architecture}", f"keras:{architecture}")
+
+
+def item(diff, kind, what):
+    [found] = [one for one in diff.of(kind) if one.what == what]
+    return found
+
+
+def values(diff, kind, what):
+    found = item(diff, kind, what)
+    return found.a, found.b
+
+
+def test_vgg16_has_two_dropouts_in_torch_and_none_in_keras():
+    found = item(published("vgg16"), "dropout", "dropout layers")
+    assert (found.a, found.b, found.layers) == ("2 layers, rate 0.5", "none", 2)
+
+
+def test_vgg16_flattens_a_map_in_torch_alone():
+    found = item(published("vgg16"), "layout", "channels of an image come")
+    assert found.evidence == "a dense layer reads a flattened map in A alone"
+
+
+def test_vgg16_first_dense_layer_is_49_times_larger_in_torch():
+    found = item(published("vgg16"), "parameters", "parameters to learn")
+    assert (found.a, found.b) == ("134,301,514", "33,638,218")
+    assert found.evidence.startswith("difference -100,663,296: -100,663,296 in the kernel of classifier.0 | fc1")
+
+
+def test_resnet50_has_26560_extra_biases_in_keras():
+    biases = item(published("resnet50"), "bias", "convolutions with a bias")
+    assert (biases.a, biases.b, biases.layers) == ("none of 53", "53 of 53, 26,560 parameters", 53)
+    total = item(published("resnet50"), "parameters", "parameters to learn")
+    assert total.evidence == "difference +26,560: +26,560 in the biases of 53 convolutions"
+
+
+def test_resnet50_strides_in_the_3x3_in_torch_and_in_the_1x1_in_keras():
+    one, two = values(published("resnet50"), "stride", "where blocks stride")
+    assert one == "on the 3×3 (layer2.0.conv2, layer3.0.conv2, layer4.0.conv2)"
+    assert two == "on the 1×1 (conv3_block1_1_conv, conv4_block1_1_conv, conv5_block1_1_conv)"
+
+
+@pytest.mark.parametrize(("architecture", "norms"), [("resnet50", 53), ("densenet121", 121)])
+def test_batch_norms_keep_other_shares_and_have_other_epsilons(architecture, norms):
+    kept = item(published(architecture), "norm", "share of the old statistics that a step keeps")
+    assert (kept.a, kept.b, kept.layers) == ("0.9", "0.99", norms)
+    epsilon = item(published(architecture), "norm", "epsilon")
+    assert (epsilon.a, epsilon.b, epsilon.layers) == ("1e-05", "1.001e-05", norms)
+
+
+def test_batch_norms_divide_the_running_variance_otherwise():
+    assert values(published("densenet121"), "norm", "running variance divides by") == ("n - 1", "n")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "initialiser", "layers"),
+    [("vgg16", "kaiming_normal (fan out)", 13), ("resnet50", "kaiming_normal (fan out)", 53),
+     ("densenet121", "kaiming_normal (fan in)", 120)],
+)  # fmt: skip
+def test_kernels_are_kaiming_normal_in_torch_and_glorot_uniform_in_keras(architecture, initialiser, layers):
+    found = item(published(architecture), "init", "kernels of convolutions")
+    assert (found.a, found.b, found.layers) == (initialiser, "glorot_uniform", layers)
+    assert "declared GlorotUniform" in found.evidence
+
+
+@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", "densenet121"])
+def test_adam_puts_epsilon_inside_the_bias_correction_in_keras(architecture):
+    found = item(published(architecture), "optimizer", "adam: epsilon is")
+    assert found.a == "added to the corrected root"
+    assert found.b == "added to the uncorrected root, inside the bias correction"
+    assert "A: 1× its size at every step" in found.evidence
+    for acts in ("31.6× its size at step 1", "3.24× at step 100", "1.26× at step 1000"):
+        assert acts in found.evidence
+    assert values(published(architecture), "optimizer", "adam: default epsilon") == ("1e-08", "1e-07")
+
+
+@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", "densenet121"])
+def test_same_padding_is_at_the_bottom_and_right_in_keras(architecture):
+    one, two = values(
+        published(architecture), "padding", "what a padded 3×3 layer with stride 2 reads beyond an even map"
+    )
+    assert one.startswith("top and left")
+    assert two.startswith("bottom and right (padding='same')")
+
+
+def test_the_softmax_is_in_the_network_in_keras_and_in_the_loss_in_torch():
+    diff = published("resnet50")
+    assert values(diff, "loss", "the network answers") == ("logits", "probabilities")
+    assert values(diff, "loss", "takes") == ("logits", "probabilities")
+    assert values(diff, "head", "after the last block")[1] == "global average pool → dense 2048→10 → softmax"
+    assert ("loss", "reduction over a batch", "mean") in [(one.kind, one.what, one.value) for one in diff.same]
+
+
+def test_densenet121_is_the_same_network_but_for_constants():
+    diff = published("densenet121")
+    assert {one.kind for one in diff.items}.isdisjoint({"parameters", "bias", "dropout", "stride"})
+    assert [one.what for one in diff.of("layers")] == ["number of padding layers"]
+
+
+def test_no_difference_is_repeated_for_every_layer():
+    text = lines(published("densenet121"))
+    assert len(text) < 120
+    assert sum("1.001e-05" in line for line in text) == 1
+
+
+def test_the_answer_is_json():
+    document = json.loads(json.dumps(as_data(published("resnet50"))))
+    assert document["a"]["network"] == "torchvision.models.resnet50"
+    assert {one["kind"] for one in document["differences"]} >= {"stride", "bias", "norm", "init", "optimizer", "loss"}
+
+
+def test_small_architectures_are_built_from_each_framework_s_default_layers():
+    pytest.importorskip("jax")
+    diff = static_diff("torch:convnorm", "jax:convnorm", input_shape=(1, 28, 28))
+    strided = item(diff, "padding", "padding of 3×3 convolutions with stride 2")
+    assert (strided.a, strided.b, strided.layers) == ("symmetric, 1 on every side", "1 bottom, 1 right", 2)
+    assert values(diff, "norm", "epsilon") == ("1e-05", "0.001")
+    assert values(diff, "init", "biases of convolutions") == ("uniform ±1/√(fan in)", "zeros")
+
+
+def test_a_side_does_not_differ_from_itself():
+    diff = static_diff("torch:resnet8", "torch:resnet8")
+    assert not diff.items
+    assert {one.kind for one in diff.same} >= {"layers", "parameters", "norm", "init", "loss", "optimizer", "layout"}
+
+
+def test_unknown_names_are_refused_with_close_ones():
+    with pytest.raises(UnknownName, match="resnet50"):
+        static_diff("torch:resnet5", "keras:resnet50")
+    with pytest.raises(UnknownName, match="torch"):
+        static_diff("torhc:resnet50", "keras:resnet50")
+    with pytest.raises(ModelError, match="names no architecture"):
+        static_diff("torch", "keras:resnet50")
+    with pytest.raises(ModelError, match="names no framework"):
+        static_diff("torch:resnet50", "resnet50")
+
+
+@pytest.mark.parametrize("framework", ["torch", "keras"])
+def test_images_for_which_there_is_no_memory(framework):
+    with pytest.raises(ModelError, match=f"not enough memory to build {framework}:mlp for images of 9999×9999"):
+        static_diff(f"{framework}:mlp", "torch:mlp", input_shape=(9999, 9999, 9999))
+
+
+def test_images_that_a_shipped_network_cannot_take_are_refused():
+    with pytest.raises(ModelError, match="three channels"):
+        static_diff("torch:vgg16", "keras:vgg16", input_shape=(1, 28, 28))
+
+
+def test_what_a_library_refuses_is_said_with_the_side_s_name():
+    with pytest.raises(ModelError, match="torch:vgg16: "):
+        static_diff("torch:vgg16", "torch:vgg16", input_shape=(3, 16, 16))

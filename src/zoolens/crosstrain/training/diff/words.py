@@ -1,0 +1,58 @@
+"""A static comparison as lines for a terminal and as data for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from zoolens.crosstrain.training.diff.findings import KINDS, Item, StaticDiff, layer_count
+
+_TITLES = {
+    "layers": "Layers", "parameters": "Parameters", "bias": "Biases", "dropout": "Dropout", "stride": "Strides",
+    "padding": "Padding", "norm": "Batch norm", "init": "Initial weights", "head": "Classifier head", "loss": "Loss",
+    "optimizer": "Optimizers", "layout": "Layout",
+}  # fmt: skip
+
+
+def as_data(diff: StaticDiff) -> dict[str, Any]:
+    return {
+        "a": {"name": diff.a, "network": diff.networks[0], "versions": dict(diff.versions[0])},
+        "b": {"name": diff.b, "network": diff.networks[1], "versions": dict(diff.versions[1])},
+        "differences": [asdict(one) for one in diff.items],
+        "same": [asdict(one) for one in diff.same],
+    }
+
+
+def title(kind: str) -> str:
+    return _TITLES[kind]
+
+
+def lines(diff: StaticDiff, *, evidence: bool = True) -> list[str]:
+    """Grouped by kind: what differs, each side's value, how many layers, and how it is known; then what is equal."""
+    found = [f"A  {diff.a}  {_origin(diff, 0)}", f"B  {diff.b}  {_origin(diff, 1)}"]
+    for kind in KINDS:
+        items = diff.of(kind)
+        if items:
+            found += ["", _TITLES[kind]]
+            for one in items:
+                found += _item(one, evidence=evidence)
+    return [*found, "", *_summary(diff)]
+
+
+def _origin(diff: StaticDiff, side: int) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in diff.versions[side].items())
+    return f"{diff.networks[side]} ({versions})"
+
+
+def _item(one: Item, *, evidence: bool) -> list[str]:
+    count = f" ({layer_count(one.layers)})" if one.layers else ""
+    told = [f"  {one.what}{count}", f"    A {one.a}", f"    B {one.b}"]
+    return [*told, f"      {one.evidence}"] if evidence and one.evidence else told
+
+
+def _summary(diff: StaticDiff) -> list[str]:
+    equal = ["Nothing that was compared is equal."]
+    if diff.same:
+        equal = [f"Equal: {'; '.join(f'{one.what} {one.value}' for one in diff.same)}."]
+    count = len(diff.items)
+    return [*equal, f"{count} difference{'' if count == 1 else 's'}, {len(diff.same)} settings equal."]

@@ -1,0 +1,110 @@
+"""Ask processes about live objects: one for each side, both at once, since each framework is chosen for a process."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from zoolens.crosstrain.training.architectures import NAMES
+from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
+from zoolens.engine.pool import WorkerPool
+from zoolens.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
+from zoolens.graph.exporting import reader
+from zoolens.graph.model import Graph
+from zoolens.graph.serialise import unpack
+
+TIMEOUT: Final = 300.0
+# framework -> importer of its live objects; "keras" is Keras on the backend that most have
+IMPORTERS: Final = {
+    "torch": "zoolens.crosstrain.training.live.torch:TORCH",
+    "keras": "zoolens.crosstrain.training.live.keras:TENSORFLOW",
+    "tensorflow": "zoolens.crosstrain.training.live.keras:TENSORFLOW",
+    "jax": "zoolens.crosstrain.training.live.keras:JAX",
+}
+_SHIPPED_CHANNELS: Final = 3
+_NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating", "ran out of memory")
+
+
+@dataclass(frozen=True)
+class Question:
+    framework: str
+    architecture: str
+    input_shape: tuple[int, int, int]
+    classes: int
+
+    @property
+    def ref(self) -> str:
+        return f"{self.framework}:{self.architecture}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """`graph` is canonical, at a size where the structure shows."""
+
+    ref: str
+    graph: Graph
+    facts: SideFacts
+
+
+def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Question:
+    """From "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
+    framework, colon, architecture = ref.partition(":")
+    if not colon and framework.lower() in NAMES:
+        raise ModelError(f"{ref} names no framework.", hint=f"Write torch:{ref} or keras:{ref}, for example.")
+    if framework not in IMPORTERS:
+        raise UnknownName("framework", framework, IMPORTERS)
+    if not colon:
+        raise ModelError(f"{ref} names no architecture.", hint=f"Write {framework}:resnet50, for example.")
+    if architecture.lower() not in NAMES:
+        raise UnknownName("architecture", architecture, NAMES)
+    if architecture.lower() in LIBRARY_ONLY_SHIPPED and input_shape[0] != _SHIPPED_CHANNELS:
+        raise ModelError(
+            f"{architecture} as libraries ship it takes images of three channels, not {input_shape[0]}.",
+            hint="Use another input shape.",
+        )
+    return Question(framework, architecture.lower(), input_shape, classes)
+
+
+def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
+    """One side for each question, in order."""
+    with ThreadPoolExecutor(len(questions)) as threads, WorkerPool(stopped="The comparison was stopped.") as workers:
+        coming = [threads.submit(_side, question, workers, timeout) for question in questions]
+        return [future.result() for future in coming]
+
+
+def _message(question: Question) -> dict[str, Any]:
+    channels, *size = question.input_shape
+    return {
+        "importer": IMPORTERS[question.framework],
+        "subject": question.architecture,
+        "size": size,
+        "arguments": {"channels": channels, "classes": question.classes},
+    }
+
+
+def _side(question: Question, workers: WorkerPool, timeout: float) -> Side:
+    kind = reader(IMPORTERS[question.framework].partition(":")[0], None, None)
+    try:
+        answer = workers.ask(kind, _message(question), f"inspecting {question.ref}", timeout=timeout)
+        graph = unpack(base64.b64decode(answer["graph"]))
+        return Side(question.ref, graph, SideFacts.model_validate(graph.facts.get("live")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise WorkerError(f"The process that inspected {question.ref} answered nonsense: {error}.") from error
+    except UnexpectedError as error:
+        raise _refusal(question, error) from error
+    except WorkerError:
+        raise
+    except ZoolensError as error:
+        raise _refusal(question, error) from error
+
+
+def _refusal(question: Question, error: ZoolensError) -> ModelError:
+    if any(words in error.message for words in _NO_ROOM):
+        size = "×".join(map(str, question.input_shape[1:]))
+        sentence = f"There is not enough memory to build {question.ref} for images of {size}."
+        return ModelError(sentence, hint="Compare it for smaller ones.")
+    return ModelError(f"{question.ref}: {error.message}", hint=error.hint)

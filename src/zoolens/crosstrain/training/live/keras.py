@@ -1,0 +1,199 @@
+"""Live objects of Keras on one of its backends: keras.applications or our own definitions, optimizers, the loss.
+
+Keras chooses its backend once, at import: this module chooses it, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from importlib.metadata import version
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.training.diff import losses, optimizers
+from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
+from zoolens.crosstrain.training.diff.initialisers import drawn, fans
+from zoolens.crosstrain.training.diff.layers import layer_facts
+from zoolens.crosstrain.training.live.asked import SEED, Asked, asked
+from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
+from zoolens.errors import MissingDependency, ModelError
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.model import Graph
+
+# Our name -> Keras'.
+_CONSTANTS: Final = {
+    "learning_rate": "learning_rate", "beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon",
+    "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov", "amsgrad": "amsgrad",
+}  # fmt: skip
+_ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "shift"}
+
+
+def load(backend: str, request: Request) -> Graph:
+    """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
+    keras = _imported(backend)
+    from zoolens.graph.importers.keras.library import graph_of_keras_model
+
+    wanted = asked(request)
+    random.seed(SEED)  # Keras seeds its initialisers from it; its own set_random_seed imports TensorFlow on any backend
+    network, model = _built(keras, wanted)
+    graph = graph_of_keras_model(model, name=request.subject)
+    last = keras.config.image_data_format() == "channels_last"
+    facts = SideFacts(
+        versions={"keras": str(keras.__version__), backend: version(backend)},
+        network=network,
+        layers=layer_facts(graph, channels_last=last),
+        drawn=tuple(_drawn(keras, model)),
+        norms=tuple(_norms(keras, model)),
+        optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
+        loss=losses.measured("keras.losses.SparseCategoricalCrossentropy", _loss(keras)),
+        padding=_padding(keras),
+        channels="last" if last else "first",
+    )
+    if wanted.shipped:
+        with keras.StatelessScope(initialize_variables=False):
+            _, outlined = _built(keras, replace(wanted, input_shape=wanted.outline_shape))
+        graph = graph_of_keras_model(outlined, name=request.subject)
+    return replace(graph, facts={"live": facts.model_dump(mode="json")})
+
+
+TENSORFLOW: Final = Importer(load=partial(load, "tensorflow"), distributions=("keras", "tensorflow"))
+JAX: Final = Importer(load=partial(load, "jax"), distributions=("keras", "jax"))
+
+
+def _imported(backend: str) -> Any:
+    os.environ["KERAS_BACKEND"] = backend
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import keras
+    except ImportError as error:
+        raise MissingDependency(f"Inspecting Keras on {backend}", f"keras and {backend}", "keras") from error
+    return keras
+
+
+def _built(keras: Any, wanted: Asked) -> tuple[str, Any]:
+    if wanted.shipped:
+        return _shipped(keras, wanted)
+    from zoolens.crosstrain.training.trainers.keras_building import HABITS, build_model
+
+    return "keras.layers with their defaults", build_model(wanted.network(HABITS), blank=False).model
+
+
+def _shipped(keras: Any, wanted: Asked) -> tuple[str, Any]:
+    """As a user gets it who says nothing: with the softmax that keras.applications puts at the end."""
+    [name] = [one for one in vars(keras.applications) if one.lower() == wanted.architecture and one[0].isupper()]
+    channels, *extents = wanted.input_shape
+    try:
+        model = getattr(keras.applications, name)(
+            weights=None, input_shape=(*extents, channels), classes=wanted.classes
+        )
+    except ValueError as error:
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(f"keras.applications cannot build {name}: {first}") from error
+    return f"keras.applications.{name}", model
+
+
+def _drawn(keras: Any, model: Any) -> Iterator[Drawn]:
+    kinds = ((keras.layers.Conv2D, "conv"), (keras.layers.Dense, "dense"), (keras.layers.BatchNormalization, "norm"))
+    for layer in model.layers:
+        kind = next((name for made, name in kinds if isinstance(layer, made)), None)
+        if kind is None:
+            continue
+        both = (1, 1) if kind == "norm" else _kernel_fans(layer.kernel.shape)
+        for attribute, role in _ROLES.items():
+            variable = getattr(layer, attribute, None)
+            if variable is not None:
+                declared = type(getattr(layer, f"{attribute}_initializer")).__name__
+                values = keras.ops.convert_to_numpy(variable)
+                yield drawn(values, layer=layer.name, kind=kind, role=role, fans=both, declared=declared)
+
+
+def _kernel_fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Keras keeps kernels as (…, in, out)."""
+    *field, given, made = shape
+    return fans((made, given, *field))
+
+
+def _norms(keras: Any, model: Any) -> Iterator[NormFact]:
+    """Layers with the same settings are the same: one of each is tried."""
+
+    @cache
+    def known(momentum: float, epsilon: float) -> NormFact:
+        return norm_fact("", epsilon, _training_step(keras, {"momentum": momentum, "epsilon": epsilon}))
+
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            yield known(layer.momentum, layer.epsilon).model_copy(update={"layer": layer.name})
+
+
+def _training_step(keras: Any, settings: Mapping[str, float]) -> Callable[[NDArray[Any]], tuple[float, float]]:
+    def step(values: NDArray[Any]) -> tuple[float, float]:
+        layer = keras.layers.BatchNormalization(**settings)
+        layer(keras.ops.reshape(keras.ops.array(values), (-1, 1, 1, 1)), training=True)
+        return float(layer.moving_mean[0]), float(layer.moving_variance[0])
+
+    return step
+
+
+class _Stepper:
+    """One optimizer of Keras over one number."""
+
+    def __init__(self, name: str, told: Mapping[str, float]) -> None:
+        import keras
+
+        self._keras = keras
+        self._number = keras.Variable([0.0])
+        make = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD}[name]
+        self._optimizer = make(**{_CONSTANTS[key]: value for key, value in told.items()})
+        self._optimizer.build([self._number])
+        self._update = _compiled(keras, lambda gradient: self._optimizer.apply([gradient], [self._number]))
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._optimizer.get_config()
+        return found
+
+    def step(self, value: float, gradient: float) -> float:
+        self._number.assign([value])
+        self._update(self._keras.ops.array([gradient]))
+        return float(self._number[0])
+
+    def set_rate(self, rate: float) -> None:
+        self._optimizer.learning_rate = rate
+
+
+def _compiled(keras: Any, update: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """TensorFlow's eager calls are slow enough to matter over a thousand steps."""
+    if keras.backend.backend() != "tensorflow":
+        return update
+    import tensorflow
+
+    found: Callable[[Any], Any] = tensorflow.function(update)
+    return found
+
+
+def _constants(name: str) -> dict[str, float | bool]:
+    """A weight decay of None is none; figures that Keras keeps in float32 are rounded to what was meant."""
+    defaults = _Stepper(name, {}).defaults
+    given = {ours: defaults[theirs] or 0.0 for ours, theirs in _CONSTANTS.items() if theirs in defaults}
+    flags = {key: bool(value) for key, value in given.items() if key in ("nesterov", "amsgrad")}
+    return {key: float(f"{value:.6g}") for key, value in given.items() if key not in flags} | flags
+
+
+def _loss(keras: Any) -> losses.Loss:
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    return lambda scores, labels: keras.ops.convert_to_numpy(loss(labels, scores))
+
+
+def _padding(keras: Any) -> PaddingFact:
+    layer = keras.layers.Conv2D(1, 3, strides=2, padding="same", use_bias=False, data_format="channels_last")
+    layer.build((1, 4, 4, 1))
+    kernel = keras.ops.convert_to_numpy(keras.ops.zeros((3, 3, 1, 1))).copy()
+    kernel[0, 1] = 1
+    layer.kernel.assign(kernel)
+    answer = keras.ops.convert_to_numpy(layer(STRIDED_INPUT.reshape(1, 4, 4, 1)))[0, :, :, 0]
+    return padding_fact(answer, "padding='same'")

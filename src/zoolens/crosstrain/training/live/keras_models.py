@@ -1,0 +1,62 @@
+"""A trained side as a live Keras model, on the backend that trained it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.loading import Told
+from zoolens.crosstrain.training.trainers.base import Weights
+from zoolens.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
+from zoolens.crosstrain.training.trainers.keras_layout import load, tensors
+from zoolens.errors import ConstraintError, MissingDependency, ModelError
+
+_POLICIES: Final = {"bfloat16": "mixed_bfloat16", "float64": "float64"}
+
+
+def keras_model(told: Told, weights: Weights) -> Any:
+    """Channels last. Keras chooses its backend when it is imported: it must be the side's, or not be chosen yet."""
+    keras = _imported(told.framework)
+    with _settings(keras, told.recipe.precision):
+        built = _built(told)
+    missing = sorted({tensor.name for tensor in tensors(built)} - weights.keys())
+    if missing:
+        raise ModelError(f"The weights have no {missing[0]!r}, which the network has.", hint="Are they another's?")
+    load(built, weights)
+    return built.model
+
+
+def _built(told: Told) -> Built:
+    architecture = told.recipe.architecture
+    if told.recipe.shipped:
+        return shipped_model(architecture, told.shape, told.classes)
+    return build_model(build(architecture, told.semantics.over(HABITS), told.shape, told.classes), blank=True)
+
+
+def _imported(backend: str) -> Any:
+    os.environ.setdefault("KERAS_BACKEND", backend)
+    try:
+        import keras
+    except ImportError as error:
+        raise MissingDependency("A live Keras model", error.name or "keras", "keras") from error
+    if keras.config.backend() != backend:
+        raise ConstraintError(
+            f"Keras runs on {keras.config.backend()} in this process, and this side was trained on {backend}.",
+            hint=f"Start Python with KERAS_BACKEND={backend}.",
+        )
+    return keras
+
+
+@contextmanager
+def _settings(keras: Any, precision: str) -> Iterator[None]:
+    kept = keras.config.dtype_policy(), keras.config.image_data_format()
+    keras.config.set_dtype_policy(_POLICIES.get(precision, "float32"))
+    keras.config.set_image_data_format("channels_last")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(kept[0])
+        keras.config.set_image_data_format(kept[1])

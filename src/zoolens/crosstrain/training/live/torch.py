@@ -1,0 +1,162 @@
+"""Live objects of torch: torchvision's networks or those of our own definitions, torch.optim, torch.nn's loss."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.training.diff import losses, optimizers
+from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
+from zoolens.crosstrain.training.diff.initialisers import drawn, fans
+from zoolens.crosstrain.training.diff.layers import layer_facts
+from zoolens.crosstrain.training.live.asked import SEED, Asked, asked
+from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
+from zoolens.errors import MissingDependency
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.model import Graph
+
+# Our name -> torch's.
+_CONSTANTS: Final = {
+    "learning_rate": "lr", "epsilon": "eps", "weight_decay": "weight_decay", "momentum": "momentum",
+    "nesterov": "nesterov", "amsgrad": "amsgrad",
+}  # fmt: skip
+
+
+def load(request: Request) -> Graph:
+    """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependency("Inspecting torch", "torch", "torch") from error
+    from zoolens.graph.importers.torch.library import graph_of_module
+
+    wanted = asked(request)
+    torch.manual_seed(SEED)
+    network, module = _built(wanted)
+    graph = graph_of_module(module, [torch.zeros(1, *wanted.input_shape)], request.subject)
+    facts = SideFacts(
+        versions={"torch": str(torch.__version__)}
+        | ({"torchvision": version("torchvision")} if wanted.shipped else {}),
+        network=network,
+        layers=layer_facts(graph, channels_last=False),
+        drawn=tuple(_drawn(module)),
+        norms=tuple(_norms(module)),
+        optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
+        loss=losses.measured("torch.nn.CrossEntropyLoss", _loss()),
+        padding=_padding(),
+        channels="first",
+    )
+    if wanted.shipped:
+        images = torch.zeros(1, *wanted.outline_shape, device="meta")
+        graph = graph_of_module(module.to("meta"), [images], request.subject)
+    return replace(graph, facts={"live": facts.model_dump(mode="json")})
+
+
+TORCH: Final = Importer(load=load, distributions=("torch", "torchvision"))
+
+
+def _built(wanted: Asked) -> tuple[str, Any]:
+    from zoolens.crosstrain.training.trainers.torch_building import STRUCTURE, build_module, build_shipped
+
+    if wanted.shipped:
+        module = build_shipped(wanted.architecture, wanted.input_shape, wanted.classes)
+        return f"torchvision.models.{wanted.architecture}", module
+    return "torch.nn layers with their defaults", build_module(wanted.network(STRUCTURE))
+
+
+def _drawn(module: Any) -> Iterator[Drawn]:
+    import torch
+
+    kinds = ((torch.nn.Conv2d, "conv"), (torch.nn.Linear, "dense"), (torch.nn.modules.batchnorm._BatchNorm, "norm"))
+    for path, layer in module.named_modules():
+        kind = next((name for made, name in kinds if isinstance(layer, made)), None)
+        if kind is None or layer.weight is None:
+            continue
+        roles = ("scale", "shift") if kind == "norm" else ("kernel", "bias")
+        both = (1, 1) if kind == "norm" else fans(tuple(layer.weight.shape))
+        for role, tensor in zip(roles, (layer.weight, layer.bias), strict=True):
+            if tensor is not None:
+                yield drawn(tensor.detach().numpy(), layer=path, kind=kind, role=role, fans=both)
+
+
+def _norms(module: Any) -> Iterator[NormFact]:
+    import torch
+
+    for path, layer in module.named_modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            yield norm_fact(path, float(layer.eps), _training_step(layer))
+
+
+def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
+    import torch
+
+    def step(values: NDArray[Any]) -> tuple[float, float]:
+        twin = copy.deepcopy(layer).train()
+        twin.reset_running_stats()
+        with torch.no_grad():
+            twin(torch.from_numpy(values).reshape(-1, 1, 1, 1).expand(-1, twin.num_features, 1, 1))
+        return float(twin.running_mean[0]), float(twin.running_var[0])
+
+    return step
+
+
+class _Stepper:
+    """One optimizer of torch over one number."""
+
+    def __init__(self, name: str, told: Mapping[str, float]) -> None:
+        import torch
+
+        self._number = torch.nn.Parameter(torch.zeros(1))
+        make = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+        self._optimizer = make([self._number], **{_CONSTANTS[key]: value for key, value in told.items()})
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._optimizer.defaults
+        return found
+
+    def step(self, value: float, gradient: float) -> float:
+        self._number.data.fill_(value)
+        self._number.grad = self._number.detach().clone().fill_(gradient)
+        self._optimizer.step()
+        return float(self._number.detach())
+
+    def set_rate(self, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+
+
+def _constants(name: str) -> dict[str, float | bool]:
+    defaults = _Stepper(name, {}).defaults
+    found = {ours: defaults[theirs] for ours, theirs in _CONSTANTS.items() if theirs in defaults}
+    return found | dict(zip(("beta1", "beta2"), defaults.get("betas", ()), strict=False))
+
+
+def _loss() -> losses.Loss:
+    import torch
+
+    loss = torch.nn.CrossEntropyLoss()
+    return lambda scores, labels: loss(torch.from_numpy(scores), torch.from_numpy(labels).long()).numpy()
+
+
+def _padding() -> PaddingFact:
+    import torch
+
+    layer = torch.nn.Conv2d(1, 1, 3, stride=2, padding=1, bias=False)
+    with torch.no_grad():
+        layer.weight.zero_()[0, 0, 0, 1] = 1
+        answer = layer(torch.from_numpy(STRIDED_INPUT).reshape(1, 1, 4, 4)).numpy()[0, 0]
+    return padding_fact(answer, f"padding=1{_same_with_stride(torch)}")
+
+
+def _same_with_stride(torch: Any) -> str:
+    try:
+        torch.nn.Conv2d(1, 1, 3, stride=2, padding="same")
+    except ValueError:
+        return "; 'same' is refused with a stride"
+    return ""

@@ -1,0 +1,125 @@
+"""Which semantic makes a side part from the reference: named where one that differs touches the quantity, proved by a
+reference with that semantic switched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from zoolens.crosstrain.training.lockstep.capturing import Course, Run
+from zoolens.crosstrain.training.lockstep.comparing import Row, key_of, off
+from zoolens.crosstrain.training.lockstep.floors import floors
+from zoolens.crosstrain.training.network import Network
+from zoolens.crosstrain.training.semantics import Semantics
+
+# A setting of a layer -> the semantic that decides it.
+_DECIDED: Final = {
+    "stride": "stride", "padding": "padding", "epsilon": "norm_epsilon", "momentum": "norm_momentum",
+    "rate": "dropout",
+}  # fmt: skip
+# Kind of quantity -> the settings of its own layer that show in it before anything else.
+_TOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "activation": ("stride", "padding", "epsilon", "rate"),
+    "statistic": ("momentum",),
+}
+# Kind of quantity that an update makes -> the semantics that show in it.
+_UPDATED: Final[Mapping[str, tuple[str, ...]]] = {
+    "first": ("weight_decay",),
+    "second": ("weight_decay",),
+    "tensor": ("adam_rule", "adam_epsilon", "weight_decay"),
+}
+_CORRECTION: Final = 1e-4  # relative: four digits of 1 − 0.999 are lost in float32, and a root halves that
+_SILENT: Final = ("init", "bias_init", "norm_momentum")  # change nothing that a later step is computed from
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`semantics`: those that could do it; none: unexplained, or no semantic. `confirmed`: with the side's values of
+    them, the reference computes what the side did, but for rounding; or the definition shows it."""
+
+    sentence: str
+    semantics: tuple[str, ...] = ()
+    confirmed: bool = False
+
+
+def find_cause(course: Course, reference: Run, side: Run, label: str, row: Row) -> Cause:
+    precision = course.recipe.precision
+    if precision in ("tf32", "bfloat16") and all(one.why in ("value", "not finite") for one in row.sides):
+        return Cause(f"the recipe computes in {precision}, and the floor is that of float32")
+    suspects = _suspects(course, reference.semantics, side.semantics, row)
+    if not suspects:
+        counted = _counts_otherwise(course, reference, side, row)
+        told = f"{label} keeps the variance that divides by n, torch the one that divides by n − 1"
+        return Cause(told, confirmed=True) if counted else Cause(_unexplained(reference, side, row))
+    if row.kind == "definition":
+        return Cause(_differ(reference, side, suspects, label), suspects, confirmed=True)
+    for tried in dict.fromkeys([*((name,) for name in suspects), suspects]):
+        if _agrees(course, reference, side, tried, row):
+            sentence = f"{_differ(reference, side, tried, label)}; with that, the reference agrees"
+            return Cause(sentence, tried, confirmed=True)
+    sentence = f"unexplained: {_differ(reference, side, suspects, label)}, but with that the reference still differs"
+    return Cause(sentence, suspects)
+
+
+def _unexplained(reference: Run, side: Run, row: Row) -> str:
+    said = "unexplained: no semantic that touches it differs"
+    exact, computed, key = reference.at(row.step), side.at(row.step), key_of(row.kind, row.name)
+    if exact is None or computed is None or row.kind != "tensor" or side.semantics.adam_rule != "inside":
+        return said
+    if off(computed[key], exact[key]).error < _CORRECTION:
+        return f"{said}; Keras' Adam computes 1 − β₂^t in single precision, which may be it in the first steps"
+    return said
+
+
+def _suspects(course: Course, reference: Semantics, side: Semantics, row: Row) -> tuple[str, ...]:
+    """Those that show in this quantity first; after the first step also what may have grown unseen."""
+    differing = reference.differing(side)
+    if row.kind == "definition":
+        touching = {"conv_bias"} if row.name.endswith(".bias") else {"dropout"}
+    elif row.kind in _UPDATED:
+        touching = set(_UPDATED[row.kind])
+    else:
+        layers = _layer(course.network(reference), row.layer), _layer(course.network(side), row.layer)
+        settings = _TOUCHED.get(row.kind, ())
+        touching = {_DECIDED[one] for one in settings if layers[0].get(one) != layers[1].get(one)}
+    direct = tuple(name for name in differing if name in touching)
+    if direct or row.step == 1 or row.kind == "definition":
+        return direct
+    return tuple(name for name in differing if name not in _SILENT)
+
+
+def _layer(network: Network, name: str) -> Mapping[str, Any]:
+    return next((layer.settings for layer in network.layers if layer.name == name), {})
+
+
+def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], row: Row) -> bool:
+    """Within a floor of its own: other semantics amplify rounding otherwise."""
+    switched = reference.semantics.model_copy(update={name: getattr(side.semantics, name) for name in tried})
+    alone = replace(course, steps=(row.step,))
+    exact = alone.run(f"switched-{'-'.join(tried)}", "torch", switched, precision="float64")
+    floor = floors(alone, exact, [(row.kind, row.name)])[row.step][row.kind, row.name]
+    found, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
+    return bool(found and computed and off(computed[key], found[key]).error <= floor < 1)
+
+
+def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bool:
+    """Whether a norm's variance is what the reference's would be, had it divided by n: no semantic, yet a difference.
+    All batches are taken to be full."""
+    momentum = reference.semantics.norm_momentum
+    exact, computed = reference.at(row.step), side.at(row.step)
+    if not row.name.endswith(".variance") or momentum is None or exact is None or computed is None:
+        return False
+    shape = next(layer.shape for layer in reference.network.layers if layer.name == row.layer)
+    count = min(course.recipe.batch_size, course.samples) * math.prod(shape[1:])
+    key, faded = key_of(row.kind, row.name), 1 - momentum**row.step  # the first variance was 1
+    expected = (exact[key] + faded) * (count - 1) / count - faded
+    return off(computed[key], expected).error <= row.floor
+
+
+def _differ(reference: Run, side: Run, names: tuple[str, ...], label: str) -> str:
+    values = {name: (getattr(reference.semantics, name), getattr(side.semantics, name)) for name in names}
+    return " and ".join(
+        f"{name} is {ours} in the reference and {own} in {label}" for name, (ours, own) in values.items()
+    )

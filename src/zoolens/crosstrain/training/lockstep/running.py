@@ -1,0 +1,205 @@
+"""The comparison as a whole: two sides, the reference, the floors, and the first place where a side parts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from zoolens.crosstrain.training.job import Status
+from zoolens.crosstrain.training.lockstep.capturing import Course, Run, course
+from zoolens.crosstrain.training.lockstep.causes import Cause, find_cause
+from zoolens.crosstrain.training.lockstep.comparing import Key, Row, compare, order
+from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS, Floors, floors
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.errors import ModelError
+
+SideName = Literal["a", "b"]
+_SIDES: Final[tuple[SideName, SideName]] = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Side:
+    """`label`: the framework, with "(a)" or "(b)" where both sides have the same. `semantics`: resolved."""
+
+    label: str
+    framework: str
+    versions: Mapping[str, str]
+    semantics: Semantics
+    status: Status
+    message: str
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """`sides`: labels of those that are beyond the floor there, the farther one first; `cause` is about that one."""
+
+    row: Row
+    sides: tuple[str, ...]
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """`rows` in the order of computation. `compared`: the steps that both sides and the reference reached. `causes`:
+    every independent one, side by side: where a side first parts from a reference that has taken over all causes
+    before it. A side's last one is unexplained where what comes after it cannot be told apart."""
+
+    recipe: Recipe
+    sides: tuple[Side, Side]
+    reference: Semantics
+    steps: tuple[int, ...]
+    compared: tuple[int, ...]
+    rows: tuple[Row, ...]
+    first: Divergence | None
+    causes: tuple[Divergence, ...] = ()
+
+
+def lockstep(
+    recipe: Recipe,
+    a: str,
+    b: str,
+    *,
+    workers: Workers,
+    steps: Sequence[int] = (1, 2, 10),
+    overrides: Mapping[SideName, Semantics] | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Lockstep:
+    """Train both sides for a few steps and compare them with a reference in float64 (torch on the CPU), which does
+    what the recipe says and, where it is silent, what `a` does. First weights and batches are the same for all,
+    whatever the recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. `device`: of the
+    sides."""
+    switched = overrides or {}
+    told = [switched.get(side, Semantics()).over(recipe.wanted) for side in _SIDES]
+    _check(recipe, told)
+    with tempfile.TemporaryDirectory(prefix="zoolens-lockstep-") as folder:
+        runner = course(recipe, tuple(steps), Path(folder), workers, threads)
+        if any(layer.kind == "dropout" for layer in runner.network(recipe.wanted).layers):
+            raise ModelError(
+                "With dropout every side draws other random numbers, so that nothing can be compared.",
+                hint="Set dropout to 0 in the recipe's semantics.",
+            )
+        runs = tuple(
+            runner.run(name, framework, semantics, device=device)
+            for name, framework, semantics in zip(_SIDES, (a, b), told, strict=True)
+        )
+        return _compared(runner, recipe, (a, b), (runs[0], runs[1]))
+
+
+def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs: tuple[Run, Run]) -> Lockstep:
+    semantics = recipe.wanted.over(runs[0].semantics).model_copy(update={"dropout": 0.0})
+    reference = runner.run("reference", "torch", semantics, precision="float64")
+    labels = frameworks if frameworks[0] != frameworks[1] else (f"{frameworks[0]} (a)", f"{frameworks[1]} (b)")
+    keys = order([run.network for run in (reference, *runs)])
+    floor = floors(runner, reference, keys)
+    rows = _rows(runner, keys, reference, runs, floor)
+    first = _first(runner, rows, reference, runs, labels)
+    if first is not None and not first.cause.confirmed:
+        floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
+        rows = _rows(runner, keys, reference, runs, floor)
+        first = _first(runner, rows, reference, runs, labels)
+    return Lockstep(
+        runner.recipe,
+        (_side(labels[0], runs[0]), _side(labels[1], runs[1])),
+        reference.semantics,
+        runner.steps,
+        tuple(dict.fromkeys(row.step for row in rows)),
+        rows,
+        first,
+        tuple(one for side in (0, 1) for one in _departures(runner, keys, (reference, floor), runs, labels, side)),
+    )
+
+
+def _departures(
+    runner: Course,
+    keys: Sequence[Key],
+    beside: tuple[Run, Floors],
+    runs: tuple[Run, Run],
+    labels: tuple[str, str],
+    side: Literal[0, 1],
+) -> Iterator[Divergence]:
+    """What makes one side part, one cause after another: each is given to the reference, which is run again, so that
+    the next one shows where it is the first."""
+    reference, floor = beside
+    counted = False  # a variance that divides by n is no semantic, and cannot be taken over
+    for number in range(len(Semantics.model_fields) + 2):
+        found = _next(runner, keys, (reference, floor), runs, labels, side, counted)
+        if found is None:
+            return
+        yield found
+        if not found.cause.confirmed or "dropout" in found.cause.semantics:
+            return
+        if not found.cause.semantics:
+            counted = True
+            continue
+        values = {name: getattr(runs[side].semantics, name) for name in found.cause.semantics}
+        semantics = reference.semantics.model_copy(update=values)
+        reference = runner.run(f"reference-{labels[side]}-{number}", "torch", semantics, precision="float64")
+        floor = floors(runner, reference, keys)
+
+
+def _next(
+    runner: Course,
+    keys: Sequence[Key],
+    beside: tuple[Run, Floors],
+    runs: tuple[Run, Run],
+    labels: tuple[str, str],
+    side: Literal[0, 1],
+    counted: bool,
+) -> Divergence | None:
+    """The first row in which this side is beyond its floor; where no cause is proved, beyond a wider one too."""
+    reference, floor = beside
+    found = None
+    for more in (False, True):
+        if more:
+            floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
+        for row in _rows(runner, keys, reference, runs, floor):
+            variance = row.kind == "statistic" and row.name.endswith(".variance")
+            if row.verdict(side) == "beyond" and not (counted and variance):
+                cause = find_cause(runner, reference, runs[side], labels[side], row)
+                found = Divergence(row, (labels[side],), cause)
+                break
+        else:
+            return None
+        if found is not None and found.cause.confirmed:
+            return found
+    return found
+
+
+def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, Run], floor: Floors) -> tuple[Row, ...]:
+    rows: list[Row] = []
+    for step in runner.steps:
+        exact, one, other = reference.at(step), runs[0].at(step), runs[1].at(step)
+        if exact is not None and one is not None and other is not None:
+            rows += compare(step, keys, exact, (one, other), floor[step])
+    return tuple(rows)
+
+
+def _first(
+    runner: Course, rows: Sequence[Row], reference: Run, runs: tuple[Run, Run], labels: tuple[str, str]
+) -> Divergence | None:
+    row = next((row for row in rows if row.beyond), None)
+    if row is None:
+        return None
+    sides = sorted(row.beyond, key=lambda side: -row.sides[side].error)
+    farther = sides[0]
+    cause = find_cause(runner, reference, runs[farther], labels[farther], row)
+    return Divergence(row, tuple(labels[side] for side in sides), cause)
+
+
+def _side(label: str, run: Run) -> Side:
+    told = run.outcome
+    return Side(label, told.framework, dict(told.versions), run.semantics, told.status, told.message)
+
+
+def _check(recipe: Recipe, told: Sequence[Semantics]) -> None:
+    if any((one.init, one.bias_init) != (recipe.wanted.init, recipe.wanted.bias_init) for one in told):
+        raise ModelError(
+            "In lockstep both sides start from the same weights, so that their init cannot be switched.",
+            hint="Set init and bias_init in the recipe's semantics, for all.",
+        )

@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.lockstep.comparing import Off, Row, compare, off, order
+from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
+
+
+def network(architecture="convnorm", **semantics):
+    return build(architecture, Semantics(**semantics).over(ALIGNED), (1, 12, 12), 3)
+
+
+def test_an_error_is_relative_to_the_larger_of_the_two():
+    exact = np.array([3.0, 4.0])
+    assert off(exact * 1.5, exact).error == pytest.approx(1 / 3)
+    assert off(exact / 10, exact).error == pytest.approx(0.9)
+    assert off(exact * 1e9, exact).error == pytest.approx(1)
+    assert off(-exact, exact).error == pytest.approx(2)
+    assert off(np.zeros(2), np.zeros(2)) == Off(0.0)
+
+
+def test_half_a_rounding_is_seen():
+    exact = np.array([1 + 2.0**-25])
+    assert off(exact.astype(np.float32), exact).error == pytest.approx(2.0**-25)
+
+
+def test_what_cannot_be_compared():
+    assert off(np.zeros((2, 1)), np.zeros(2)) == Off(math.inf, "shape")
+    assert off(np.array([math.nan]), np.ones(1)) == Off(math.inf, "not finite")
+    assert off(np.ones(1), np.array([math.inf])) == Off(math.inf, "not finite")
+
+
+def test_the_order_is_that_of_computation():
+    found = order([network(), network(conv_bias=True)])
+    assert len(found) == len(set(found))
+    expected = [
+        ("activation", "input"), ("definition", "conv1.kernel"), ("definition", "conv1.bias"), ("activation", "conv1"),
+        ("activation", "conv1_norm"), ("statistic", "conv1_norm.mean"), ("activation", "relu1"),
+        ("activation", "conv2"), ("activation", "logits"), ("loss", ""), ("gradient", "logits.kernel"),
+        ("gradient", "conv1.kernel"), ("first", "conv1.kernel"), ("second", "conv1.kernel"),
+        ("second", "logits.bias"), ("tensor", "conv1.kernel"), ("tensor", "logits.bias"),
+    ]  # fmt: skip
+    places = [found.index(key) for key in expected]
+    assert places == sorted(places)
+    assert ("gradient", "conv1_norm.mean") not in found
+
+
+def test_a_layer_that_one_side_has_is_in_the_order():
+    found = order([network("mlp"), network("mlp", dropout=0.5), network("mlp")])
+    assert found.index(("activation", "relu1")) < found.index(("activation", "dropout1"))
+    assert found.index(("activation", "dropout1")) < found.index(("activation", "dense2"))
+
+
+def test_rows_are_of_what_all_have_and_a_tensor_that_one_lacks_is_told_once():
+    keys = [("definition", "x.kernel"), ("definition", "x.bias"), ("loss", ""), ("gradient", "x.kernel"),
+            ("gradient", "x.bias"), ("first", "x.kernel"), ("tensor", "x.bias")]  # fmt: skip
+    one = np.ones(3)
+    exact = {"tensor/x.kernel": one, "gradient/x.kernel": one, "loss": one}
+    side = {**exact, "loss": one * 2}
+    biased = {**exact, "tensor/x.bias": one, "gradient/x.bias": one}
+    found = list(compare(7, keys, exact, (side, biased), dict.fromkeys(keys, 0.1)))
+    assert [(row.step, row.kind, row.name) for row in found] == [
+        (7, "definition", "x.bias"), (7, "loss", ""), (7, "gradient", "x.kernel")
+    ]  # fmt: skip
+    assert found[0].sides == (Off(0.0), Off(math.inf, "extra"))
+    assert [row.beyond for row in found] == [(1,), (0,), ()]
+    missing = list(compare(7, keys[:2], biased, (biased, side), {}))
+    assert [row.sides for row in missing] == [(Off(0.0), Off(math.inf, "missing"))]
+
+
+@pytest.mark.parametrize(
+    ("found", "floor", "verdict"),
+    [
+        (Off(0.1), 0.1, "within"),
+        (Off(0.11), 0.1, "beyond"),
+        (Off(1.9), 1.0, "blind"),
+        (Off(math.inf, "not finite"), math.inf, "blind"),
+        (Off(math.inf, "not finite"), 0.1, "beyond"),
+        (Off(math.inf, "shape"), math.inf, "beyond"),
+    ],
+)
+def test_verdicts(found, floor, verdict):
+    assert Row(1, "activation", "x", (Off(0.0), found), floor).verdict(1) == verdict
+
+
+def test_the_layer_of_a_quantity():
+    assert Row(1, "statistic", "conv1_norm.mean", (Off(0), Off(0)), 1).layer == "conv1_norm"
+    assert Row(1, "activation", "conv1", (Off(0), Off(0)), 1).layer == "conv1"

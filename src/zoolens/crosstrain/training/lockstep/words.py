@@ -1,0 +1,139 @@
+"""A comparison in lockstep as sentences, as a table, and as data for JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from zoolens.crosstrain.training.lockstep.comparing import KINDS, Off, Row
+from zoolens.crosstrain.training.lockstep.floors import IN_WORDS
+from zoolens.crosstrain.training.lockstep.running import Divergence, Lockstep, Side
+
+_KINDS: Final = {
+    "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",
+    "gradient": "gradient", "first": "first moment", "second": "second moment", "tensor": "tensor after the update",
+}  # fmt: skip
+_PROBLEMS: Final = {
+    "missing": "does not have it",
+    "extra": "alone has it",
+    "shape": "has another shape",
+    "not finite": "is not finite",
+}
+
+
+def lines(found: Lockstep) -> list[str]:
+    """What was compared, the first divergence with its cause, and what the floor means; the table is apart."""
+    a, b = found.sides
+    told = [f"{a.label} and {b.label} beside a float64 reference, at step{_numbers(found.compared)}."]
+    told += [f"{side.label} ended early: {side.message}" for side in found.sides if side.status != "finished"]
+    if found.first is None:
+        told.append("Nothing exceeds the noise floor." if found.compared else "No step could be compared.")
+    else:
+        told += [f"First beyond the noise floor: {first_in_words(found, found.first)}.", _cause(found.first)]
+    if len(found.causes) > 1:
+        told.append("All causes, each beside a reference that has taken over those of its side before it:")
+        told += [f"  {_departure(found, one)}" for one in found.causes]
+    return [*told, IN_WORDS]
+
+
+def first_in_words(found: Lockstep, first: Divergence) -> str:
+    """Such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor 3.0e-06)."""
+    row = first.row
+    by_label = {side.label: off for side, off in zip(found.sides, row.sides, strict=True)}
+    sides = " and ".join(_off(label, by_label[label]) for label in first.sides)
+    floor = f" (floor {row.floor:.1e})" if row.kind != "definition" else ""
+    return f"step {row.step}: {_quantity(row)}: {sides}{floor}"
+
+
+def table(found: Lockstep) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings, then for every step and kind of quantity the place where a side is farthest, in floors."""
+    headings = ("step", "quantity", "worst at", *(side.label for side in found.sides), "floor", "verdict")
+    rows = []
+    for step in found.compared:
+        for kind in KINDS:
+            some = [row for row in found.rows if row.step == step and row.kind == kind]
+            if some:
+                rows.append(_cells(found, max(some, key=lambda row: row.worst)))
+    return headings, rows
+
+
+def as_data(found: Lockstep) -> dict[str, Any]:
+    a, b = found.sides
+    return {
+        "a": _side(a),
+        "b": _side(b),
+        "recipe": found.recipe.model_dump(mode="json"),
+        "reference": found.reference.model_dump(exclude_none=True),
+        "steps": list(found.steps),
+        "compared": list(found.compared),
+        "floor": IN_WORDS,
+        "first": None if found.first is None else _first(found, found.first),
+        "causes": [_first(found, one) for one in found.causes],
+        "rows": [_row(row) for row in found.rows],
+    }
+
+
+def _cells(found: Lockstep, row: Row) -> tuple[str, ...]:
+    beyond = ", ".join(found.sides[side].label for side in row.beyond)
+    verdict = f"beyond: {beyond}" if beyond else row.verdict(0)
+    floor = "–" if row.kind == "definition" else f"{row.floor:.1e}"
+    return (str(row.step), _KINDS[row.kind], row.name or "–", *(_figure(off) for off in row.sides), floor, verdict)
+
+
+def _figure(off: Off) -> str:
+    return f"{off.error:.1e}" if off.why == "value" else off.why
+
+
+def _quantity(row: Row) -> str:
+    return _KINDS[row.kind] if row.kind == "loss" else f"{_KINDS[row.kind]} of {row.name}"
+
+
+def _off(label: str, off: Off) -> str:
+    return f"{label} is off by {off.error:.1e}" if off.why == "value" else f"{label} {_PROBLEMS[off.why]}"
+
+
+def _cause(first: Divergence) -> str:
+    sentence = first.cause.sentence
+    return f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("unexplained") else f"Cause: {sentence}."
+
+
+def _departure(found: Lockstep, one: Divergence) -> str:
+    return f"{one.cause.sentence} ({first_in_words(found, one)})"
+
+
+def _numbers(steps: tuple[int, ...]) -> str:
+    return f"{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps)) or 'none'}"
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "name": side.label,
+        "framework": side.framework,
+        "versions": dict(side.versions),
+        "semantics": side.semantics.model_dump(exclude_none=True),
+        "status": side.status,
+        "message": side.message,
+    }
+
+
+def _first(found: Lockstep, first: Divergence) -> dict[str, Any]:
+    cause = first.cause
+    return {
+        "sentence": first_in_words(found, first),
+        "sides": list(first.sides),
+        **_row(first.row),
+        "cause": {"sentence": cause.sentence, "semantics": list(cause.semantics), "confirmed": cause.confirmed},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    sides = {
+        name: {"error": _number(off.error), "why": off.why, "verdict": row.verdict(side)}
+        for side, (name, off) in enumerate(zip("ab", row.sides, strict=True))
+    }
+    return {"step": row.step, "kind": row.kind, "name": row.name, "floor": _number(row.floor), **sides}
+
+
+def _number(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,252 @@
+"""One trial: the same recipe trained by every side, with the same first weights and the same batches where shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.data import Prepared, load, prepared
+from zoolens.crosstrain.training.initial import initial_weights
+from zoolens.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.crosstrain.training.network import Network
+from zoolens.crosstrain.training.recipe import Optimizer, Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainer_pool import Workers, read_predictions
+from zoolens.crosstrain.training.trainer_process import PREDICTIONS
+from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
+from zoolens.crosstrain.training.weights import write_weights
+from zoolens.errors import UnknownName, WorkerError, ZoolensError
+from zoolens.store.records import fingerprint
+
+Answers = NDArray[np.int32]
+Report = Callable[[str, Epoch], None]  # framework, epoch
+LoopKind = Literal["eager", "compiled"]
+
+# What all frameworks' own layers have, as far as it decides which tensors there are.
+TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+_PARTS: Final[Mapping[str, type[BaseModel]]] = {"optimizer": Optimizer, "semantics": Semantics}
+
+
+def none_known(_: Job) -> Side | None:
+    """Train every side."""
+    return None
+
+
+def no_report(_framework: str, _epoch: Epoch) -> None:
+    """For who waits for the end."""
+
+
+def not_kept(_: Side) -> None:
+    """For who keeps nothing, or only whole trials."""
+
+
+def train_trial(
+    recipe: Recipe,
+    frameworks: Sequence[str],
+    workers: Workers,
+    *,
+    trial_id: str,
+    hyperparameters: Mapping[str, Hyperparameter],
+    work: Path,
+    overrides: Mapping[str, Semantics] | None = None,
+    loop: LoopKind | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    concurrent: bool = False,
+    keep_weights: bool = False,
+    known: Callable[[Job], Side | None] = none_known,
+    keep: Callable[[Side], None] = not_kept,
+    report: Report = no_report,
+) -> Trial:
+    """`recipe`: as it stands, with the hyperparameters applied. `overrides`: semantics switched for one side alone.
+    `work`: a folder; this trial's files go to `work`/`trial_id`/FRAMEWORK. `loop`: None is each framework's usual one.
+    `concurrent`: all sides at once; else one after another, each with the whole machine. `known`: a side that was
+    trained before and need not be again; its answers are compared where they still lie in its output folder. `keep`:
+    gets each new side as soon as it is trained, in the thread that trained it."""
+    data = prepared(recipe)
+    switched = overrides or {}
+    jobs = [
+        Job(
+            recipe=recipe,
+            framework=framework,
+            semantics=switched.get(framework, Semantics()).over(recipe.wanted),
+            data=data.folder,
+            output=work / trial_id / framework,
+            loop=loop or usual_loop(framework, device),
+            device=device,
+            threads=threads,
+            keep_weights=keep_weights,
+        )
+        for framework in frameworks
+    ]
+    truth = load(data.folder).test_y
+    sides = {job.framework: side for job in jobs if (side := known(job)) is not None}
+    for job in jobs:
+        if job.framework in sides:
+            check_told(job, switched.get(job.framework), Semantics(**sides[job.framework].semantics))
+    old = [job for job in jobs if job.framework in sides and (job.output / PREDICTIONS).is_file()]
+    answers = {job.framework: read_predictions(job) for job in old}
+
+    def train(job: Job) -> tuple[Side, Answers]:
+        outcome, found = workers.train(job, lambda epoch: report(job.framework, epoch))
+        check_told(job, switched.get(job.framework), outcome.semantics)
+        side = side_of(outcome, found, truth, data.classes)
+        keep(side)
+        return side, found
+
+    with _shared_weights(data, [job for job in jobs if job.framework not in sides], work / trial_id) as todo:
+        for job, (side, found) in zip(todo, _each(train, todo, concurrent), strict=True):
+            sides[job.framework] = side
+            answers[job.framework] = found
+    return Trial(
+        trial_id,
+        dict(hyperparameters),
+        tuple(sides[framework] for framework in frameworks),
+        churn(frameworks, answers),
+        tuple(f"{name}: {sides[name].message}" for name in frameworks if sides[name].message),
+        {
+            "recipe": recipe.model_dump(mode="json"),
+            "overrides": {name: told.model_dump(exclude_none=True) for name, told in switched.items()},
+            "dataset": data.record.fingerprint,
+        },
+    )
+
+
+def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
+    """An error where the live objects of a side (`read`) are not as the side was told: a switch without effect would be
+    taken for one that makes no difference."""
+    for name in contradicted(job.recipe, job.semantics, switched or Semantics(), read):
+        raise ZoolensError(
+            f"{job.framework} was told {name} {getattr(job.semantics, name)} and its live objects have "
+            f"{getattr(read, name)}: the setting had no effect.",
+            hint="Leave that semantic out for this trainer, or mend the trainer.",
+        )
+
+
+def contradicted(recipe: Recipe, told: Semantics, switched: Semantics, read: Semantics) -> tuple[str, ...]:
+    """Names of what a side was told and its live objects (`read`) have otherwise. `switched`: what of it is told to
+    this side alone. The recipe's own epsilon goes before the one that all sides are told."""
+    if recipe.optimizer.epsilon is not None and switched.adam_epsilon is None:
+        told = told.model_copy(update={"adam_epsilon": None})
+    return told.differing(read)
+
+
+def usual_loop(framework: str, device: str) -> LoopKind:
+    """torch.compile takes longer on a CPU than the small networks train; the others cannot do without compilation."""
+    return "eager" if framework == "torch" and device == "cpu" else "compiled"
+
+
+def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:
+    """Exact counts from what was answered; without answers, a side that only says what went wrong."""
+    told: dict[str, Any] = {
+        "status": outcome.status,
+        "losses": tuple(epoch.loss for epoch in outcome.epochs),
+        "accuracies": tuple(epoch.correct / epoch.total for epoch in outcome.epochs),
+        "seconds": outcome.seconds,
+        "semantics": outcome.semantics.model_dump(exclude_none=True),
+        "message": outcome.message,
+    }
+    if not len(answers):
+        return Side(outcome.framework, **told)
+    if len(answers) != len(truth) or answers.min() < 0 or answers.max() >= classes:
+        raise WorkerError(f"{outcome.framework} did not answer one of {classes} classes for each test sample.")
+    right = answers == truth
+    present = np.bincount(truth, minlength=classes)
+    correct_of = np.bincount(truth[right], minlength=classes)
+    return Side(
+        outcome.framework,
+        accuracy=float(right.mean()),
+        correct=int(right.sum()),
+        total=len(truth),
+        class_accuracy=tuple(
+            int(good) / int(all_) if all_ else None for good, all_ in zip(correct_of, present, strict=True)
+        ),
+        answered=tuple(np.bincount(answers, minlength=classes).tolist()),
+        **told,
+    )
+
+
+def churn(frameworks: Sequence[str], answers: Mapping[str, Answers]) -> dict[tuple[str, str], float]:
+    """Share of test samples that a pair answers differently, for every pair that answered."""
+    there = [framework for framework in frameworks if len(answers.get(framework, ()))]
+    return {(a, b): float((answers[a] != answers[b]).mean()) for a, b in combinations(there, 2)}
+
+
+def apply(recipe: Recipe, hyperparameters: Mapping[str, Hyperparameter]) -> Recipe:
+    """The recipe with some of its values replaced; dots lead into its parts ("optimizer.epsilon")."""
+    settings = recipe.model_dump()
+    for name, value in hyperparameters.items():
+        if name not in HYPERPARAMETERS:
+            raise UnknownName("hyperparameter", name, HYPERPARAMETERS)
+        part, dot, field = name.rpartition(".")
+        (settings[part] if dot else settings)[field] = value
+    try:
+        return Recipe.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place, why = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        raise ZoolensError(
+            f"{place} cannot be {first['input']!r}: {why}."
+            if place
+            else f"These hyperparameters do not go together: {why}.",
+            hint="Set another value, or narrow the range that is searched.",
+        ) from error
+
+
+HYPERPARAMETERS: Final = (
+    *(name for name in Recipe.model_fields if name not in _PARTS),
+    *(f"{part}.{name}" for part, model in _PARTS.items() for name in model.model_fields),
+)
+
+
+@contextmanager
+def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[list[Job]]:
+    """Where weights are shared: one file for all sides, or one for each kind of first weights that they want. Tensors
+    of the same rule are the same in each."""
+    files: dict[str, Path] = {}
+    given = []
+    for job in jobs:
+        if job.recipe.weights != "shared":
+            given.append(job)
+            continue
+        told = job.semantics.over(TENSORS)
+        key = fingerprint([told.init, told.bias_init, told.conv_bias])[:8]
+        if key not in files:
+            files[key] = folder / f"initial-{key}.safetensors"
+            network = build(job.recipe.architecture, told, data.input_shape, data.classes)
+            write_weights(files[key], first_weights(network, told, job.recipe.seed))
+        given.append(job.model_copy(update={"weights": files[key]}))
+    try:
+        yield given
+    finally:
+        for path in files.values():
+            path.unlink(missing_ok=True)
+
+
+def first_weights(network: Network, semantics: Semantics, seed: int) -> dict[str, NDArray[Any]]:
+    """`initial_weights`, for all sides."""
+    try:
+        return initial_weights(network, semantics, seed)
+    except MemoryError as error:
+        raise ZoolensError(
+            f"There is not enough memory for the first weights of {network.architecture}.",
+            hint="Use a smaller architecture, or smaller images.",
+        ) from error
+
+
+def _each(
+    train: Callable[[Job], tuple[Side, Answers]], jobs: Sequence[Job], concurrent: bool
+) -> list[tuple[Side, Answers]]:
+    if not concurrent or len(jobs) < 2:
+        return [train(job) for job in jobs]
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        return list(threads.map(train, jobs))
