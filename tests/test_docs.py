@@ -122,3 +122,15 @@ def test_readme_names_the_two_sacred_commands():
     assert "make demo" in text
     assert "make test" in text
     assert "make test" in (REPO / ".ci" / "run").read_text()
+
+
+def test_the_walks_of_the_design_name_what_is_there():
+    text = (REPO / "docs" / "design.md").read_text(encoding="utf-8")
+    walks = text[text.index("## Three walks") : text.index("## Decisions")]
+    named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)(?:: ([A-Za-z_.]+))?`", walks)
+    assert len(named) > 30
+    for file, names in named:
+        path = Path(zoolens.__file__).parent / file
+        assert path.exists(), file
+        for name in filter(None, names.split(".")):
+            assert re.search(rf"(?:def|class) {name}\b", path.read_text(encoding="utf-8")), f"{file}: {name}"
