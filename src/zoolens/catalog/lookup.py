@@ -144,6 +144,8 @@ def _like(name: str, entries: Iterable[Entry]) -> list[str]:
     return nearest(name, dict.fromkeys(entry.ref for entry in entries))
 
 
-def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool]:
-    core, dash, _ = entry.manifest.version.partition("+")[0].partition("-")
-    return tuple(int(part) for part in core.split(".")), not dash  # a pre-release comes before its release
+def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
+    """As semantic versioning orders: a pre-release comes before its release, and its numbers before its words."""
+    core, dash, pre = entry.manifest.version.partition("+")[0].partition("-")
+    parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in pre.split("."))
+    return tuple(int(part) for part in core.split(".")), not dash, parts if dash else ()

@@ -6,10 +6,13 @@ bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). O
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from zoolens.comparisons.equivalence import Equivalence
 from zoolens.comparisons.gate import OPERATORS
@@ -27,11 +30,17 @@ class Gate:
 
     def verdict(self, report: Equivalence) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
+        if len(report.comparable) < len(report.on):
+            left_out = ", ".join(pair.dataset for pair in report.on if not pair.outputs)
+            raise ZoolensError(
+                f"{report.a} and {report.b} cannot be compared on {left_out}: a gate would judge only the rest.",
+                hint="Name the data to judge with --data.",
+            )
         value = _METRICS[self.metric](report)
-        if value is None:
+        if value is None or math.isnan(value):
             raise ZoolensError(
                 f"{self.metric} is not known for {report.a} and {report.b}.",
-                hint="Bounds are off, or the models have no accuracy.",
+                hint="Bounds are off, the models have no accuracy, or no raw outputs were kept.",
             )
         return OPERATORS[self.op](value, self.limit), f"{self.text}: {self.metric} is {100 * value:.2f} %"
 
@@ -48,12 +57,14 @@ def parse_gate(text: str) -> Gate:
 
 
 def _identical(report: Equivalence) -> float:
-    return min(output.identical for one in report.comparable for output in one.outputs)
+    # numpy's minimum of a NaN, which stands for outputs that were not kept, is NaN.
+    return float(np.min([output.identical for one in report.comparable for output in one.outputs]))
 
 
 def _accuracy_drop(report: Equivalence) -> float | None:
     known = [one.outputs[0].accuracy for one in report.comparable]
-    return max((-one.difference for one in known if one is not None), default=None)
+    drops = [-accuracy.difference for accuracy in known if accuracy is not None]
+    return max(drops) if drops and len(drops) == len(known) else None
 
 
 _METRICS: Final[Mapping[str, Callable[[Equivalence], float | None]]] = {

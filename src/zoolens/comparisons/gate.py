@@ -62,6 +62,7 @@ class Gate:
             return {"": max(1 - one.agreement for one in report.vectors)}
         sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
         self._refuse_disturbed(report)
+        self._refuse_lost(report)
         found = {
             one.scope: abs(one.change) if sign is None else sign * one.change
             for one in report.figures
@@ -87,6 +88,23 @@ class Gate:
                     hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
                     f"on {one.metric}[{replace(parse_scope(one.scope), raw=True)}] if you mean the raw time.",
                 )
+
+    def _refuse_lost(self, report: Report) -> None:
+        """A figure that A has and B could not give may be the worst of all."""
+        lost = [
+            figure.scope
+            for figure in report.figures
+            if figure.metric == self.metric
+            and self._is_meant(figure.scope)
+            and figure.a.value is not None
+            and figure.b.value is None
+        ]
+        if lost:
+            where = ", ".join(f"{self.metric}[{scope}]" if scope else self.metric for scope in lost)
+            raise ZoolensError(
+                f"{where} is known of A and not of B, so that a gate on it would prove nothing.",
+                hint="Look at why with `zoolens runs show`, or gate on a scope that both have.",
+            )
 
     def _is_meant(self, scope: str) -> bool:
         return not parse_scope(scope).raw if self.scope is None else scope == self.scope

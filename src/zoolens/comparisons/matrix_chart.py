@@ -98,7 +98,9 @@ def _labels(**settings: Any) -> Spec:
 
 
 def _name(matrix: Matrix, place: int) -> str:
-    return shareable(matrix.names[place], LONGEST)
+    """The name as it is shown, which is also the key of its row: two names that are cut to one get their numbers."""
+    shown = [shareable(name, LONGEST) for name in matrix.names]
+    return shown[place] if shown.count(shown[place]) == 1 else f"{shown[place]} #{place + 1}"
 
 
 def _lowest_colour(matrix: Matrix) -> float:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,3 +48,17 @@ def test_a_bound_that_is_off_cannot_be_judged(store, report):
     off = equiv("a", "b", store=store, bound="off")
     with pytest.raises(ZoolensError, match="not known"):
         parse_gate("guaranteed < 95%").verdict(off)
+
+
+def test_outputs_that_were_not_kept_are_no_pass(report):
+    [pair] = report.on
+    unknown = replace(pair, outputs=(replace(pair.outputs[0], identical=float("nan")), *pair.outputs))
+    for outputs in (unknown.outputs, unknown.outputs[::-1]):
+        with pytest.raises(ZoolensError, match="identical is not known"):
+            parse_gate("identical < 100%").verdict(replace(report, on=(replace(pair, outputs=outputs),)))
+
+
+def test_data_on_which_nothing_can_be_compared_are_no_pass(report):
+    [pair] = report.on
+    with pytest.raises(ZoolensError, match="cannot be compared on"):
+        parse_gate("agreement < 50%").verdict(replace(report, on=(pair, replace(pair, outputs=()))))

@@ -83,3 +83,13 @@ def test_a_difference_that_is_exactly_the_limit_is_not_beyond_it():
     report = SimpleNamespace(figures=[figure("top1", 0.91, 0.90, "fraction")], answers=None, vectors=())
     assert not parse_gate("top1 drop > 1%").verdict(report)[0]  # 0.91 − 0.9 is 0.010000000000000009 in floats
     assert parse_gate("top1 drop >= 1%").verdict(report)[0]
+
+
+def test_a_figure_that_b_could_not_give_is_no_pass():
+    lost = figure("latency_p50", 0.02, None, "s", "batch=8")
+    report = SimpleNamespace(
+        figures=[figure("latency_p50", 0.01, 0.01, "s", "batch=1"), lost], answers=None, vectors=()
+    )
+    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
+        parse_gate("latency_p50 rise > 10%").verdict(report)
+    assert not parse_gate("latency_p50[batch=1] rise > 10%").verdict(report)[0]

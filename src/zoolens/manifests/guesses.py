@@ -52,7 +52,13 @@ class Guesses:
 
     def _layout(self, shape: Shape) -> str | None:
         if len(shape) == 3:
-            return "NHW" if shape[1] == shape[2] and shape[1] and shape[1] > 4 else None
+            if shape[1] != shape[2] or not shape[1] or shape[1] <= 4:
+                return None
+            if shape[0] in (3, 4):
+                self.said.append("the input may be one colour image without a batch axis: it is an array")
+                return None
+            self.said.append("grey images without a channel axis")
+            return "NHW"
         if len(shape) != 4:
             return None
         if _grey_and_not_square(shape):  # 49×10×1 is audio far more often than a picture

@@ -168,11 +168,11 @@ def carry_out_entries(
 ) -> Iterator[Outcome]:
     """Evaluate these models on this machine. `asked`: see `run_job`."""
     with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
-        jobs, skipped = plan_jobs(entries, plan.wanted, progress)
-        planned = {job.entry.ref for job in jobs}
-        for passed_over in skipped:
-            yield _passed_over(passed_over, failed=passed_over.title not in planned)
-        for job in jobs:
+        # Entry by entry: two of them may have one name, and one that runs does not excuse the other.
+        planned = [plan_jobs([entry], plan.wanted, progress) for entry in entries]
+        for jobs, skipped in planned:
+            yield from (_passed_over(reason, failed=not jobs) for reason in skipped)
+        for job in (job for jobs, _ in planned for job in jobs):
             yield run_job(job, plan, dataset, store, progress, asked=asked)
 
 
@@ -182,8 +182,11 @@ def _carry_out_elsewhere(
     from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
 
     evaluations = [Evaluation(entry, plan) for entry in entries]
-    coming = evaluate_elsewhere(executor, evaluations, store, progress, lambda entry: store.runs(model=entry.full_ref))
-    for _, outcomes in coming:
+
+    def known(entry: Entry) -> list[Run]:
+        return store.runs(model=entry.full_ref, trials=True)
+
+    for _, outcomes in evaluate_elsewhere(executor, evaluations, store, progress, known):
         yield from outcomes
 
 
@@ -248,7 +251,9 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
         key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
         attempt = store.next_attempt(*key) if plan.fresh else 0
         run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
-        run = run if plan.fresh else with_current_metrics(store, run)
+        if not plan.fresh and (current := with_current_metrics(store, run)).id != run.id:
+            # Carried over, it may have been a trial of the doctor: now somebody has asked for it.
+            run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=current.key.attempt)
     else:
         run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
     origin = {

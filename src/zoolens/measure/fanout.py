@@ -110,5 +110,8 @@ def _described(store: Store, outcome: Outcome) -> dict[str, Any]:
 
 
 def _merged(store: Store, fields: Mapping[str, Any]) -> Outcome:
-    run = None if fields["run"] is None else merge_run(store, fields["run"])
+    try:
+        run = None if fields["run"] is None else merge_run(store, fields["run"])
+    except ZoolensError as error:  # somebody measured the same here meanwhile
+        return Outcome(fields["title"], errors=(str(error),))
     return Outcome(**{**fields, "run": run})

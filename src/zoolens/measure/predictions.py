@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, ZoolensError
 from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 KIND: Final = "predictions"  # name of the bulk table in the store
@@ -32,7 +32,13 @@ def schema(tasks: Sequence[str] = (DEFAULT_TASK,)) -> pa.Schema:
     """One row an input: what it is, then the answers of every declared output."""
     fields = dict(_SHARED)
     for output, task in enumerate(tasks):
-        own = {**task_named(task).columns(main=not output), **_DIGEST}
+        columns = task_named(task).columns(main=not output)
+        if taken := sorted({*_SHARED, *_DIGEST} & set(columns)):
+            raise ZoolensError(
+                f"The task {task} keeps columns called {', '.join(taken)}, which every table of answers has.",
+                hint="Give the columns of the task other names.",
+            )
+        own = {**columns, **_DIGEST}
         fields |= {prefix(output) + name: kind for name, kind in own.items()}
     return pa.schema(list(fields.items()))
 

@@ -21,6 +21,7 @@ from zoolens.preprocess.pipeline import build_prepare
 from zoolens.runtimes.base import Session, TensorSpec
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import made_up_feeds
+from zoolens.tasks.base import task_named
 
 Array = NDArray[Any]
 Lookup = Callable[[int], dict[int, int] | None]
@@ -163,7 +164,8 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
         output = in_data_order(output, order)
         lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
         return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup))
-    return Judged(tensor, output.task, build_scores(output, tensor))  # the data's classes are those of the main one
+    # The classes of the data are those of the main output.
+    return Judged(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)))
 
 
 def _prepare(
@@ -185,9 +187,15 @@ def _scores(
         isolated = _isolated(session)
         # The code stands for the declared steps; what it gives is checked like any model's answer.
         plain = TensorSpec("scores", (None, None), "float32")
-        judged = build_scores(output.model_copy(update={"postprocess": ()}), plain, classes, lookup)
+        judged = build_scores(
+            output.model_copy(update={"postprocess": ()}), plain, classes, lookup, discrete=_discrete(output)
+        )
         return lambda raw: judged(isolated.run_postprocess({tensor.name: raw}))
-    return build_scores(output, tensor, classes, lookup)
+    return build_scores(output, tensor, classes, lookup, discrete=_discrete(output))
+
+
+def _discrete(output: Output) -> bool:
+    return task_named(output.task).discrete
 
 
 def _isolated(session: Session) -> IsolatedSession:

@@ -26,6 +26,8 @@ def build_scores(
     tensor: TensorSpec,
     classes: int = 0,
     order: Callable[[int], dict[int, int] | None] | None = None,
+    *,
+    discrete: bool | None = None,
 ) -> Callable[[Array], Scores]:
     """Raw answers of one batch → float32 scores, batch × the dataset's classes; plain vectors of any other task.
 
@@ -33,9 +35,10 @@ def build_scores(
     anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
     the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them is the
     caller's work. `order` gives, for a number of outputs, a label_map that puts them in the data's order and keeps all;
-    it is asked only where the manifest has none.
+    it is asked only where the manifest has none. `discrete`: whether the answers of the task are classes; None:
+    only those of the task "classification" are.
     """
-    if output.task != "classification":
+    if not (output.task == "classification" if discrete is None else discrete):
         return lambda raw: _vectors(_dequantised(raw, tensor))
     steps = _with_softmax(output)
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None

@@ -14,7 +14,7 @@ _POSIX: Final = re.compile(rf"(?<![\w./\\~-])(?:file://)?(~?(?:/{_SIGN}+){{2,}}|
 _WINDOWS: Final = re.compile(rf"(?<!\w)[A-Za-z]:\\{_SIGN}*(?:\\{_SIGN}+)*")
 _ROOTS: Final = frozenset({  # first folders of absolute paths, on this machine or on the one that a store comes from
     "Applications", "Library", "Users", "Volumes", "afs", "data", "etc", "gpfs", "home", "lustre", "media", "mnt",
-    "net", "nfs", "opt", "private", "root", "scratch", "srv", "storage", "tmp", "usr", "var", "work", "workspace",
+    "nfs", "opt", "private", "root", "scratch", "srv", "storage", "tmp", "usr", "var", "work", "workspace",
 })  # fmt: skip
 
 

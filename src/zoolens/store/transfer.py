@@ -6,10 +6,11 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
+from zoolens.errors import ZoolensError
 from zoolens.store.records import (
     EVALUATED,
     DatasetRecord,
@@ -21,6 +22,8 @@ from zoolens.store.records import (
     StackRecord,
 )
 from zoolens.store.store import Store
+
+_INDEX: Final = "index"  # the column of predictions that numbers the inputs
 
 
 def pack_run(store: Store, run: Run) -> dict[str, Any]:
@@ -59,6 +62,7 @@ def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
         kind=RunKind(packed["kind"]),
         attempt=int(packed["attempt"]),
     )
+    _check_parts(store, run, packed["parts"])
     for part in packed["parts"]:
         store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
     resolved = dict(packed["resolved"])
@@ -72,6 +76,24 @@ def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
         else:
             store.fail_stage(run.id, stage, str(state["error"]))
     return store.run(run.id)
+
+
+def _check_parts(store: Store, run: Run, parts: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse parts that were cut at other rows than those of the store: together they would hold rows twice."""
+    theirs = {(part["kind"], part["part"]): part["table"] for part in parts}
+    for kind in {kind for kind, _ in theirs}:
+        for known in store.parts(run.id, kind):
+            table = theirs.get((kind, known.part))
+            if table is None or _rows(_read(table)) != _rows(store.part_table(known)):
+                raise ZoolensError(
+                    f"Run {run.id} was measured here meanwhile, in other pieces than elsewhere.",
+                    hint="Run the same command again: it goes on with what is here.",
+                )
+
+
+def _rows(table: Any) -> Any:
+    """What tells the rows of a part: their numbers among the inputs, or how many they are."""
+    return table.column(_INDEX).to_pylist() if _INDEX in table.column_names else table.num_rows
 
 
 def _plain(observation: Observation) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from zoolens.catalog.names import is_run
 from zoolens.comparisons import equivalence_gate, gate
 from zoolens.comparisons.compare import Answers, Report, compare
+from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
 from zoolens.measure.evaluate import Outcome, evaluate
 from zoolens.present.figures import with_interval
@@ -73,8 +75,17 @@ class ModelTest:
     ) -> Equivalence:
         """How interchangeable two models are; fails the test where a condition such as "guaranteed < 95%" holds."""
         gates = [equivalence_gate.parse_gate(text) for text in _texts(fail_on)]
-        options = {"data": data if data is not None else self._data, **options}
-        report = equiv(a, b, store=self.store, **options)
+        where = data if data is not None else self._data
+        measured = [] if where is None or is_run(str(a)) or is_run(str(b)) else self._measured([a, b], where)
+        if broken := [f"{outcome.title}: {' '.join(outcome.errors)}" for outcome in measured if outcome.errors]:
+            _fail(f"zoolens could not evaluate {a} and {b}. {' '.join(broken)}")
+        runtimes = _texts(self._settings.get("runtimes", ()))
+        settings = {"data": where, "runtime": runtimes[0] if len(runtimes) == 1 else None, **options}
+        report = equiv(a, b, store=self.store, **settings)
+        now = {outcome.run.key.dataset for outcome in measured if outcome.run is not None}
+        stale = list(changed_notes(run for pair in report.on for run in (pair.a, pair.b)))
+        if stale or (now and not now & {pair.a.key.dataset for pair in report.on}):
+            _fail(" ".join(stale) or f"{a} and {b} were not judged on {where} as it is now.")
         if report.reasons:
             _fail(f"{report.a} and {report.b} cannot be compared: {'; '.join(report.reasons)}.")
         names = f"{report.b} against {report.a} on " + ", ".join(

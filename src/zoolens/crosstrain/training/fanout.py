@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from zoolens.crosstrain.training.job import Job, Outcome
 from zoolens.engine.executors.base import Executor, check_reachable
-from zoolens.engine.machine import describe_machine
+from zoolens.engine.machine import describe_machine, gpu_names
 from zoolens.errors import Circumstance, ConstraintError
 
 _FUNCTION: Final = "zoolens.crosstrain.training.fanout:train_here"
@@ -48,8 +48,8 @@ class RemoteTraining:
 
 def train_here(message: Mapping[str, Any]) -> dict[str, Any]:
     """On the node: train, and give back the outcome and the files of the output folder."""
-    _check_machine(message["machine"])
     asked = Job.model_validate(message["job"])
+    _check_machine(asked, message["machine"])
     check_reachable([str(asked.data)])
     with tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder:
         weights = None
@@ -72,13 +72,17 @@ def _message(job: Job) -> dict[str, Any]:
     return {
         "job": job.model_dump(mode="json"),
         "weights": None if job.weights is None else job.weights.read_bytes(),
-        "machine": this_machine(),
+        "machine": _machine(job),
     }
 
 
-def _check_machine(expected: Mapping[str, Any]) -> None:
+def _machine(job: Job) -> dict[str, Any]:
+    return {**this_machine(), **({} if job.gpu is None else {"gpus": list(gpu_names())})}
+
+
+def _check_machine(job: Job, expected: Mapping[str, Any]) -> None:
     """A training is kept under the machine that it ran on, which decides its last digits."""
-    here = this_machine()
+    here = _machine(job)
     different = [f"{name} {here[name]} instead of {expected[name]}" for name in here if here[name] != expected[name]]
     if different:
         raise ConstraintError(

@@ -62,7 +62,7 @@ class RayExecutor(Executor):
         return max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
     def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
-        needs = {"num_cpus": self._smallest() if whole_machine else 1, "num_gpus": 1 if gpu else 0}
+        needs = {"num_cpus": self._whole_machine() if whole_machine else 1, "num_gpus": 1 if gpu else 0}
         asked = {**task(function, job), _THREADS: os.environ.get(_THREADS)}
         chosen = self._remote.options(max_retries=_TRIES, scheduling_strategy="SPREAD", **needs)
         reference = chosen.remote(asked)
@@ -74,13 +74,14 @@ class RayExecutor(Executor):
         if self._ends_cluster:
             self._ray.shutdown()
 
-    def _smallest(self) -> float:
-        """The cores of the smallest node: with so many for each job, machines of one size run one job each."""
+    def _whole_machine(self) -> float:
+        """The cores of the largest node: with so many for each job, no two of them share a machine. Smaller nodes
+        then time nothing."""
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         cores = [float(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
         if not cores:
             raise ConstraintError("No node of the Ray cluster has a CPU for jobs.", hint="Start one with --num-cpus.")
-        return min(cores)
+        return max(cores)
 
 
 def _on_node(asked: dict[str, Any]) -> dict[str, Any]:

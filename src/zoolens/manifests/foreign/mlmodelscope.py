@@ -7,8 +7,10 @@ program and is never executed; the draft says that it is there.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urljoin
@@ -33,6 +35,7 @@ from zoolens.manifests.schema import (
     Step,
 )
 from zoolens.manifests.yamltree import Refused, YamlTree, path_words
+from zoolens.untrusted import open_regular
 
 # framework -> the format of a file whose name does not tell
 _FORMATS: Final = {
@@ -142,7 +145,7 @@ def draft_from_mlmodelscope(text: str, path: Path) -> Manifest:
             outputs=(_output(source.output, path.parent, notes),),
             assets=_assets(source.model, framework, path.parent, notes),
             attributes=_attributes(source),
-            claims=_claims(source, path),
+            claims=_claims(source, path, notes),
             description=_description(source, path, notes),  # last: the notes are complete
         )
     except ValidationError as error:
@@ -235,6 +238,7 @@ def _image_extents(extents: tuple[int, ...], notes: _Notes) -> tuple[int, int | 
     if len(extents) == 4:
         extents = extents[1:]
     if len(extents) == 1:
+        notes.guessed.append("three channels")
         return 3, extents[0], extents[0]
     if len(extents) == 3:
         if extents[0] not in _CHANNELS and extents[2] in _CHANNELS:
@@ -250,6 +254,11 @@ def _steps(parameters: _Parameters, height: int | None, width: int | None, notes
         notes.guessed.append(f"images are resized to {height}×{width} without a crop")
         steps.append(Resize(op="resize", size=(height, width)))
     mean, scale = _numbers(parameters.mean), _numbers(parameters.scale)
+    if parameters.color_mode.upper() == "BGR" and len(mean) + len(scale) > 2:
+        # MLModelScope states both in the order red, green, blue, whatever the order of the model; a step here has the
+        # model's own order.
+        mean, scale = mean[::-1], scale[::-1]
+        notes.guessed.append("mean and scale are stated in the order red, green, blue")
     if any(value != 0 for value in mean) or any(value != 1 for value in scale):
         steps.append(Normalize(op="normalize", mean=mean, std=scale))
     return tuple(steps)
@@ -303,6 +312,7 @@ def _assets(files: _Files, framework: str, folder: Path, notes: _Notes) -> tuple
     named = {"model": files.graph_path} | ({"weights": files.weights_path} if format_ in _PAIRS else {})
     here = {role: beside(folder, name) for role, name in named.items()}
     if all(here.values()):
+        _check_digests(files, {role: folder / str(location) for role, location in here.items()})
         found = tuple(described(folder, str(location), role) for role, location in here.items())
         return (Asset(format=format_, files=found),)
     if files.is_archive:
@@ -317,6 +327,21 @@ def _assets(files: _Files, framework: str, folder: Path, notes: _Notes) -> tuple
         for role, name in named.items()
     )
     return (Asset(format=format_, files=remote),)
+
+
+def _check_digests(files: _Files, paths: Mapping[str, Path]) -> None:
+    """Refuse a file of the stated name whose content is not the stated one."""
+    for role, stated in (("model", files.graph_checksum), ("weights", files.weights_checksum)):
+        path = paths.get(role)
+        if not stated or path is None or not path.is_file():
+            continue
+        with open_regular(path) as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
+        if digest != stated.strip().lower():
+            raise ManifestError(
+                f"{path.name} is not the file that the manifest means: its MD5 is {digest}, and {stated} is stated.",
+                hint="Put the right file beside the manifest, or move this one away.",
+            )
 
 
 def _address(base: str, name: str) -> str:
@@ -340,19 +365,17 @@ def _is_plain(value: Any) -> bool:
     return math.isfinite(value) if isinstance(value, float) else isinstance(value, (str, int))
 
 
-def _claims(source: _Model, path: Path) -> tuple[Claim, ...]:
-    """Accuracies among the attributes, which are in percent."""
+def _claims(source: _Model, path: Path, notes: _Notes) -> tuple[Claim, ...]:
+    """Accuracies among the attributes, which are in percent. On which data they were measured is not stated: the
+    attribute `training_dataset` names the data that the model was trained on."""
     stated = {str(key).lower(): value for key, value in source.attributes.items()}
     where = source.references[0] if source.references else path.name
-    dataset = stated.get("training_dataset")
+    numbers = {metric: stated[metric] for metric in _ACCURACIES if type(stated.get(metric)) in (int, float)}
+    notes.unknown += [
+        f"whether {metric} {value:g} is a share or a percentage" for metric, value in numbers.items() if 0 < value <= 1
+    ]
     return tuple(
-        Claim(
-            metric=metric,
-            value=round(stated[metric] / 100, 6),
-            unit="fraction",
-            dataset=dataset if isinstance(dataset, str) else None,
-            source=where,
-        )
-        for metric in _ACCURACIES
-        if type(stated.get(metric)) in (int, float) and 0 < stated[metric] <= 100
+        Claim(metric=metric, value=round(value / 100, 6), unit="fraction", source=where)
+        for metric, value in numbers.items()
+        if 1 < value <= 100
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -131,12 +132,9 @@ def test_a_classifier_whose_file_is_elsewhere(tmp_path):
     assert manifest.framework.version == "==1.6.0"
     assert manifest.attributes["model_md5"] == "1fa49494d4b1c24a0ee5e871930343de"
     (claim,) = manifest.claims
-    assert (claim.metric, claim.value, claim.dataset, claim.source) == (
-        "top1",
-        0.715,
-        "Fields",
-        "https://example.org/meadow",
-    )
+    assert (claim.metric, claim.value, claim.source) == ("top1", 0.715, "https://example.org/meadow")
+    assert claim.dataset is None  # it was trained on Fields; on what it was measured is not said
+    assert manifest.attributes["training_dataset"] == "Fields"
     assert manifest.description.startswith(
         "Tells meadows from woods. Imported from the MLModelScope manifest model.yml."
     )
@@ -147,12 +145,29 @@ def test_a_classifier_whose_file_is_elsewhere(tmp_path):
 def test_files_that_are_here_are_named_with_their_digest(tmp_path):
     (tmp_path / "meadow.onnx").write_bytes(b"onnx")
     (tmp_path / "meadow.txt").write_text("meadow\nwood\n")
-    manifest = imported(tmp_path, ONNX)
+    with pytest.raises(ManifestError, match=r"meadow\.onnx is not the file that the manifest means: its MD5 is"):
+        imported(tmp_path, ONNX)
+    manifest = imported(tmp_path, ONNX.replace("1fa49494d4b1c24a0ee5e871930343de", hashlib.md5(b"onnx").hexdigest()))
     (file,) = manifest.assets[0].files
     assert (file.location, file.bytes) == ("meadow.onnx", 4)
     assert file.sha256
     assert manifest.outputs[0].labels_file == "meadow.txt"
     assert "Not known" not in manifest.description
+
+
+def test_mean_and_scale_of_a_bgr_model_are_stated_in_the_order_of_rgb(tmp_path):
+    manifest = imported(tmp_path, ONNX.replace("color_mode: RGB", "color_mode: BGR"))
+    assert manifest.inputs[0].color == "BGR"
+    assert manifest.inputs[0].preprocess[1] == Normalize(
+        op="normalize", mean=(103.53, 116.28, 123.675), std=(57.375, 57.12, 58.395)
+    )
+    assert "mean and scale are stated in the order red, green, blue" in manifest.description
+
+
+def test_a_share_is_not_taken_for_a_percentage(tmp_path):
+    manifest = imported(tmp_path, ONNX.replace("Top1: 71.5", "Top1: 0.715"))
+    assert manifest.claims == ()
+    assert "whether top1 0.715 is a share or a percentage" in manifest.description
 
 
 def test_an_archive_is_not_unpacked_and_says_so(tmp_path):
