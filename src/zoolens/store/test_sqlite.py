@@ -10,18 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from zoolens.errors import MissingDependency, StoreError
+from zoolens.errors import MissingDependency, StoreError, ZoolensError
 from zoolens.store.checksums import checksum
 from zoolens.store.opening import MIGRATIONS
 from zoolens.store.records import Observation
 from zoolens.store.state import REVISIONS
 from zoolens.store.store import open_store
+from zoolens.store.transfer import merge_run, pack_run
 from zoolens.testing.store_contract import StoreContract, begin
 
 
@@ -274,3 +276,17 @@ def test_new_stores_are_made_in_several_threads_at_once(tmp_path):
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(make, range(8))) == [[]] * 8
+
+
+def test_a_run_that_was_cut_at_other_rows_is_not_merged(tmp_path):
+    here, there = (open_store(tmp_path / f"{name}.sqlite") for name in ("here", "there"))
+    with here, there:
+        for store, ends in ((here, (3, 5)), (there, (2, 5))):
+            run = begin(store)
+            for part, rows in enumerate((range(ends[0]), range(*ends))):
+                store.add_part(run.id, "predictions", part, pa.table({"index": list(rows)}))
+        packed = pack_run(there, there.run(run.id))
+        with pytest.raises(ZoolensError, match="in other pieces than elsewhere"):
+            merge_run(here, packed)
+        assert here.table(run.id, "predictions")["index"].to_pylist() == [0, 1, 2, 3, 4]
+        assert merge_run(there, packed).id == run.id  # the same pieces again change nothing
