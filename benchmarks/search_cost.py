@@ -74,7 +74,8 @@ def search_costs(folder: Path, trials: int) -> Costs:
     costs = Costs()
     with open_store(folder / "cost.sqlite") as store:
         begin_study(store, plan.name, plan.frameworks, {"source": "benchmark"})
-        filed = Trials(plan, "", Manner(), 1)
+        untrained: Any = Untrained()
+        filed = Trials(plan, store, untrained, Manner(), 1, Unwatched())
 
         def objective(trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> Told:
             began = time.perf_counter()
@@ -87,9 +88,7 @@ def search_costs(folder: Path, trials: int) -> Costs:
         def note(_: SearchStatus) -> None:
             since.append(time.perf_counter())
 
-        untrained: Any = Untrained()
-        with filed.here(store, untrained, Unwatched()):
-            found = run_search(plan, objective, journal_path(store, plan.name), progress=note)
+        found = run_search(plan, objective, journal_path(store, plan.name), progress=note)
     assert len(found.finished) == trials
     costs.whole = np.diff(since).tolist()
     return costs
