@@ -63,12 +63,12 @@ def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
         attempt=int(packed["attempt"]),
     )
     _check_parts(store, run, packed["parts"])
-    for part in packed["parts"]:
-        store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
     resolved = dict(packed["resolved"])
     if str(resolved.get(EVALUATED) or "") > run.evaluated:
         store.mark_evaluated(run.id, {})
     store.set_resolved(run.id, resolved)  # with the time at which it was evaluated there
+    for part in packed["parts"]:  # after what is resolved, which says what the parts mean: we may be killed in between
+        store.add_part(run.id, part["kind"], part["part"], _read(part["table"]))
     for stage, state in packed["stages"].items():
         if state["done"]:
             observations = [_observation(fields) for fields in state["observations"]]
