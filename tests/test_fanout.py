@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import zoolens
+from zoolens import plugins
 from zoolens.crosstrain.training.fanout import train_here
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.recipe import Recipe
@@ -14,6 +15,8 @@ from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.engine.executors.base import running_on
 from zoolens.engine.executors.local import Local
 from zoolens.errors import ConstraintError, UnknownName
+from zoolens.graph import exporting, fanout
+from zoolens.graph.importers.base import Request
 from zoolens.graph.structure import structure_of
 from zoolens.store.store import open_store
 
@@ -129,3 +132,19 @@ def test_a_machine_of_another_kind_does_not_train_in_the_name_of_ours(job):
     other = {"cpu": "abacus", "cores": 1, "architecture": "wood"}
     with pytest.raises(ConstraintError, match="another kind of machine: cpu"):
         train_here({"job": job("x").model_dump(mode="json"), "weights": None, "machine": other})
+
+
+def test_a_structure_is_not_read_by_other_packages_or_from_another_file(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"one")
+    library = plugins.registered(plugins.GRAPH_LIBRARIES)["torchvision"].value
+    by_library = fanout._described(exporting.Job("alexnet", library, Request("alexnet")))
+    assert "torchvision" in by_library["packages"]
+    by_library["packages"] = dict.fromkeys(by_library["packages"], "0.0.1")
+    from_file = fanout._described(exporting.Job("net", "zoolens.graph.importers.onnx:ONNX", Request(str(path))))
+    path.write_bytes(b"two")
+    first, second = fanout.export_here({"jobs": [by_library, from_file], "timeout": 10.0})
+    assert first["circumstantial"]
+    assert "has other packages: " in first["error"]
+    assert second["circumstantial"]
+    assert second["error"].endswith(f"has another file under {path}.")

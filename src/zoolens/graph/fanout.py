@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from zoolens.engine.environments import EnvSpec
 from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
-from zoolens.errors import ZoolensError
+from zoolens.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.graph.exporting import Exported, Job, export_many, files_of
-from zoolens.graph.importers.base import Request
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.manifests.digests import digest
+from zoolens.runtimes.base import installed_version
 
 _FUNCTION: Final = "zoolens.graph.fanout:export_here"
 _BATCHES: Final = 2  # for each job that can run at once: who is done early takes another
@@ -32,7 +37,7 @@ def export_elsewhere(executor: Executor, jobs: Iterable[Job[K]], timeout: float)
 def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """On the node: what became of each job of a batch, in their order."""
     jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
-    done = {exported.job.key: exported for exported in _absent(jobs)}
+    done = {exported.job.key: exported for exported in _refused(jobs, message["jobs"])}
     reachable = [job for job in jobs if job.key not in done]
     done |= {one.job.key: one for one in export_many(reachable, workers=1, timeout=message["timeout"])}
     return [
@@ -40,12 +45,31 @@ def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _absent(jobs: Iterable[Job[int]]) -> Iterator[Exported[int]]:
-    for job in jobs:
+def _refused(jobs: Iterable[Job[int]], described: Sequence[Mapping[str, Any]]) -> Iterator[Exported[int]]:
+    """Jobs that would find something else here than where they come from, whose key they are kept under."""
+    for job, fields in zip(jobs, described, strict=True):
         try:
             check_reachable(list(files_of([job])))
+            _check_same(job, fields)
         except ZoolensError as error:
             yield _lost(job, error)
+
+
+def _check_same(job: Job[int], fields: Mapping[str, Any]) -> None:
+    here = _packages(job)
+    different = [f"{name} {here[name] or 'is missing'}, not {wanted}" for name, wanted in fields["packages"].items()
+                 if here[name] != wanted]  # fmt: skip
+    if different:
+        raise ConstraintError(
+            f"The node {platform.node()} has other packages: {', '.join(different)}.",
+            hint="Install the same versions on all nodes.",
+        )
+    for path, wanted in fields["digests"].items():
+        if digest(Path(path)) != wanted:
+            raise AssetError(
+                f"The node {platform.node()} has another file under {path}.",
+                hint="Copy it there again, or use a file system that all nodes share.",
+            )
 
 
 def _lost(job: Job[K], error: ZoolensError) -> Exported[K]:
@@ -76,7 +100,16 @@ def _described(job: Job[Any]) -> dict[str, Any]:
         **job.message,
         "environment": [list(environment.requirements), list(environment.alone)] if environment else None,
         "weight": job.weight,
+        "packages": _packages(job),
+        "digests": {path: digest(Path(path)) for path in files_of([job])},
     }
+
+
+def _packages(job: Job[Any]) -> dict[str, str | None]:
+    """The packages that read the structure where the job has no environment of its own: they are in its key."""
+    module, _, attribute = job.importer.partition(":")
+    importer: Importer = getattr(importlib.import_module(module), attribute)
+    return {} if job.environment else {name: installed_version(name) for name in importer.distributions}
 
 
 def _job(number: int, fields: Mapping[str, Any]) -> Job[int]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import resolve_asset, resolve_file
 from zoolens.manifests.schema import Asset, AssetFile, Manifest
+from zoolens.runtimes.base import installed_version
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import params_of
@@ -96,7 +96,7 @@ class Source:
             pins = (_PINNED.fullmatch(text) for text in (*self.environment.requirements, *self.environment.alone))
             pinned = {pin[1]: pin[2] for pin in pins if pin}
             return {name: pinned.get(name) for name in self.importer.distributions}
-        versions = {name: _installed(name) for name in self.importer.distributions}
+        versions = {name: installed_version(name) for name in self.importer.distributions}
         missing = next((name for name, version in versions.items() if version is None), None)
         if missing is not None:
             raise MissingDependency(f"The structure of {self.ref}", missing)
@@ -116,13 +116,6 @@ def making_files() -> list[Path]:
     root = Path(__file__).parent.parent
     found = (path for pattern in _MAKING for path in sorted(root.glob(pattern)))
     return [path for path in found if not path.name.startswith(("test_", "conftest"))]
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def find_entries(models: Iterable[Model]) -> list[Entry]:

@@ -24,7 +24,12 @@ class Job(Placement):
     @cached_property
     def stack(self) -> StackRecord:
         return resolve_stack(
-            self.runtime, self.options, self.environment, self.isolate, self.manifest.inputs[0].decoder
+            self.runtime,
+            self.options,
+            self.environment,
+            self.isolate,
+            self.manifest.inputs[0].decoder,
+            [output.task for output in self.manifest.outputs],
         )
 
     @cached_property

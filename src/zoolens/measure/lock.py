@@ -7,6 +7,7 @@ runtime is a new run and an unrelated package is not. `lock` adds what is needed
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -35,6 +36,7 @@ def resolve_stack(
     environment: Environment | None,
     isolated: bool = False,
     decoder: str = DEFAULT_DECODER,
+    tasks: Iterable[str] = (),
 ) -> StackRecord:
     ours = installed_packages()
     theirs = environment.freeze if environment else ours
@@ -55,6 +57,8 @@ def resolve_stack(
         identity["runtime_protocol"] = runtime.protocol
     if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:
         identity["plugin"] = code
+    if codes := {task: code for task in tasks if (code := plugins.code_of(plugins.TASKS, task)) is not None}:
+        identity["tasks"] = codes  # what is kept of an answer and how it is judged is the plug-in's own
     if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
         identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
     lock = {
