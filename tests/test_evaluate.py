@@ -150,6 +150,19 @@ def test_changed_weights_and_changed_data_are_other_runs(home, fake_model, data,
     assert len({first.run.id, second.run.id, third.run.id}) == 3
 
 
+def test_a_model_that_cannot_run_is_not_excused_by_its_namesake(home, fake_model, data, tmp_path):
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    good, bad = (fake_model("net", folder=folder) for folder in folders)
+    (bad.parent / "net.json").unlink()
+    outcomes = {outcome.run is not None: outcome for outcome in evaluate([str(good), str(bad)], data, **QUICK)}
+    assert not outcomes[True].errors
+    assert outcomes[False].failed
+    assert "b/net.json does not exist" in outcomes[False].errors[0]
+    assert outcomes[False].skipped is None
+
+
 def test_a_description_is_not_part_of_the_models_identity(home, fake_model, data):
     model = fake_model()
     (first,) = evaluate([str(model)], data, **QUICK)

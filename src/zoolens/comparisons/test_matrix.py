@@ -115,3 +115,11 @@ def test_csv_computes_nothing(demo_store):
     rows = list(csv.DictReader(io.StringIO(as_csv(hostile))))
     assert {row["a"] for row in rows} == {"'=1+1", *matrix.names[1:]}
     assert {row["accuracy_difference"][:1] for row in rows} <= {"-", "0"}  # negative numbers stay numbers
+
+
+def test_accuracy_on_data_without_labels_is_not_known(store):
+    for name, answers in (("a", wrong_on(0, 0)), ("b", wrong_on(0, 10))):
+        write_run(store, name, answers, np.full(40, -1))
+    matrix = agreement_matrix("*", store=store)
+    assert np.isnan(matrix.accuracy).all()
+    assert matrix.agreement[0, 1] == 0.75

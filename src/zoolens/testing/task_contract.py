@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
+from zoolens.measure.predictions import schema
 from zoolens.tasks.base import Answers, Task
 
 N, WIDTH = 12, 6
@@ -51,6 +52,7 @@ class TaskContract:
             kept = task.keep(self.values(0), self.labels() if main else None)
             assert set(kept) == set(task.columns(main=main))
             assert {len(column) for column in kept.values()} == {N}
+        schema([task.name])  # which refuses columns that every table of answers has
 
     def test_an_empty_batch_is_kept(self, task: Task) -> None:
         kept = task.keep(self.values(0)[:0], self.labels()[:0])
