@@ -192,7 +192,7 @@ def _caffemodel() -> bytes:
 
 
 def caffe(draw: random.Random, folder: Path) -> None:
-    from zoolens.graph.importers.caffe import CAFFE
+    from zoolens.contrib.caffe import CAFFE
 
     graph, weights = folder / "m.prototxt", folder / "m.caffemodel"
     spoilt = draw.random() < 0.5

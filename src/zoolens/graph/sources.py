@@ -113,9 +113,18 @@ def code_version() -> str:
 
 
 def making_files() -> list[Path]:
+    """The source files whose code decides what a graph looks like, those of our importers outside `graph` included."""
     root = Path(__file__).parent.parent
-    found = (path for pattern in _MAKING for path in sorted(root.glob(pattern)))
-    return [path for path in found if not path.name.startswith(("test_", "conftest"))]
+    folders = (f"{module.replace('.', '/')}/*.py" for module in _contributed_importers())
+    paths = (path for pattern in (*_MAKING, *folders) for path in sorted(root.glob(pattern)))
+    return [path for path in paths if not path.name.startswith(("test_", "conftest"))]
+
+
+def _contributed_importers() -> list[str]:
+    """The packages of `contrib` that are registered as importers, named below zoolens."""
+    groups = (plugins.GRAPH_LIBRARIES, plugins.GRAPH_FILES)
+    modules = {point.module for group in groups for point in plugins.registered(group).values()}
+    return sorted(module.removeprefix("zoolens.") for module in modules if module.startswith("zoolens.contrib."))
 
 
 def find_entries(models: Iterable[Model]) -> list[Entry]:

@@ -225,7 +225,7 @@ def test_the_worker_needs_no_package_but_numpy():
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
         "import zoolens.graph.worker, zoolens.graph.passes.canonical\n"
-        "import zoolens.graph.importers.gluon, zoolens.graph.importers.tensorflow"
+        "import zoolens.contrib.gluon, zoolens.contrib.tensorflow_models"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -138,9 +138,10 @@ def test_a_new_version_or_a_fresh_start_reads_again(store, reads, toy):
 
 def test_all_code_that_makes_graphs_is_part_of_its_version():
     """What importers and passes import, in a process of their own; whatever is missing would leave stale graphs."""
+    contributed = "zoolens.contrib.caffe, zoolens.contrib.gluon, zoolens.contrib.tensorflow_models"
     code = (
         "import importlib, pkgutil, sys\n"
-        "import zoolens.graph.cost, zoolens.graph.importers, zoolens.graph.passes\n"
+        f"import zoolens.graph.cost, zoolens.graph.importers, zoolens.graph.passes, {contributed}\n"
         "for room in (zoolens.graph.importers, zoolens.graph.passes):\n"
         "    for one in pkgutil.iter_modules(room.__path__):\n"
         "        if not one.name.startswith(('test_', 'conftest')):\n"

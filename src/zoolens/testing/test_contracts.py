@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from zoolens import plugins
+from zoolens.contrib.caffe import CAFFE
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.cifar10 import open_cifar10
 from zoolens.datasets.demo import open_demo
@@ -21,7 +22,6 @@ from zoolens.datasets.imagefolder import open_image_folder
 from zoolens.datasets.npz import open_npz
 from zoolens.datasets.parquet import open_parquet
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.caffe import CAFFE
 from zoolens.graph.importers.keras import KERAS
 from zoolens.graph.importers.onnx import ONNX
 from zoolens.graph.importers.tflite import TFLITE

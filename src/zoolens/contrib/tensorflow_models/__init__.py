@@ -1,5 +1,5 @@
 """TF-slim and the TensorFlow Model Garden (official), from the TensorFlow graph they build."""
 
-from zoolens.graph.importers.tensorflow.library import OFFICIAL, SLIM
+from zoolens.contrib.tensorflow_models.library import OFFICIAL, SLIM
 
 __all__ = ["OFFICIAL", "SLIM"]

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.contrib.caffe.net import Layer
+from zoolens.contrib.caffe.text import Message
 from zoolens.errors import ModelError
 from zoolens.graph.importers import translation
-from zoolens.graph.importers.caffe.net import Layer
-from zoolens.graph.importers.caffe.text import Message
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.pooling import average
 from zoolens.graph.model import Array, Shape, check_shape

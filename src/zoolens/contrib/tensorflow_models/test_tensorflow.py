@@ -9,10 +9,10 @@ from math import prod
 import numpy as np
 import pytest
 
+from zoolens.contrib.tensorflow_models.library import graph_of_tf_function, graph_of_tf_graph, load_official, load_slim
 from zoolens.errors import MissingDependency, ModelError, UnknownName
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.seeded_values import seeded_values
-from zoolens.graph.importers.tensorflow.library import graph_of_tf_function, graph_of_tf_graph, load_official, load_slim
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run
 

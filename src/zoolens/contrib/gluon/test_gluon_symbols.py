@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from zoolens.contrib.gluon.symbols import graph_of_symbol
 from zoolens.errors import ModelError
-from zoolens.graph.importers.gluon.symbols import graph_of_symbol
 
 IMAGE = (1, 4, 7, 7)
 

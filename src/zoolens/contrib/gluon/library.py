@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.contrib.gluon.symbols import graph_of_symbol
 from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.importers.gluon.symbols import graph_of_symbol
 from zoolens.graph.model import Array, Graph, Shape
 from zoolens.runtimes.arguments import plain_arguments
 

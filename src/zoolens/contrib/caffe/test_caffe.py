@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from zoolens.contrib.caffe.file import CAFFE
+from zoolens.contrib.caffe.text import read_message
 from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.caffe.file import CAFFE
-from zoolens.graph.importers.caffe.text import read_message
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run
 from zoolens.testing import models
 
-ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 HEAD = 'name: "n" input: "x" input_shape { dim: 1 dim: 3 dim: 9 dim: 9 }\n'
 
 

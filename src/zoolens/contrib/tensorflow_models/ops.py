@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.contrib.tensorflow_models.walk import Walk, constant, integers, scope, static_shape
 from zoolens.graph.importers.padding_modes import explicit_pads
-from zoolens.graph.importers.tensorflow.walk import Walk, constant, integers, scope, static_shape
 from zoolens.graph.model import Array, Shape
 
 Handler = Callable[[Walk, Any], str]

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.contrib.caffe.text import Message, read_message
 from zoolens.errors import ModelError
-from zoolens.graph.importers.caffe.text import Message, read_message
 from zoolens.graph.model import MAX_NODES, Array
 from zoolens.runtimes.base import TensorSpec, model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, text

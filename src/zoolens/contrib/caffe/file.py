@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from zoolens.contrib.caffe.layers import LAYERS, Call, Translation
+from zoolens.contrib.caffe.net import Net, read_blobs, read_net
 from zoolens.errors import ModelError
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request, counted
-from zoolens.graph.importers.caffe.layers import LAYERS, Call, Translation
-from zoolens.graph.importers.caffe.net import Net, read_blobs, read_net
 from zoolens.graph.importers.sizing import fixed_batch, sized
 from zoolens.graph.importers.translation import damage_at
 from zoolens.graph.model import Graph

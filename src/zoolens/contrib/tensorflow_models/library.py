@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from zoolens.contrib.tensorflow_models.ops import OPERATORS, SEVERAL, further_output, unknown
+from zoolens.contrib.tensorflow_models.walk import Variable, Walk, constant, needed_operations, static_shape
 from zoolens.errors import MissingDependency, ModelError, UnknownName
 from zoolens.graph.building import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.importers.tensorflow.ops import OPERATORS, SEVERAL, further_output, unknown
-from zoolens.graph.importers.tensorflow.walk import Variable, Walk, constant, needed_operations, static_shape
 from zoolens.graph.model import STATISTICS, Graph
 from zoolens.runtimes.arguments import plain_arguments
 

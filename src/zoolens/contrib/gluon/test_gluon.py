@@ -6,16 +6,16 @@ from math import prod
 
 import pytest
 
+from zoolens.contrib.gluon import library as gluon
 from zoolens.engine.environments import ensure_environment, environment_of
 from zoolens.engine.process import WorkerProcess
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.exporting import Job, export_many, reader
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.gluon import library as gluon
 from zoolens.runtimes.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
-POINT = "zoolens.graph.importers.gluon:GLUON"
+POINT = "zoolens.contrib.gluon:GLUON"
 DEPTHS = ("18", "34", "50", "101", "152")
 MODELS = [
     "alexnet", "inceptionv3", "squeezenet1.0", "squeezenet1.1",
@@ -30,7 +30,7 @@ COMPARE = """
 import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-from zoolens.graph.importers.gluon import library as gluon
+from zoolens.contrib.gluon import library as gluon
 from zoolens.graph.importers.base import Request
 from zoolens.graph.reference import run
 name, size = sys.argv[2], int(sys.argv[3])
@@ -108,7 +108,7 @@ def test_costs_are_the_known_ones(exported, name, expected):
 
 @pytest.mark.network
 def test_names_do_not_depend_on_what_was_built_before(environment):
-    worker = WorkerProcess(reader("zoolens.graph.importers.gluon.library", environment, None))
+    worker = WorkerProcess(reader("zoolens.contrib.gluon.library", environment, None))
     message = {"importer": POINT, "subject": "resnet18_v2", "size": [64, 64], "raw": True}
     try:
         assert worker.ask(message, "reading", timeout=60) == worker.ask(message, "reading", timeout=60)
