@@ -25,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 from zoolens.graph.cost import cost
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.onnx import ONNX
 from zoolens.graph.importers.torch import TORCHVISION
@@ -56,7 +56,7 @@ def read(importer: Importer, subject: str) -> Graph:
 def torch_ways(name: str) -> dict[str, Callable[[], object]]:
     from fvcore.nn import FlopCountAnalysis
 
-    module, inputs = torch_network(Subject("torchvision", Request(name)))
+    module, inputs = torch_network(CountedModel("torchvision", Request(name)))
     example = tuple(inputs.values())
     graph = read(TORCHVISION, name)
 

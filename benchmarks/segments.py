@@ -25,14 +25,14 @@ import numpy as np
 
 from zoolens.contrib.layerwise.linear import LINEAR, Linear, linear, norms_of
 from zoolens.contrib.layerwise.spectra import Proof
+from zoolens.graph.common_segments import common_segments
 from zoolens.graph.equality import structure_hash
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.torch import TORCHVISION
-from zoolens.graph.matching import common_segments
 from zoolens.graph.model import Graph, Node, pruned
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.segments import Segment
-from zoolens.graph.sese import chains, joined
+from zoolens.graph.single_entry_exit import chains, joined
 
 MATCHING_GOAL = 0.05
 NORMS_GOAL = 1.0

@@ -24,13 +24,13 @@ from zoolens.audit.architectures import architecture, architectures
 from zoolens.audit.papers import papers
 from zoolens.audit.papers.compile import compile_paper
 from zoolens.errors import ZoolensError
-from zoolens.graph.exporting import Job, export_many
+from zoolens.graph.export_pool import ExportJob, export_many
 from zoolens.graph.importers.base import Request
-from zoolens.graph.known import FILE, PAPER, Known, from_document, to_document
+from zoolens.graph.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
 from zoolens.graph.model import Graph
 from zoolens.graph.signatures import signature
-from zoolens.graph.sources import source_of
 from zoolens.graph.structure import structure_of
+from zoolens.graph.structure_sources import source_of
 from zoolens.zoos import listing
 from zoolens.zoos.base import Entry
 
@@ -74,7 +74,7 @@ def main() -> None:
     _write(known.values())
 
 
-def _present() -> tuple[Known, ...]:
+def _present() -> tuple[KnownNetwork, ...]:
     if not TARGET.is_file():
         return ()
     try:
@@ -83,7 +83,7 @@ def _present() -> tuple[Known, ...]:
         return ()
 
 
-def _of_zoo(zoo: str, limit: int, store: str, workers: int | None) -> Iterator[Known]:
+def _of_zoo(zoo: str, limit: int, store: str, workers: int | None) -> Iterator[KnownNetwork]:
     for found in structure_of(_entries(zoo, limit), store=store, workers=workers):
         if found.error or found.source is None:
             print(f"  {found.ref}: {found.error}", file=sys.stderr)
@@ -138,10 +138,10 @@ def _architecture(entry: Entry) -> str:
     return found.id if found else ""
 
 
-def _keras_widths(workers: int | None) -> Iterator[Known]:
+def _keras_widths(workers: int | None) -> Iterator[KnownNetwork]:
     point = plugins.registered(plugins.GRAPH_LIBRARIES)["keras"].value
     jobs = [
-        Job((name, width), point, Request(name, size=(224, 224), arguments={"alpha": width}))
+        ExportJob((name, width), point, Request(name, size=(224, 224), arguments={"alpha": width}))
         for name, widths in KERAS_WIDTHS.items()
         for width in widths
     ]
@@ -154,7 +154,7 @@ def _keras_widths(workers: int | None) -> Iterator[Known]:
         yield _known(f"{name}, {said}", "keras", done.graph, WIDTH_IDS[name].format(f"{width:g}"), said)
 
 
-def _of_papers() -> Iterator[Known]:
+def _of_papers() -> Iterator[KnownNetwork]:
     for one in papers().values():
         yield _known(one.name, PAPER, compile_paper(one), one.architecture)
         for width in one.widths.values if one.widths else ():
@@ -163,11 +163,11 @@ def _of_papers() -> Iterator[Known]:
             yield _known(graph.name, PAPER, graph, f"{base}{width:g}", f"width {width:g}")
 
 
-def _known(name: str, zoo: str, graph: Graph, id_: str, note: str = "") -> Known:
-    return Known(name, zoo, signature(graph), id_, note)
+def _known(name: str, zoo: str, graph: Graph, id_: str, note: str = "") -> KnownNetwork:
+    return KnownNetwork(name, zoo, signature(graph), id_, note)
 
 
-def _write(known: Iterable[Known]) -> None:
+def _write(known: Iterable[KnownNetwork]) -> None:
     document = to_document(known, dict(_versions()))
     TARGET.parent.mkdir(exist_ok=True)
     text = ",\n".join(f"{json.dumps(key)}:{_lines(value)}" for key, value in document.items())

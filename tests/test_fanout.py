@@ -15,7 +15,7 @@ from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.engine.executors.base import running_on
 from zoolens.engine.executors.local import Local
 from zoolens.errors import ConstraintError, UnknownName
-from zoolens.graph import exporting, fanout
+from zoolens.graph import export_pool, fanout
 from zoolens.graph.importers.base import Request
 from zoolens.graph.structure import structure_of
 from zoolens.store.store import open_store
@@ -138,10 +138,10 @@ def test_a_structure_is_not_read_by_other_packages_or_from_another_file(tmp_path
     path = tmp_path / "net.onnx"
     path.write_bytes(b"one")
     library = plugins.registered(plugins.GRAPH_LIBRARIES)["torchvision"].value
-    by_library = fanout._described(exporting.Job("alexnet", library, Request("alexnet")))
+    by_library = fanout._described(export_pool.ExportJob("alexnet", library, Request("alexnet")))
     assert "torchvision" in by_library["packages"]
     by_library["packages"] = dict.fromkeys(by_library["packages"], "0.0.1")
-    from_file = fanout._described(exporting.Job("net", "zoolens.graph.importers.onnx:ONNX", Request(str(path))))
+    from_file = fanout._described(export_pool.ExportJob("net", "zoolens.graph.importers.onnx:ONNX", Request(str(path))))
     path.write_bytes(b"two")
     first, second = fanout.export_here({"jobs": [by_library, from_file], "timeout": 10.0})
     assert first["circumstantial"]

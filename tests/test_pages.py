@@ -78,7 +78,7 @@ def report_page():
 
 
 def diff_page():
-    from zoolens.graph.building import GraphBuilder
+    from zoolens.graph.builder import GraphBuilder
     from zoolens.graph.diff.page import html
     from zoolens.graph.diff.report import diff
 
@@ -116,7 +116,7 @@ def shared_pages():
     """Every page that a user may pass on, made of models, data and notes that lie somewhere on this machine."""
     from zoolens.audit.report import test_report
     from zoolens.audit.report.page import html as audit_html
-    from zoolens.graph.building import GraphBuilder
+    from zoolens.graph.builder import GraphBuilder
     from zoolens.graph.diff.page import html as diff_html
     from zoolens.graph.diff.report import diff
     from zoolens.present.pages import Page, Section, page_html

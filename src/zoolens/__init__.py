@@ -25,7 +25,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "equiv": "zoolens.comparisons.equivalence",
     "agreement_matrix": "zoolens.comparisons.matrix",
     "disagree": "zoolens.comparisons.disagreements",
-    "common_segments": "zoolens.graph.matching",
+    "common_segments": "zoolens.graph.common_segments",
     "make_twins": "zoolens.twins.making",
     "build_index": "zoolens.index.opener",
     "query": "zoolens.queries.api",

@@ -10,10 +10,10 @@ from zoolens.audit.papers import paper
 from zoolens.audit.papers.compile import compile_paper
 from zoolens.audit.papers.schema import Paper
 from zoolens.graph.diff import causes
-from zoolens.graph.diff.align import Alignment
+from zoolens.graph.diff.alignment import Alignment
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.report import Diff, diff
-from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.model import Graph
 
 # A paper describes what is learned; how a zoo hands over images and scores is its own affair.

@@ -14,8 +14,8 @@ from typing import Any, Final
 from zoolens.audit.memo import Memo
 from zoolens.audit.networks import ZooNetwork
 from zoolens.graph.diff.causes import CLASSES, CONSTANTS, INPUT_SIZE
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.report import diff
-from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.equality import same_structure
 
 NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}

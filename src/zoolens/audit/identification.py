@@ -14,10 +14,10 @@ from typing import Any, Final
 from zoolens.audit.naming import claimed_architecture, covers, label
 from zoolens.catalog.names import OWN_ZOOS
 from zoolens.errors import ZoolensError
-from zoolens.graph.identity import NEAR, Match, Padding, contains, differences, nearest, similarity
-from zoolens.graph.known import PAPER, Known, shipped
+from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
-from zoolens.graph.serialise import unpack
+from zoolens.graph.nearest_networks import NEAR, NetworkMatch, Padding, contains, differences, nearest, similarity
+from zoolens.graph.serialisation import unpack
 from zoolens.graph.signatures import Signature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.records import RunKind
@@ -26,7 +26,7 @@ from zoolens.store.store import Store
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not that
 
-Scored = Sequence[tuple[float, Known]]  # likeness and what it is with
+Scored = Sequence[tuple[float, KnownNetwork]]  # likeness and what it is with
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Identification:
 
     subject: str
     signature: Signature
-    matches: tuple[Match, ...]
+    matches: tuple[NetworkMatch, ...]
     architecture: str
     name: str  # in words: "SqueezeNet 1.1", "MobileNet v2, width 0.35"
     claimed: str = ""
@@ -75,7 +75,7 @@ class Identification:
 
 
 def identify(
-    graph: Graph, subject: str, *, names: Sequence[str] = (), n: int = 5, further: Iterable[Known] = ()
+    graph: Graph, subject: str, *, names: Sequence[str] = (), n: int = 5, further: Iterable[KnownNetwork] = ()
 ) -> Identification:
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first."""
     own = signature(graph)
@@ -99,7 +99,7 @@ def _called(scored: Scored, claimed: str) -> str:
     return (agreeing or papers or [Counter(named).most_common(1)[0][0]])[0]
 
 
-def _nearest_name(matches: Sequence[Match]) -> str:
+def _nearest_name(matches: Sequence[NetworkMatch]) -> str:
     """What only the user's own store knows, from a zoo, is called as it is there."""
     return matches[0].name if matches and matches[0].similarity >= NEAR else ""
 
@@ -109,7 +109,7 @@ def article(name: str) -> str:
     return f"{'an' if name[:1].upper() in 'AEIOU' else 'a'} {name}"
 
 
-def evidence(matches: Sequence[Match]) -> str:
+def evidence(matches: Sequence[NetworkMatch]) -> str:
     """Which networks have exactly these layers, and what is known of their padding."""
     by_padding = {kind: ", ".join(one.ref for one in matches if one.exact and one.padding is kind) for kind in Padding}
     said = {
@@ -138,11 +138,11 @@ def _judged(result: Identification, scored: Scored) -> Identification:
     return replace(result, contradiction=_contradiction(result, best, likeness, ideal))
 
 
-def _means(claimed: str, one: Known) -> bool:
+def _means(claimed: str, one: KnownNetwork) -> bool:
     return covers(claimed, one.architecture) or claimed == one.name.lower()
 
 
-def _contradiction(result: Identification, best: float, likeness: float, ideal: Known) -> str:
+def _contradiction(result: Identification, best: float, likeness: float, ideal: KnownNetwork) -> str:
     claimed = article(label(result.claimed))
     unlike = f"{claimed} ({ideal.ref}) is {100 * likeness:.0f} % like it"
     if best < SURE:
@@ -156,14 +156,14 @@ def _contradiction(result: Identification, best: float, likeness: float, ideal: 
     return f"{result.subject} is {article(result.name)}: {because}; {meant}."
 
 
-def _rightly(one: Known, known: Sequence[Known]) -> bool:
+def _rightly(one: KnownNetwork, known: Sequence[KnownNetwork]) -> bool:
     """Whether a network is what its zoo calls it: unless the paper of something else describes exactly it."""
     equal = (other for other in known if other.signature.digest == one.signature.digest)
     papers = {other.architecture for other in equal if other.zoo == PAPER}
     return not papers or one.architecture in papers
 
 
-def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[Known]:
+def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[KnownNetwork]:
     """Networks of zoos whose structure is in the store and that are not among the shipped ones, nor `besides`.
 
     The user's own files are left out: an impostor that was looked at once would vouch for its copies.
@@ -179,4 +179,4 @@ def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[Known]:
             graph = unpack(store.table(run.id, KIND).column(KIND)[0].as_py())
         except ZoolensError:
             continue  # failed, or its file was not brought along
-        yield Known(name, zoo, signature(graph))
+        yield KnownNetwork(name, zoo, signature(graph))

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.graph.sources import code_version
+from zoolens.graph.structure_sources import code_version
 from zoolens.paths import cache_dir
 
 _DERIVING: Final = ("graph/diff", "graph/counters", "audit")  # packages whose code the results depend on

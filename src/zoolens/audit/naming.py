@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from zoolens.audit.architectures import ArchitectureEntry, architecture, architectures
-from zoolens.graph.known import PAPER, shipped
+from zoolens.graph.known_networks import PAPER, shipped
 
 _PIECES: Final = re.compile(r"[a-z]+|\d+")
 _WIDTH: Final = re.compile(r"(.+)_(\d\.\d+)")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from zoolens.graph.blocks import outline
 from zoolens.graph.counters.conventions import as_counted_by
-from zoolens.graph.held import held_parameters
+from zoolens.graph.held_parameters import held_parameters
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.outline import outline
 from zoolens.graph.signatures import signature
 
 STUDY_COUNTERS = ("fvcore", "onnx-opcounter", "tensorflow")

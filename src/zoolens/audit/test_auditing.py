@@ -12,14 +12,14 @@ from zoolens.audit.grouping import Comparison, Told
 from zoolens.audit.memo import Memo
 from zoolens.audit.networks import zoo_networks
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.cost import cost
 from zoolens.graph.diff.causes import INPUT_SIZE, WIDTH
-from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.serialise import pack
-from zoolens.graph.sources import Source
+from zoolens.graph.serialisation import pack
 from zoolens.graph.structure import Structure
+from zoolens.graph.structure_sources import Source
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import Listing

@@ -8,14 +8,14 @@ import pytest
 from zoolens.audit.identification import article, identify, stored
 from zoolens.audit.papers import paper, papers
 from zoolens.audit.papers.compile import compile_paper
-from zoolens.graph.building import GraphBuilder
-from zoolens.graph.identity import Padding, compare_padding
-from zoolens.graph.known import PAPER, Known, shipped
+from zoolens.graph.builder import GraphBuilder
+from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Parameter
-from zoolens.graph.serialise import pack
+from zoolens.graph.nearest_networks import Padding, compare_padding
+from zoolens.graph.serialisation import pack
 from zoolens.graph.signatures import signature
-from zoolens.graph.sources import RUNTIME
 from zoolens.graph.structure import KIND, STAGE
+from zoolens.graph.structure_sources import RUNTIME
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKind, StackRecord, fingerprint
 from zoolens.store.store import open_store
 
@@ -154,7 +154,7 @@ def test_a_detector_may_be_called_after_its_backbone(monkeypatch):
 
 def test_what_only_the_store_knows_is_called_as_its_zoo_calls_it():
     graph = tiny(3)
-    found = identify(graph, "it", further=[Known("odd_net", "timm", signature(graph))])
+    found = identify(graph, "it", further=[KnownNetwork("odd_net", "timm", signature(graph))])
     assert found.sentence == "it is an odd_net: its structure equals timm:odd_net."
 
 
@@ -192,16 +192,16 @@ def padded(pads):
     ],
 )
 def test_structures_are_equal_only_where_padding_is(pads, said):
-    found = identify(padded(pads), "it", further=[Known("net", "timm", signature(padded((1, 1, 0, 0))))])
+    found = identify(padded(pads), "it", further=[KnownNetwork("net", "timm", signature(padded((1, 1, 0, 0))))])
     assert found.sentence == f"it is a net: {said}."
     assert found.exact
 
 
 def test_padding_at_another_image_size_is_not_compared():
     own = signature(padded((1, 1, 1, 1)))
-    elsewhere = Known("net", "timm", replace(own, size=(32, 32)))
+    elsewhere = KnownNetwork("net", "timm", replace(own, size=(32, 32)))
     assert compare_padding(own, elsewhere) is Padding.UNKNOWN
-    assert compare_padding(own, Known("net", PAPER, own)) is Padding.UNKNOWN
+    assert compare_padding(own, KnownNetwork("net", PAPER, own)) is Padding.UNKNOWN
 
 
 def test_an_empty_store_knows_nothing(tmp_path):

@@ -19,7 +19,7 @@ from zoolens.present.terminal import echo_prose, make_console, plain, print_tabl
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
-    from zoolens.graph.counters.running import Count
+    from zoolens.graph.counters.runner import Count
     from zoolens.graph.model import Graph
     from zoolens.graph.structure import Structure
     from zoolens.manifests.schema import Claim
@@ -76,7 +76,7 @@ def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> S
 
 def _counts(structure: Structure) -> list[Count]:
     from zoolens.cli.bars import Bars
-    from zoolens.graph.counters.running import run_counters
+    from zoolens.graph.counters.runner import run_counters
 
     assert structure.source is not None  # it has a graph
     with Bars() as bars:
@@ -99,7 +99,7 @@ def _totals(structure: Structure, total: Cost) -> Iterator[str]:
     yield f"MACs        {total.macs:,} ({count(total.macs)})"
     yield f"FLOPs       {total.flops:,} ({count(total.flops)})"
     yield f"parameters  {total.parameters:,} ({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
-    from zoolens.graph.held import held_parameters
+    from zoolens.graph.held_parameters import held_parameters
 
     held = held_parameters(structure.graph)
     if held is not None:
@@ -224,7 +224,7 @@ def _silent(counts: Sequence[Count]) -> Iterator[str]:
 
 
 def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
-    from zoolens.graph.held import held_data
+    from zoolens.graph.held_parameters import held_data
 
     data: dict[str, Any] = {
         "model": structure.ref,

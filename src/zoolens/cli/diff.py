@@ -69,8 +69,8 @@ def command(
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
     from zoolens.cli.bars import Bars
     from zoolens.graph.diff.report import diff
-    from zoolens.graph.sources import find_entries
     from zoolens.graph.structure import structure_of
+    from zoolens.graph.structure_sources import find_entries
 
     try:
         check_store(store, "keeps")

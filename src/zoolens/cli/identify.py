@@ -18,7 +18,7 @@ from zoolens.present.terminal import make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.identification import Identification
-    from zoolens.graph.identity import Match
+    from zoolens.graph.nearest_networks import NetworkMatch
     from zoolens.graph.structure import Structure
 
 
@@ -93,8 +93,8 @@ def _print(result: Identification) -> None:
     print_table(columns, [_row(match) for match in result.matches])
 
 
-def _row(match: Match) -> list[str]:
-    from zoolens.graph.identity import NEAR
+def _row(match: NetworkMatch) -> list[str]:
+    from zoolens.graph.nearest_networks import NEAR
 
     if match.exact:
         told = _SAME_LAYERS[match.padding]

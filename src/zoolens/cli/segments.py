@@ -89,8 +89,8 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
 
 
 def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
+    from zoolens.graph.common_segments import common_segments
     from zoolens.graph.cost import cost
-    from zoolens.graph.matching import common_segments
 
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
@@ -108,7 +108,7 @@ def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
     """With weights where both have them, and norms folded into layers: only then can weights be compared."""
     from zoolens.errors import ModelError
     from zoolens.graph.structure import graph_of
-    from zoolens.graph.weighted import folded, weighted_graph
+    from zoolens.graph.weighted_graph import folded, weighted_graph
 
     try:
         return folded(weighted_graph(a)), folded(weighted_graph(b))

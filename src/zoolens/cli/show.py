@@ -105,7 +105,7 @@ def _facts(entry: Entry, asked: str) -> Iterator[str]:
 
 def _parameters(entry: Entry, asked: str) -> Iterator[str]:
     """How many parameters were counted; what a source claims may include those that lead to no output."""
-    from zoolens.graph.held import held_parameters
+    from zoolens.graph.held_parameters import held_parameters
 
     graph = _kept_graph(entry)
     if graph is not None:
@@ -116,7 +116,7 @@ def _parameters(entry: Entry, asked: str) -> Iterator[str]:
 
 
 def _parameters_data(entry: Entry) -> dict[str, object]:
-    from zoolens.graph.held import held_data
+    from zoolens.graph.held_parameters import held_data
 
     graph = _kept_graph(entry)
     return {} if graph is None else {"parameters": graph.parameters, **held_data(graph)}

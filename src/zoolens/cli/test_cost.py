@@ -7,10 +7,10 @@ from click.testing import CliRunner
 
 from zoolens.cli.cost import command, explained, shortened
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.counters.conventions import COUNTERS
-from zoolens.graph.counters.running import Count
-from zoolens.graph.serialise import pack
+from zoolens.graph.counters.runner import Count
+from zoolens.graph.serialisation import pack
 from zoolens.graph.structure import Structure
 from zoolens.store.store import open_store
 
@@ -85,7 +85,7 @@ def test_a_pattern_is_refused(run):
 
 def test_operators_nobody_knows_are_named(monkeypatch):
     from zoolens.graph import structure
-    from zoolens.graph.sources import find_entries
+    from zoolens.graph.structure_sources import find_entries
 
     build = GraphBuilder("odd")
     value = build.add("input", [], (1, 4))

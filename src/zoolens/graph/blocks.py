@@ -1,122 +1,99 @@
-"""The outline of a network, as an engineer would draw it: stages, blocks in them, layers in those.
+"""The parts of a network as an engineer would name them: layers, and the blocks they form.
 
-A *cut* is a node through whose value everything flows. What lies between two cuts is one layer, or a *region* with
-paths: residual, branches, a gate. Regions and the chains between them become blocks; blocks are put into stages by
-resolution. The order of nodes in the file decides nothing: a cut is a cut in every order of computation.
+`outline` finds them in a canonical graph.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
-from zoolens.graph.model import Graph, Node
-from zoolens.graph.parts import LEARNED, NORMS, POOLS, Block, Layer, is_depthwise, layer_kind, resolution
-from zoolens.graph.regions import grouped
-from zoolens.graph.stages import staged
+from zoolens.graph.model import Node, Shape
+from zoolens.graph.vocabulary import ACTIVATIONS
 
-__all__ = [
-    "LEARNED",
-    "NORMS",
-    "POOLS",
-    "Block",
-    "Layer",
-    "groups_of",
-    "is_depthwise",
-    "laid_out",
-    "layer_kind",
-    "outline",
-    "resolution",
-]
+POOLS: Final = frozenset(
+    {"max_pool", "avg_pool", "global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool"}
+)
+NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
+LEARNED: Final = frozenset({"conv", "conv_transpose", "dense"})
 
 
-def outline(graph: Graph) -> tuple[Block, ...]:
-    """All nodes of a canonical graph, in blocks, in order."""
-    return laid_out(groups_of(graph))
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """`index` counts from 1 the layers of one kind on one path of one block (of one stage, outside blocks)."""
+
+    node: Node
+    path: str = ""  # main, shortcut, branch 2; "" where the block has but one, and for what joins them
+    index: int = 1
+
+    @property
+    def kind(self) -> str:
+        return layer_kind(self.node)
 
 
-def laid_out(groups: list[Block]) -> tuple[Block, ...]:
-    """Blocks in their stages, numbered."""
-    return _numbered(staged(groups))
+@dataclass(frozen=True)
+class Block:
+    kind: str  # layer (one node outside any block), residual, inverted residual, branches, fire, dense, transition …
+    layers: tuple[Layer, ...]
+    stage: str = ""  # input, stem, stage 1 …, head, auxiliary
+    index: int = 0  # within the stage; 0 for a single layer
+    after: int = 0  # of a single layer: the index of the block before it in its stage
+
+    @property
+    def plain(self) -> bool:
+        return self.kind == "layer"
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """Equal for blocks that are the same by themselves, whatever resolution they work at."""
+        own = {layer.node.name: number for number, layer in enumerate(self.layers)}
+        return (self.kind, *(_signature(layer, own) for layer in self.layers))
+
+    @cached_property
+    def features(self) -> Counter[tuple[object, ...]]:
+        """Its layers without order, widths and activations, for a first look at likeness."""
+        return Counter(
+            (layer.path if layer.path in ("main", "shortcut") else "", layer.kind, layer.node.get("kernel"))
+            for layer in self.layers
+            if layer.kind != "activation"
+        )
+
+    @property
+    def output(self) -> Node:
+        return self.layers[-1].node
+
+    def on(self, path: str) -> list[Layer]:
+        return [layer for layer in self.layers if layer.path == path]
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(layer.path for layer in self.layers))
 
 
-def groups_of(graph: Graph) -> list[Block]:
-    """The blocks of a canonical graph, not yet in stages."""
-    trunk, aside, auxiliary = _parts(graph)
-    groups = grouped(_segments(trunk, graph))
-    groups = _with_aside(groups, aside, graph)
-    if auxiliary:
-        groups.append(Block("auxiliary", tuple(Layer(node) for node in auxiliary), "auxiliary"))
-    return groups
+def layer_kind(node: Node) -> str:
+    if node.op in ("conv", "conv_transpose"):
+        return "conv"
+    if node.op in POOLS:
+        return "pool"
+    if node.op in ACTIVATIONS:
+        return "activation"
+    return "norm" if node.op in NORMS else node.op
 
 
-def _parts(graph: Graph) -> tuple[list[Node], list[Node], list[Node]]:
-    """What leads from the first input to the first output; what comes in aside (class tokens, masks); the rest."""
-    main_input = next((node.name for node in graph if node.op == "input"), graph.nodes[0].name)
-    below = {main_input}
-    for node in graph:
-        if any(name in below for name in node.inputs):
-            below.add(node.name)
-    above = set(graph.outputs[:1])
-    for node in reversed(graph.nodes):
-        if node.name in above:
-            above.update(node.inputs)
-    trunk = [node for node in graph if node.name in below and node.name in above]
-    aside = [node for node in graph if node.name in above and node.name not in below]
-    return trunk, aside, [node for node in graph if node.name not in above]
+def resolution(shape: Shape) -> tuple[int, ...]:
+    """Spatial extents of an image-like value; the number of tokens of a sequence; nothing for a vector."""
+    return tuple(shape[2:]) if len(shape) > 3 else tuple(shape[1:-1])
 
 
-def _segments(trunk: Sequence[Node], graph: Graph) -> list[list[Node]]:
-    """Nodes from one cut to the next: one node, or a region that ends where its paths have joined."""
-    names = {node.name for node in trunk}
-    waiting = {node.name: sum(user.name in names for user in graph.consumers[node.name]) for node in trunk}
-    live: set[str] = set()
-    found: list[list[Node]] = [[]]
-    for node in trunk:
-        found[-1].append(node)
-        for name in node.inputs:
-            if name in names:
-                waiting[name] -= 1
-                if not waiting[name]:
-                    live.discard(name)
-        if waiting[node.name]:
-            live.add(node.name)
-        if live <= {node.name}:
-            found.append([])
-    return [segment for segment in found if segment]
+def is_depthwise(node: Node) -> bool:
+    kernel = node.parameter("kernel")
+    return node.op == "conv" and node.get("groups", 1) > 1 and kernel is not None and kernel.shape[1] == 1
 
 
-def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> list[Block]:
-    """Each node that comes in from aside joins the block that first uses it."""
-    if not aside:
-        return groups
-    home = {layer.node.name: number for number, block in enumerate(groups) for layer in block.layers}
-    joined: dict[int, list[Layer]] = {}
-    for node in reversed(aside):
-        number = min((home[user.name] for user in graph.consumers[node.name] if user.name in home), default=0)
-        home[node.name] = number
-        joined.setdefault(number, []).insert(0, Layer(node))
-    for number, layers in joined.items():
-        kind = "region" if groups[number].plain else groups[number].kind
-        groups[number] = replace(groups[number], kind=kind, layers=(*layers, *groups[number].layers))
-    return groups
-
-
-def _numbered(blocks: list[Block]) -> tuple[Block, ...]:
-    counts: Counter[tuple[str, ...]] = Counter()
-    found = []
-    for block in blocks:
-        index = 0
-        after = counts[block.stage,] if block.plain else 0
-        if not block.plain and block.kind != "transition":
-            counts[block.stage,] += 1
-            index = counts[block.stage,]
-        scope = (block.stage, str(index))
-        layers = []
-        for layer in block.layers:
-            key = (*scope, layer.path, layer.kind)
-            counts[key] += 1
-            layers.append(replace(layer, index=counts[key]))
-        found.append(replace(block, index=index, after=after, layers=tuple(layers)))
-    return tuple(found)
+def _signature(layer: Layer, own: dict[str, int]) -> tuple[object, ...]:
+    node = layer.node
+    attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
+    parameters = tuple((one.role, one.shape) for one in node.parameters)
+    return (node.op, layer.path, tuple(own.get(name, -1) for name in node.inputs), attributes, parameters)

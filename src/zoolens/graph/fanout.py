@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from zoolens.engine.environments import EnvSpec
 from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
 from zoolens.errors import AssetError, ConstraintError, ZoolensError
-from zoolens.graph.exporting import Exported, Job, export_many, files_of
+from zoolens.graph.export_pool import Exported, ExportJob, export_many, files_of
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.manifests.digests import digest
 from zoolens.runtimes.base import installed_version
@@ -23,7 +23,7 @@ _BATCHES: Final = 2  # for each job that can run at once: who is done early take
 K = TypeVar("K")
 
 
-def export_elsewhere(executor: Executor, jobs: Iterable[Job[K]], timeout: float) -> Iterator[Exported[K]]:
+def export_elsewhere(executor: Executor, jobs: Iterable[ExportJob[K]], timeout: float) -> Iterator[Exported[K]]:
     """What `export_many` gives, read by the machines of an executor."""
     batches = list(_batches(jobs, _BATCHES * executor.capacity))
     messages = [{"jobs": [_described(job) for job in batch], "timeout": timeout} for batch in batches]
@@ -45,7 +45,7 @@ def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(jobs: Iterable[Job[int]], described: Sequence[Mapping[str, Any]]) -> Iterator[Exported[int]]:
+def _refused(jobs: Iterable[ExportJob[int]], described: Sequence[Mapping[str, Any]]) -> Iterator[Exported[int]]:
     """Jobs that would find something else here than where they come from, whose key they are kept under."""
     for job, fields in zip(jobs, described, strict=True):
         try:
@@ -55,7 +55,7 @@ def _refused(jobs: Iterable[Job[int]], described: Sequence[Mapping[str, Any]]) -
             yield _lost(job, error)
 
 
-def _check_same(job: Job[int], fields: Mapping[str, Any]) -> None:
+def _check_same(job: ExportJob[int], fields: Mapping[str, Any]) -> None:
     here = _packages(job)
     different = [f"{name} {here[name] or 'is missing'}, not {wanted}" for name, wanted in fields["packages"].items()
                  if here[name] != wanted]  # fmt: skip
@@ -72,19 +72,19 @@ def _check_same(job: Job[int], fields: Mapping[str, Any]) -> None:
             )
 
 
-def _lost(job: Job[K], error: ZoolensError) -> Exported[K]:
+def _lost(job: ExportJob[K], error: ZoolensError) -> Exported[K]:
     """The machine or the way to it failed, not the model."""
     return Exported(job, 0.0, error=error.message, hint=error.hint, circumstantial=True)
 
 
-def _batches(jobs: Iterable[Job[K]], count: int) -> Iterator[Sequence[Job[K]]]:
+def _batches(jobs: Iterable[ExportJob[K]], count: int) -> Iterator[Sequence[ExportJob[K]]]:
     """About so many batches of equal weight, each of one importer's module and environment."""
-    groups: dict[tuple[str, EnvSpec | None], list[Job[K]]] = defaultdict(list)
+    groups: dict[tuple[str, EnvSpec | None], list[ExportJob[K]]] = defaultdict(list)
     for job in jobs:
         groups[job.module, job.environment].append(job)
     enough = sum(job.weight for group in groups.values() for job in group) / count
     for group in groups.values():
-        batch: list[Job[K]] = []
+        batch: list[ExportJob[K]] = []
         for job in group:
             batch.append(job)
             if sum(one.weight for one in batch) >= enough:
@@ -94,7 +94,7 @@ def _batches(jobs: Iterable[Job[K]], count: int) -> Iterator[Sequence[Job[K]]]:
             yield batch
 
 
-def _described(job: Job[Any]) -> dict[str, Any]:
+def _described(job: ExportJob[Any]) -> dict[str, Any]:
     environment = job.environment
     return {
         **job.message,
@@ -105,17 +105,17 @@ def _described(job: Job[Any]) -> dict[str, Any]:
     }
 
 
-def _packages(job: Job[Any]) -> dict[str, str | None]:
+def _packages(job: ExportJob[Any]) -> dict[str, str | None]:
     """The packages that read the structure where the job has no environment of its own: they are in its key."""
     module, _, attribute = job.importer.partition(":")
     importer: Importer = getattr(importlib.import_module(module), attribute)
     return {} if job.environment else {name: installed_version(name) for name in importer.distributions}
 
 
-def _job(number: int, fields: Mapping[str, Any]) -> Job[int]:
+def _job(number: int, fields: Mapping[str, Any]) -> ExportJob[int]:
     size = fields["size"]
     together, alone = fields["environment"] or ((), ())
-    return Job(
+    return ExportJob(
         number,
         fields["importer"],
         Request(fields["subject"], (size[0], size[1]) if size else None, fields["arguments"], fields["files"]),

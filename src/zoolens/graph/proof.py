@@ -10,8 +10,8 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, pruned
+from zoolens.graph.passes.axis_labels import Labels, canonical_order, labels
 from zoolens.graph.passes.canonical import steps
-from zoolens.graph.passes.labels import Labels, canonical_order, labels
 from zoolens.graph.reference import run
 
 TOLERANCE: Final = 1e-5  # relative to the largest output; weights are float32 and some are computed anew

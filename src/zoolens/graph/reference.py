@@ -13,7 +13,7 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Parameter
-from zoolens.graph.reference_layers import Call
+from zoolens.graph.reference_layers import NodeCall
 from zoolens.graph.reference_ops import OPERATIONS
 
 
@@ -54,7 +54,7 @@ def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.d
     fed = tuple(values[name] for name in node.inputs)
     learned = {one.role: _weights(graph, node, one, dtype) for one in node.parameters}
     try:
-        result = operation(Call(node, fed, learned, _layout(graph, node)))
+        result = operation(NodeCall(node, fed, learned, _layout(graph, node)))
     except (ValueError, IndexError, TypeError, KeyError) as error:
         raise ModelError(f"{node.name[:60]!r} ({node.op}) cannot be computed: {error}.") from error
     if result.shape != node.shape:

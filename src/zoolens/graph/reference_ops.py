@@ -12,10 +12,10 @@ from zoolens.errors import ModelError
 from zoolens.graph import reference_layers as layers
 from zoolens.graph import reference_spatial as spatial
 from zoolens.graph.model import Array
-from zoolens.graph.reference_layers import Call
+from zoolens.graph.reference_layers import NodeCall
 
 
-def _reduced(reduce: Callable[..., Array]) -> Callable[[Call], Array]:
+def _reduced(reduce: Callable[..., Array]) -> Callable[[NodeCall], Array]:
     return lambda call: np.asarray(reduce(call.x, axis=tuple(call.get("axes")), keepdims=call.get("keep", False)))
 
 
@@ -27,7 +27,7 @@ def _softplus(x: Array) -> Array:
     return np.asarray(np.logaddexp(x, np.zeros((), x.dtype)))
 
 
-def _hard_sigmoid(call: Call) -> Array:
+def _hard_sigmoid(call: NodeCall) -> Array:
     return np.asarray(np.clip(call.x * call.get("alpha", 1 / 6) + call.get("beta", 0.5), 0, 1))
 
 
@@ -35,18 +35,18 @@ def _selu(x: Array) -> Array:
     return np.asarray(1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))))
 
 
-def _elu(call: Call) -> Array:
+def _elu(call: NodeCall) -> Array:
     return np.where(call.x > 0, call.x, call.get("alpha", 1.0) * np.expm1(np.minimum(call.x, 0)))
 
 
-def _prelu(call: Call) -> Array:
+def _prelu(call: NodeCall) -> Array:
     alpha = call.parameters["alpha"]
     if alpha.ndim < 2:
         alpha = alpha.reshape([-1 if axis == call.channel else 1 for axis in range(call.x.ndim)])
     return np.where(call.x > 0, call.x, alpha * call.x)
 
 
-def _gelu(call: Call) -> Array:
+def _gelu(call: NodeCall) -> Array:
     x, kind = call.x, call.get("approximate")
     if kind == "quick":
         return x * _sigmoid(1.702 * x)
@@ -71,21 +71,21 @@ def erf(x: Array) -> Array:
     return np.asarray(values + slopes, x.dtype)
 
 
-def _softmax(call: Call) -> Array:
+def _softmax(call: NodeCall) -> Array:
     axis = call.get("axis", call.x.ndim - 1)
     powers = np.exp(call.x - call.x.max(axis=axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
-def _l2_normalize(call: Call) -> Array:
+def _l2_normalize(call: NodeCall) -> Array:
     norm = np.sqrt(np.square(call.x).sum(axis=tuple(call.get("axes")), keepdims=True))
     return np.asarray(call.x / np.maximum(norm, call.get("epsilon", 1e-12)))
 
 
-def _two(function: Callable[..., Any]) -> Callable[[Call], Array]:
+def _two(function: Callable[..., Any]) -> Callable[[NodeCall], Array]:
     """An operator on two values, or on one and a scalar."""
 
-    def compute(call: Call) -> Array:
+    def compute(call: NodeCall) -> Array:
         scalar = call.get("scalar")
         if scalar is None:
             total = call.inputs[0]
@@ -102,17 +102,17 @@ _COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _compare(call: Call) -> Array:
+def _compare(call: NodeCall) -> Array:
     return _two(_COMPARISONS[call.get("kind")])(call)
 
 
-def _matmul(call: Call) -> Array:
+def _matmul(call: NodeCall) -> Array:
     a, b = call.inputs
     a = a.swapaxes(-1, -2) if call.get("transpose_a") else a
     return np.asarray(a @ (b.swapaxes(-1, -2) if call.get("transpose_b") else b))
 
 
-def _attention(call: Call) -> Array:
+def _attention(call: NodeCall) -> Array:
     q, k, v, *mask = call.inputs
     scores = q @ k.swapaxes(-1, -2) * call.get("scale", 1 / math.sqrt(q.shape[-1]))
     if mask:
@@ -123,12 +123,12 @@ def _attention(call: Call) -> Array:
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True) @ v)
 
 
-def _slice(call: Call) -> Array:
+def _slice(call: NodeCall) -> Array:
     cut = slice(call.get("start", 0), call.get("stop"), call.get("step", 1))
     return np.asarray(call.x[(slice(None),) * call.get("axis") + (cut,)])
 
 
-def _pad(call: Call) -> Array:
+def _pad(call: NodeCall) -> Array:
     pads, mode = call.get("pads"), call.get("mode", "constant")
     if mode == "constant":
         return spatial.padded(call.x, pads, call.get("value", 0.0))
@@ -136,43 +136,43 @@ def _pad(call: Call) -> Array:
     return np.pad(call.x, list(zip(pads[:half], pads[half:], strict=True)), mode=mode)
 
 
-def _flatten(call: Call) -> Array:
+def _flatten(call: NodeCall) -> Array:
     order = call.get("order")
     names = "NC" + "DHW"[-(call.x.ndim - 2) :]
     x = call.x if order is None else call.x.transpose([names.index(name) for name in order])
     return x.reshape(call.node.shape)
 
 
-def _gather(call: Call) -> Array:
+def _gather(call: NodeCall) -> Array:
     indices = np.asarray(call.get("indices")) if call.get("indices") is not None else call.inputs[1].astype(int)
     return np.take(call.x, indices, axis=call.get("axis", 0))
 
 
-def _constant(call: Call) -> Array:
+def _constant(call: NodeCall) -> Array:
     value = call.get("value")
     return np.asarray(call.parameters["value"] if value is None else value).reshape(call.node.shape)
 
 
-def _resize(call: Call) -> Array:
+def _resize(call: NodeCall) -> Array:
     axes = [axis for axis in range(1, call.x.ndim) if axis != call.channel]
     size = [call.node.shape[axis] for axis in axes]
     mode, coordinates = call.get("mode", "nearest"), call.get("coordinates", "")
     return call.back(spatial.resize(call.channels_first(), size, mode, coordinates))
 
 
-def _channels(function: Callable[..., Array], **defaults: Any) -> Callable[[Call], Array]:
+def _channels(function: Callable[..., Array], **defaults: Any) -> Callable[[NodeCall], Array]:
     """An operator on channels first, whose attributes have these names and defaults."""
     return lambda call: call.back(
         function(call.channels_first(), *(call.get(name, default) for name, default in defaults.items()))
     )
 
 
-def _one(function: Callable[[Array], Any]) -> Callable[[Call], Array]:
+def _one(function: Callable[[Array], Any]) -> Callable[[NodeCall], Array]:
     return lambda call: np.asarray(function(call.x))
 
 
-def _refused(why: str) -> Callable[[Call], Array]:
-    def refuse(call: Call) -> Array:
+def _refused(why: str) -> Callable[[NodeCall], Array]:
+    def refuse(call: NodeCall) -> Array:
         label = call.get("source_op") or call.node.op
         raise ModelError(f"{call.node.name[:60]!r} cannot be computed: {why} ({label}).")
 
@@ -183,7 +183,7 @@ def _divided(a: Any, b: Any) -> Any:
     return np.true_divide(a, b)
 
 
-OPERATIONS: Final[dict[str, Callable[[Call], Array]]] = {
+OPERATIONS: Final[dict[str, Callable[[NodeCall], Array]]] = {
     "parameter": _constant, "constant": _constant,
     "conv": layers.conv, "conv_transpose": layers.conv_transpose, "dense": layers.dense,
     "batch_norm": layers.batch_norm, "layer_norm": layers.layer_norm, "rms_norm": layers.rms_norm,

@@ -1,6 +1,6 @@
 """The shape of every op's output, from its inputs, attributes and parameters.
 
-Importers whose source does not tell shapes, and `resizing`, ask here. A rule raises ModelError where the parts do not
+Importers whose source does not tell shapes, and `image_size`, ask here. A rule raises ModelError where the parts do not
 fit together. Ops whose shape is not a matter of arithmetic (leaves, reshape, expand, resize, unknown) have no rule:
 whoever makes them knows it.
 """
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Parameter, Shape, Value
+from zoolens.graph.sliding_windows import grown, slid, spread
 from zoolens.graph.vocabulary import ACTIVATIONS
-from zoolens.graph.windows import grown, slid, spread
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import Any, Final
 from zoolens.graph.blocks import NORMS, resolution
 from zoolens.graph.cost import cost
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.sliding_windows import reach
 from zoolens.graph.vocabulary import ACTIVATIONS
-from zoolens.graph.windows import reach
 
 VERSION: Final = 1  # of this description; raised when known signatures must be made anew
 

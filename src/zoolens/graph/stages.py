@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
+from zoolens.graph.block_regions import only
+from zoolens.graph.blocks import POOLS, Block, resolution
 from zoolens.graph.model import Shape
-from zoolens.graph.parts import POOLS, Block, resolution
-from zoolens.graph.regions import only
 
 SCALING: Final = frozenset({"affine", "mul", "add", "sub", "div", "batch_norm"})  # what preprocessing consists of
 

@@ -21,10 +21,10 @@ from zoolens.consent import NotGranted
 from zoolens.engine.environments import confirm_environment
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.cost import cost
-from zoolens.graph.exporting import Exported, Job, export_many
+from zoolens.graph.export_pool import Exported, ExportJob, export_many
 from zoolens.graph.model import Graph
-from zoolens.graph.serialise import unpack
-from zoolens.graph.sources import Size, Source, find_entries, source_of
+from zoolens.graph.serialisation import unpack
+from zoolens.graph.structure_sources import Size, Source, find_entries, source_of
 from zoolens.progress import Progress, Silent
 from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
 from zoolens.store.store import Store, borrowed_store
@@ -202,10 +202,10 @@ def _denied(wanted: Structure) -> Structure | None:
     return None
 
 
-def _jobs(wanted: Mapping[RunKey, Structure]) -> Iterator[Job[RunKey]]:
+def _jobs(wanted: Mapping[RunKey, Structure]) -> Iterator[ExportJob[RunKey]]:
     for key, structure in wanted.items():
         if (source := structure.source) is not None:
-            yield Job(key, source.point, source.request, source.environment, source.weight)
+            yield ExportJob(key, source.point, source.request, source.environment, source.weight)
 
 
 def _keep(store: Store, wanted: Structure, done: Exported[RunKey]) -> Structure:

@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.cost import cost, macs
 from zoolens.graph.model import Node
 

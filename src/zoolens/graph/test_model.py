@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import MAX_ELEMENTS, Graph, Node, checked
-from zoolens.graph.serialise import from_json, pack, to_json, unpack
+from zoolens.graph.serialisation import from_json, pack, to_json, unpack
 
 
 def chain():

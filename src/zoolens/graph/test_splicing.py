@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Graph
+from zoolens.graph.onnx_writer.conftest import fed, session
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.passes.conftest import Sketch
 from zoolens.graph.passes.test_random_graphs import ENDS, STEPS
@@ -17,8 +18,7 @@ from zoolens.graph.proof import random_inputs
 from zoolens.graph.reference import run
 from zoolens.graph.segments import Segment
 from zoolens.graph.splicing import SPLICED, check_segment, splice, splice_all
-from zoolens.graph.weighted import weighted_graph
-from zoolens.graph.writing.conftest import fed, session
+from zoolens.graph.weighted_graph import weighted_graph
 
 
 def segments(graph):

@@ -11,8 +11,8 @@ import pytest
 from zoolens import plugins
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import MissingDependency, ModelError, UnknownName
-from zoolens.graph.sources import find_entries, making_files, manifest_size, source_of
 from zoolens.graph.structure import graph_of, structure_of
+from zoolens.graph.structure_sources import find_entries, making_files, manifest_size, source_of
 from zoolens.manifests.schema import Input, Manifest, Output
 from zoolens.store.store import open_store
 from zoolens.zoos.base import Entry, Weights
@@ -23,7 +23,7 @@ LIBRARY = """
 import os
 from pathlib import Path
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer
 
 def load(request):

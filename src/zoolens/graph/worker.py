@@ -1,4 +1,4 @@
-"""The process that imports one framework and turns names or files into graphs; `exporting` asks for them.
+"""The process that imports one framework and turns names or files into graphs; `export_pool` asks for them.
 
 A request names the importer ("module:attribute") and has the fields of `Request`; the answer is {"graph": packed,
 base64}. The graph is canonical unless "raw" is asked for: that work, too, is done here, in parallel. With "weights",
@@ -21,7 +21,7 @@ from zoolens.engine.wire import Arena
 from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph, checked
-from zoolens.graph.serialise import pack
+from zoolens.graph.serialisation import pack
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:

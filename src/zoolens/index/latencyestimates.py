@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import UnknownName
+from zoolens.graph.fused_operators import longest_path, operators
 from zoolens.graph.model import Graph
-from zoolens.graph.operators import longest_path, operators
-from zoolens.graph.serialise import unpack
+from zoolens.graph.serialisation import unpack
 from zoolens.graph.structure import KIND
 from zoolens.index.rows import Figure
 from zoolens.index.rowtable import RowTable

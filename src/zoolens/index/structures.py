@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from zoolens.errors import ZoolensError
-from zoolens.graph.sources import Size, manifest_size, source_of
 from zoolens.graph.structure import STAGE, structure_of
+from zoolens.graph.structure_sources import Size, manifest_size, source_of
 from zoolens.index.aliases import Aliases, stored_aliases
 from zoolens.index.attributes import manifest_of, split_ref
 from zoolens.manifests.locations import fingerprint_of_dump

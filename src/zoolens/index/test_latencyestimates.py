@@ -2,7 +2,7 @@ import pytest
 
 import zoolens
 from zoolens.errors import ZoolensError
-from zoolens.graph.operators import operators
+from zoolens.graph.fused_operators import operators
 from zoolens.graph.test_cost import small
 from zoolens.index.latencyestimates import calibrate, estimate_operators, latency_estimates, raw_estimate
 from zoolens.index.opener import build_index

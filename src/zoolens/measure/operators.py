@@ -17,9 +17,9 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
+from zoolens.graph.fused_operators import FusedOperator, operators
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.operators import Operator, operators
-from zoolens.graph.writing import write_onnx
+from zoolens.graph.onnx_writer import write_onnx
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.measure.lock import resolve_stack
 from zoolens.progress import Progress, Silent
@@ -33,7 +33,7 @@ PREFIX: Final = "operator:"
 STAGE: Final = "latency"
 DATASET: Final = DatasetRecord(fingerprint(["single operators"]), "single operators", 0)
 SETTINGS: Final = LatencySettings(precision=0.05, min_samples=30, max_samples=500, max_seconds=0.3, warmup_seconds=0.01)
-NOTHING: Final = Operator((Node("nothing", "identity", ("x",), (1, 1)),), (Node("x", "input", (), (1, 1)),))
+NOTHING: Final = FusedOperator((Node("nothing", "identity", ("x",), (1, 1)),), (Node("x", "input", (), (1, 1)),))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
 
 
 def _measured(
-    store: Store, stack: StackRecord, operator: Operator, sample: Callable[[], LatencySamples]
+    store: Store, stack: StackRecord, operator: FusedOperator, sample: Callable[[], LatencySamples]
 ) -> float | str:
     """Seconds, or why it cannot be said; both are kept."""
     content = {"key": operator.key, "operator": operator.describe()}
@@ -115,7 +115,7 @@ def _measured(
     return next(float(one.value or 0.0) for one in observations if one.metric == "latency_p50")
 
 
-def _sampled(opened: Callable[[ModelFiles], Session], operator: Operator, folder: Path) -> LatencySamples:
+def _sampled(opened: Callable[[ModelFiles], Session], operator: FusedOperator, folder: Path) -> LatencySamples:
     generator = np.random.default_rng(0)
     path = write_onnx(operator.as_graph(), folder / "operator.onnx")
     with opened(ModelFiles("onnx", {"model": path})) as session:

@@ -11,8 +11,8 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, pruned
+from zoolens.graph.onnx_writer.free_batch import carriers
 from zoolens.graph.reference import run
-from zoolens.graph.writing.batch import carriers
 
 _NUMBERS: Final = 1 << 25  # of all values of one part of the examples
 Feed = Mapping[str, Array]  # by name of an input, examples along the first axis

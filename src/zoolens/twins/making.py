@@ -20,12 +20,12 @@ from zoolens.catalog.lookup import find
 from zoolens.catalog.stored import check_model
 from zoolens.comparisons.equivalence import OnData, equiv
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
+from zoolens.graph.common_segments import common_segments
 from zoolens.graph.cost import cost
-from zoolens.graph.matching import common_segments
 from zoolens.graph.model import Graph
-from zoolens.graph.sources import find_entries
 from zoolens.graph.splicing import splice_all
-from zoolens.graph.weighted import folded, weighted_graph
+from zoolens.graph.structure_sources import find_entries
+from zoolens.graph.weighted_graph import folded, weighted_graph
 from zoolens.manifests.files import read_manifest
 from zoolens.measure.evaluate import evaluate
 from zoolens.progress import Progress, Silent

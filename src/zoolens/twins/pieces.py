@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.graph.cost import cost
-from zoolens.graph.likeness import likeness
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.segments import Common, Kind, Segment
+from zoolens.graph.weight_distance import likeness
 
 _LEAVES: Final = ("parameter", "constant")
 

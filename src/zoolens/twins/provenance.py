@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
-from zoolens.graph.writing.file import batch_is_free, onnx_bytes, write_whole
+from zoolens.graph.onnx_writer.file import batch_is_free, onnx_bytes, write_whole
 from zoolens.manifests.files import dump_manifest
 from zoolens.manifests.formats import legal_name
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output

@@ -9,8 +9,8 @@ import pytest
 
 import zoolens
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.graph.weighted import weighted_graph
-from zoolens.graph.writing import write_onnx
+from zoolens.graph.onnx_writer import write_onnx
+from zoolens.graph.weighted_graph import weighted_graph
 from zoolens.manifests.files import read_manifest
 from zoolens.progress import Silent
 from zoolens.testing import models

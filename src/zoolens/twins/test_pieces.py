@@ -8,7 +8,7 @@ import pytest
 from zoolens.graph.model import Graph
 from zoolens.graph.segments import Common, Segment
 from zoolens.graph.splicing import check_segment
-from zoolens.graph.weighted import weighted_graph
+from zoolens.graph.weighted_graph import weighted_graph
 from zoolens.twins.pieces import Piece, pieces_of
 from zoolens.twins.search import attempts, dropping_order
 

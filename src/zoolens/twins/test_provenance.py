@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.segments import Common, Segment
 from zoolens.manifests.files import read_manifest
 from zoolens.manifests.schema import Asset, AssetFile, Claim, Code, Input, Manifest, Output

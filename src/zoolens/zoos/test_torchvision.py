@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.graph.sources import source_of
+from zoolens.graph.structure_sources import source_of
 from zoolens.manifests.schema import CenterCrop, Normalize, Resize
 from zoolens.zoos.base import Weights
 from zoolens.zoos.torchvision import TorchvisionZoo

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from zoolens.graph.sources import source_of
+from zoolens.graph.structure_sources import source_of
 from zoolens.zoos.base import Weights
 from zoolens.zoos.transformers import TransformersZoo
 

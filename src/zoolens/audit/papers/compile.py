@@ -28,11 +28,11 @@ from typing import Any, Final
 
 from zoolens.audit.papers.schema import Paper
 from zoolens.errors import ManifestError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Graph, Parameter, Shape, Value
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.shapes import output_shape
-from zoolens.graph.windows import ceil_pads
+from zoolens.graph.sliding_windows import ceil_pads
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 CLASSES: Final = 1000

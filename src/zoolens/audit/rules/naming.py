@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoolens.audit.architectures import architectures
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
-from zoolens.graph.known import shipped
+from zoolens.graph.known_networks import shipped
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, pruned
 from zoolens.graph.proof import without_final_softmax
 from zoolens.graph.reference import run
-from zoolens.graph.windows import reach, spread
+from zoolens.graph.sliding_windows import reach, spread
 
 _LEARNED: Final = ("conv", "dense")
 _LAYERS: Final = (*_LEARNED, "global_avg_pool")

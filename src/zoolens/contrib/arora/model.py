@@ -13,7 +13,7 @@ from zoolens.comparisons.origins import open_inputs
 from zoolens.contrib.arora.bound import AroraBound, arora_bound
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.model import Graph
-from zoolens.graph.weighted import weighted_graph
+from zoolens.graph.weighted_graph import weighted_graph
 from zoolens.manifests.schema import DropLeading, Input, Output, Softmax
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.runtimes.base import TensorSpec

@@ -10,7 +10,7 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError, ModelError
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.sources import find_entries, source_of
+from zoolens.graph.structure_sources import find_entries, source_of
 
 
 def network(*matrices, biases=None):

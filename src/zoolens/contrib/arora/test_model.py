@@ -6,8 +6,8 @@ import pytest
 import zoolens
 from zoolens.contrib.arora.bound import AroraBound
 from zoolens.contrib.arora.model import INPUTS, arora_of
-from zoolens.graph.weighted import weighted_graph
-from zoolens.graph.writing import write_onnx
+from zoolens.graph.onnx_writer import write_onnx
+from zoolens.graph.weighted_graph import weighted_graph
 
 
 @pytest.fixture

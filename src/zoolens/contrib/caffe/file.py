@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from zoolens.contrib.caffe.layers import LAYERS, Call, Translation
+from zoolens.contrib.caffe.layers import LAYERS, CaffeCall, CaffeTranslation
 from zoolens.contrib.caffe.net import Net, read_blobs, read_net
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request, counted
-from zoolens.graph.importers.sizing import fixed_batch, sized
+from zoolens.graph.importers.input_shapes import fixed_batch, sized
 from zoolens.graph.importers.translation import damage_at
 from zoolens.graph.model import Graph
 
@@ -20,24 +20,24 @@ def load(request: Request) -> Graph:
     net = read_net(graph_path)
     blobs = read_blobs(weights_path) if weights_path is not None and request.weights else {}
     builder = GraphBuilder(graph_path.stem, keep_weights=request.weights)
-    state = Translation(builder, net.uses, fixed_batch(spec.shape for spec in net.inputs), blobs=blobs)
+    state = CaffeTranslation(builder, net.uses, fixed_batch(spec.shape for spec in net.inputs), blobs=blobs)
     for spec in net.inputs:
         shape = sized(spec, request.size)
         axes = "NCHW" if len(shape) == 4 else ""
         state.values[spec.name] = state.add("input", (), shape, source=spec.name, axes=axes)
     for layer in net.layers:
         if layer.tops:
-            _translate(Call(layer, state))
+            _translate(CaffeCall(layer, state))
     return counted(builder.finish(_outputs(net, state), {"format": "caffe", "name": net.name[:80]}))
 
 
-def _translate(call: Call) -> None:
+def _translate(call: CaffeCall) -> None:
     with damage_at(call):
-        LAYERS.get(call.kind, Call.unknown)(call)
+        LAYERS.get(call.kind, CaffeCall.unknown)(call)
         call.check_answered()
 
 
-def _outputs(net: Net, state: Translation) -> dict[str, None]:
+def _outputs(net: Net, state: CaffeTranslation) -> dict[str, None]:
     return dict.fromkeys(name for top in net.outputs if isinstance(name := state.values.get(top), str))
 
 

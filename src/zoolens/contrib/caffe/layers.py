@@ -9,25 +9,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.contrib.caffe.net import Layer
+from zoolens.contrib.caffe.net import CaffeLayer
 from zoolens.contrib.caffe.text import Message
 from zoolens.errors import ModelError
 from zoolens.graph.importers import translation
+from zoolens.graph.importers.average_pooling import average
 from zoolens.graph.importers.constants import Constant
-from zoolens.graph.importers.pooling import average
 from zoolens.graph.model import Array, Shape, check_shape
-from zoolens.graph.windows import ceil_pads, spread
+from zoolens.graph.sliding_windows import ceil_pads, spread
 
 
 @dataclass
-class Translation(translation.Translation):
+class CaffeTranslation(translation.Translation):
     blobs: dict[str, list[Array]] = field(default_factory=dict)
 
 
-class Call(translation.Call):
-    state: Translation
+class CaffeCall(translation.OperatorCall):
+    state: CaffeTranslation
 
-    def __init__(self, layer: Layer, state: Translation) -> None:
+    def __init__(self, layer: CaffeLayer, state: CaffeTranslation) -> None:
         self.layer, self.state = layer, state
         self.kind, self.source = layer.kind, layer.name
         self.inputs, self.outputs = layer.bottoms, layer.tops
@@ -35,8 +35,8 @@ class Call(translation.Call):
     def declared(self, output: int) -> Shape | None:
         return None
 
-    def options(self, name: str) -> Options:
-        return Options(self.layer.section(name), self.source)
+    def options(self, name: str) -> CaffeOptions:
+        return CaffeOptions(self.layer.section(name), self.source)
 
     def weight(self, index: int, shape: Sequence[int], change: Callable[[Array], Array] | None = None) -> Constant:
         """The layer's learned tensor of this number, which has this shape."""
@@ -54,7 +54,7 @@ class Call(translation.Call):
 
 
 @dataclass(frozen=True)
-class Options:
+class CaffeOptions:
     """One parameter message of a layer, read with types checked."""
 
     message: Message
@@ -91,7 +91,7 @@ class Options:
         return float(value) if kinds is not int else int(value)
 
 
-def _convolution(call: Call) -> None:
+def _convolution(call: CaffeCall) -> None:
     options, shape = call.options("convolution_param"), call.shape(0)
     kernel, stride = options.extents("kernel_size", "kernel", 0), options.extents("stride", "stride", 1)
     out, groups, pads = options.whole("num_output", 0), options.whole("group", 1), options.extents("pad", "pad", 0)
@@ -117,7 +117,7 @@ def _convolution(call: Call) -> None:
     )
 
 
-def _inner_product(call: Call) -> None:
+def _inner_product(call: CaffeCall) -> None:
     options, shape, given = call.options("inner_product_param"), call.shape(0), call.live(0)
     out, axis = options.whole("num_output", 0), call.axis(options.whole("axis", 1), len(shape))
     width = prod(shape[axis:])
@@ -133,7 +133,7 @@ def _inner_product(call: Call) -> None:
     call.emit("dense", (given,), parameters=parameters)
 
 
-def _pooling(call: Call) -> None:
+def _pooling(call: CaffeCall) -> None:
     options, shape, kind = (
         call.options("pooling_param"),
         call.shape(0),
@@ -147,7 +147,7 @@ def _pooling(call: Call) -> None:
         _windowed(call, options, shape, kind)
 
 
-def _windowed(call: Call, options: Options, shape: Shape, kind: str) -> None:
+def _windowed(call: CaffeCall, options: CaffeOptions, shape: Shape, kind: str) -> None:
     kernel, stride = options.extents("kernel_size", "kernel", 0), options.extents("stride", "stride", 1)
     pads = options.extents("pad", "pad", 0) * 2
     up = options.word("round_mode", "CEIL") == "CEIL" and options.flag("ceil_mode", default=True)
@@ -158,19 +158,19 @@ def _windowed(call: Call, options: Options, shape: Shape, kind: str) -> None:
         call.emit("max_pool", (call.live(0),), axes="NCHW", kernel=kernel, stride=stride, pads=fitted)
 
 
-def _relu(call: Call) -> None:
+def _relu(call: CaffeCall) -> None:
     slope = call.options("relu_param").real("negative_slope", 0.0)
     call.emit("leaky_relu" if slope else "relu", (call.live(0),), alpha=slope or None)
 
 
-def _prelu(call: Call) -> None:
+def _prelu(call: CaffeCall) -> None:
     shared = call.options("prelu_param").flag("channel_shared", default=False)
     slope = call.weight(0, (1 if shared else call.shape(0)[1],))
     axes = "NCHW" if len(call.shape(0)) == 4 else ""
     call.emit("prelu", (call.live(0),), parameters=(call.state.parameter("alpha", slope),), axes=axes)
 
 
-def _lrn(call: Call) -> None:
+def _lrn(call: CaffeCall) -> None:
     options = call.options("lrn_param")
     if options.word("norm_region", "ACROSS_CHANNELS") != "ACROSS_CHANNELS":
         call.unknown("within channels", call.shape(0))
@@ -179,7 +179,7 @@ def _lrn(call: Call) -> None:
     call.emit("lrn", (call.live(0),), axes="NCHW", size=options.whole("local_size", 5), **settings)
 
 
-def _batch_norm(call: Call) -> None:
+def _batch_norm(call: CaffeCall) -> None:
     """Caffe keeps its statistics multiplied by a factor, the third blob."""
     channels = call.shape(0)[1]
 
@@ -196,7 +196,7 @@ def _batch_norm(call: Call) -> None:
     call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=epsilon)
 
 
-def _scale(call: Call) -> None:
+def _scale(call: CaffeCall) -> None:
     """Caffe's other half of a batch norm, or a scale by itself, or a product of two values."""
     if len(call.inputs) > 1:
         call.unknown("by a value", call.shape(0))
@@ -215,19 +215,19 @@ def _scale(call: Call) -> None:
         call.emit("affine", (given,), parameters=parameters, axis=axis)
 
 
-def _bias(call: Call) -> None:
+def _bias(call: CaffeCall) -> None:
     axis = call.axis(call.options("bias_param").whole("axis", 1), len(call.shape(0)))
     shift = call.state.parameter("shift", call.weight(0, (call.shape(0)[axis],)))
     call.emit("affine", (call.live(0),), parameters=(shift,), axis=axis)
 
 
-def _concat(call: Call) -> None:
+def _concat(call: CaffeCall) -> None:
     options = call.options("concat_param")
     axis = options.whole("axis", options.whole("concat_dim", 1))
     call.emit("concat", [call.live(i) for i in range(len(call.inputs))], axis=call.axis(axis, len(call.shape(0))))
 
 
-def _slice(call: Call) -> None:
+def _slice(call: CaffeCall) -> None:
     options, shape, given = call.options("slice_param"), call.shape(0), call.live(0)
     axis = call.axis(options.whole("axis", options.whole("slice_dim", 1)), len(shape))
     count = len(call.outputs)
@@ -239,7 +239,7 @@ def _slice(call: Call) -> None:
     call.answer(*parts)
 
 
-def _eltwise(call: Call) -> None:
+def _eltwise(call: CaffeCall) -> None:
     options = call.options("eltwise_param")
     op = {"SUM": "add", "PROD": "mul", "MAX": "maximum"}.get(options.word("operation", "SUM"))
     factors = [float(value) for value in options.message.get("coeff", []) if isinstance(value, (int, float))]
@@ -258,7 +258,7 @@ def _eltwise(call: Call) -> None:
     call.answer(total)
 
 
-def _power(call: Call) -> None:
+def _power(call: CaffeCall) -> None:
     """(shift + scale · x) ** power."""
     options, value = call.options("power_param"), call.live(0)
     for op, name, neutral in (("mul", "scale", 1.0), ("add", "shift", 0.0), ("pow", "power", 1.0)):
@@ -267,51 +267,51 @@ def _power(call: Call) -> None:
     call.answer(value)
 
 
-def _softmax(call: Call) -> None:
+def _softmax(call: CaffeCall) -> None:
     axis = call.options("softmax_param").whole("axis", 1)
     call.emit("softmax", (call.live(0),), axis=call.axis(axis, len(call.shape(0))))
 
 
-def _flatten(call: Call) -> None:
+def _flatten(call: CaffeCall) -> None:
     shape, axis = call.shape(0), call.options("flatten_param").whole("axis", 1)
     axis = call.axis(axis, len(shape))
     target = (*shape[:axis], prod(shape[axis:]))
     call.emit("flatten" if axis == 1 else "reshape", (call.live(0),), shape=target)
 
 
-def _reshape(call: Call) -> None:
+def _reshape(call: CaffeCall) -> None:
     shapes = call.layer.section("reshape_param").get("shape", [{}])
-    dims = Options(shapes[0] if isinstance(shapes[0], dict) else {}, call.source).wholes("dim")
+    dims = CaffeOptions(shapes[0] if isinstance(shapes[0], dict) else {}, call.source).wholes("dim")
     target = call.state.reshaped(call.shape(0), dims, zero_copies=True)
     call.emit("reshape", (call.live(0),), shape=target)
 
 
-def _permute(call: Call) -> None:
+def _permute(call: CaffeCall) -> None:
     call.emit("transpose", (call.live(0),), perm=tuple(call.options("permute_param").wholes("order")))
 
 
-def _shuffle(call: Call) -> None:
+def _shuffle(call: CaffeCall) -> None:
     groups = call.options("shuffle_channel_param").whole("group", 1)
     call.emit("channel_shuffle", (call.live(0),), axes="NCHW", groups=groups)
 
 
-def _dropout(call: Call) -> None:
+def _dropout(call: CaffeCall) -> None:
     call.emit("dropout", (call.live(0),), rate=call.options("dropout_param").real("dropout_ratio", 0.5))
 
 
-def _split(call: Call) -> None:
+def _split(call: CaffeCall) -> None:
     call.answer(*(call.live(0) for _ in call.outputs))
 
 
-def _unary(op: str) -> Callable[[Call], None]:
+def _unary(op: str) -> Callable[[CaffeCall], None]:
     return lambda call: call.emit(op, (call.live(0),))
 
 
-def _elu(call: Call) -> None:
+def _elu(call: CaffeCall) -> None:
     call.emit("elu", (call.live(0),), alpha=call.options("elu_param").real("alpha", 1.0))
 
 
-LAYERS: Final[dict[str, Callable[[Call], None]]] = {
+LAYERS: Final[dict[str, Callable[[CaffeCall], None]]] = {
     **dict.fromkeys(("Convolution", "Deconvolution", "ConvolutionDepthwise", "DepthwiseConvolution"), _convolution),
     "InnerProduct": _inner_product,
     "Pooling": _pooling,

@@ -31,7 +31,7 @@ _LEFT_OUT: Final = ("Accuracy", "Silence")
 
 
 @dataclass(frozen=True)
-class Layer:
+class CaffeLayer:
     name: str
     kind: str
     bottoms: tuple[str, ...]
@@ -48,7 +48,7 @@ class Layer:
 class Net:
     name: str
     inputs: tuple[TensorSpec, ...]
-    layers: tuple[Layer, ...]
+    layers: tuple[CaffeLayer, ...]
     outputs: tuple[str, ...]
     uses: Counter[str]
 
@@ -56,7 +56,7 @@ class Net:
 def read_net(path: Path) -> Net:
     message = read_message(path)
     inputs = _declared(message)
-    layers: list[Layer] = []
+    layers: list[CaffeLayer] = []
     versions = _Versions()
     for spec in inputs:
         versions.make(spec.name)
@@ -81,7 +81,7 @@ def _word(message: Message, field: str, default: str = "") -> str:
     return str(message.get(field, [default])[-1])
 
 
-def _layer(entry: Any, versions: _Versions) -> Layer | None:
+def _layer(entry: Any, versions: _Versions) -> CaffeLayer | None:
     """The layer with its blobs' current names; None where it only trains or judges."""
     if not isinstance(entry, dict):
         raise ModelError("The Caffe graph is damaged: a layer is not a message.")
@@ -96,7 +96,7 @@ def _layer(entry: Any, versions: _Versions) -> Layer | None:
             raise ModelError(f"The Caffe graph is damaged: nothing makes {str(bottom)[:60]!r} before {name[:60]!r}.")
         bottoms.append(versions.current[str(bottom)])
     tops = [versions.make(str(top)) for top in entry.get("top", ())]
-    return Layer(name, kind, tuple(bottoms), tuple(tops), entry)
+    return CaffeLayer(name, kind, tuple(bottoms), tuple(tops), entry)
 
 
 class _Versions:
@@ -138,7 +138,7 @@ def _extent(value: Any) -> int:
     return value
 
 
-def _source(layer: Layer) -> TensorSpec:
+def _source(layer: CaffeLayer) -> TensorSpec:
     """A layer that feeds data; those for training do not tell a size unless they crop."""
     if not layer.tops:
         raise ModelError(f"The Caffe layer {layer.name[:60]!r} feeds nothing.")

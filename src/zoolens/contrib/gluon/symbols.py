@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Graph, Parameter, Shape
 
 _AXES: Final = {4: "NCHW", 3: "NCW", 5: "NCDHW"}

@@ -10,7 +10,7 @@ from zoolens.contrib.gluon import library as gluon
 from zoolens.engine.environments import ensure_environment, environment_of
 from zoolens.engine.process import WorkerProcess
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.graph.exporting import Job, export_many, reader
+from zoolens.graph.export_pool import ExportJob, export_many, reader
 from zoolens.graph.importers.base import Request
 from zoolens.runtimes.test_environments_network import loadable_mxnet
 
@@ -81,7 +81,7 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def exported(environment):
-    jobs = [Job(name, POINT, Request(name), SPEC, raw=True) for name in MODELS]
+    jobs = [ExportJob(name, POINT, Request(name), SPEC, raw=True) for name in MODELS]
     return {done.job.key: done for done in export_many(jobs)}
 
 

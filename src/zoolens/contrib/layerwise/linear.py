@@ -18,7 +18,7 @@ from zoolens.contrib.layerwise.norms import conv_norm
 from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Shape
-from zoolens.graph.windows import spread
+from zoolens.graph.sliding_windows import spread
 
 Floats = NDArray[np.float64]
 LINEAR: Final = frozenset({"conv", "conv_transpose", "dense", "batch_norm", "affine"})

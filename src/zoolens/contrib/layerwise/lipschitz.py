@@ -18,7 +18,7 @@ from zoolens.contrib.layerwise.linear import LINEAR, linear, values
 from zoolens.contrib.layerwise.spectra import Proof
 from zoolens.graph import reference_spatial as spatial
 from zoolens.graph.model import Graph, Node, Shape
-from zoolens.graph.windows import spread
+from zoolens.graph.sliding_windows import spread
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zoolens.contrib.layerwise.places import places
 from zoolens.contrib.layerwise.propagation import bound_twin
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Node
 from zoolens.graph.segments import Segment
 from zoolens.graph.splicing import splice

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.contrib.tensorflow_models.ops import OPERATORS, SEVERAL, further_output, unknown
-from zoolens.contrib.tensorflow_models.walk import Variable, Walk, constant, needed_operations, static_shape
+from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, Variable, constant, needed_operations, static_shape
 from zoolens.errors import MissingDependency, ModelError, UnknownName
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import STATISTICS, Graph
 from zoolens.runtimes.arguments import plain_arguments
@@ -194,7 +194,7 @@ def graph_of_tf_graph(
     captured: Mapping[str, Variable] | None = None,
 ) -> Graph:
     """The raw graph between two lists of symbolic tensors; `weights` gives every variable seeded values by its name."""
-    walk = Walk(GraphBuilder(name, keep_weights=weights), captured or {})
+    walk = TensorFlowWalk(GraphBuilder(name, keep_weights=weights), captured or {})
     for tensor in inputs:
         axes = "NHWC" if tensor.shape.rank == 4 else ""
         made = walk.builder.add("input", (), static_shape(tensor), source=tensor.op.name, axes=axes)
@@ -216,14 +216,14 @@ def _counted(graph: Graph) -> dict[str, Any]:
     return {"name": graph.name, "input": shape, "parameters_total": graph.parameters + kept, "statistics": kept}
 
 
-def _is_value(walk: Walk, operation: Any) -> bool:
+def _is_value(walk: TensorFlowWalk, operation: Any) -> bool:
     """Depends on the input, and is not arithmetic on its shape."""
     if not any(walk.fed(tensor) for tensor in operation.inputs):
         return False
     return not all(tensor.dtype.is_integer and constant(tensor) is not None for tensor in operation.outputs)
 
 
-def _add(walk: Walk, operation: Any, needed: set[Any]) -> None:
+def _add(walk: TensorFlowWalk, operation: Any, needed: set[Any]) -> None:
     """The node or nodes of an operation, each under the name of the output it is; further ones only where used."""
     users = {tensor.name: sum(user in needed for user in tensor.consumers()) for tensor in operation.outputs}
     if operation.type in SEVERAL:

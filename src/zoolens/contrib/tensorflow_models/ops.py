@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.contrib.tensorflow_models.walk import Walk, constant, integers, scope, static_shape
+from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, constant, integers, scope, static_shape
 from zoolens.graph.importers.padding_modes import explicit_pads
 from zoolens.graph.model import Array, Shape
 
-Handler = Callable[[Walk, Any], str]
+Handler = Callable[[TensorFlowWalk, Any], str]
 
 
 def _layout(operation: Any) -> str:
@@ -23,14 +23,14 @@ def _spatial(values: Any, layout: str) -> Shape:
     return tuple(int(values[layout.index(axis)]) for axis in "HW")
 
 
-def _add(walk: Walk, operation: Any, op: str, inputs: Any = None, **options: Any) -> str:
+def _add(walk: TensorFlowWalk, operation: Any, op: str, inputs: Any = None, **options: Any) -> str:
     """One node of an operation; `inputs` are tensors, by default the first one alone."""
     names = [walk.value(tensor) for tensor in (inputs or [operation.inputs[0]])]
     shape = options.pop("shape", None) or static_shape(operation.outputs[0])
     return walk.builder.add(op, names, shape, source=scope(operation), **options)
 
 
-def unknown(walk: Walk, operation: Any) -> str:
+def unknown(walk: TensorFlowWalk, operation: Any) -> str:
     fed = [tensor for tensor in operation.inputs if walk.fed(tensor)]
     learned = [walk.variable(tensor) for tensor in operation.inputs if not walk.fed(tensor)]
     parameters = [walk.parameter("value", one) for one in learned if one is not None]
@@ -50,7 +50,7 @@ def _windows(operation: Any, kernel: Shape, layout: str) -> dict[str, Any]:
     return {"kernel": kernel, "stride": stride, "pads": pads, "dilation": dilation if dilation != (1, 1) else None}
 
 
-def _conv(walk: Walk, operation: Any) -> str:
+def _conv(walk: TensorFlowWalk, operation: Any) -> str:
     layout, variable = _layout(operation), walk.variable(operation.inputs[1])
     if variable is None:
         return unknown(walk, operation)
@@ -60,7 +60,7 @@ def _conv(walk: Walk, operation: Any) -> str:
     return _add(walk, operation, "conv", axes=layout, groups=groups, parameters=[kernel], **options)
 
 
-def _depthwise(walk: Walk, operation: Any) -> str:
+def _depthwise(walk: TensorFlowWalk, operation: Any) -> str:
     layout, variable = _layout(operation), walk.variable(operation.inputs[1])
     if variable is None:
         return unknown(walk, operation)
@@ -73,7 +73,7 @@ def _depthwise_kernel(values: Array) -> Array:
     return values.transpose(2, 3, 0, 1).reshape(-1, 1, *values.shape[:2])
 
 
-def _matmul(walk: Walk, operation: Any) -> str:
+def _matmul(walk: TensorFlowWalk, operation: Any) -> str:
     left, right = operation.inputs
     flips = (bool(operation.get_attr("transpose_a")), bool(operation.get_attr("transpose_b")))
     variable = None if walk.fed(right) else walk.variable(right)
@@ -85,18 +85,18 @@ def _matmul(walk: Walk, operation: Any) -> str:
     return _add(walk, operation, "dense", parameters=[kernel])
 
 
-def _batch_matmul(walk: Walk, operation: Any) -> str:
+def _batch_matmul(walk: TensorFlowWalk, operation: Any) -> str:
     flips = {"transpose_a": operation.get_attr("adj_x") or None, "transpose_b": operation.get_attr("adj_y") or None}
     return _add(walk, operation, "matmul", operation.inputs, **flips)
 
 
-def _bias(walk: Walk, operation: Any) -> str:
+def _bias(walk: TensorFlowWalk, operation: Any) -> str:
     layout = _layout(operation)
     axis = 1 if layout.startswith("NC") else len(static_shape(operation.inputs[0])) - 1
     return _shifted(walk, operation, operation.inputs[0], operation.inputs[1], axis)
 
 
-def _shifted(walk: Walk, operation: Any, value: Any, bias: Any, axis: int) -> str:
+def _shifted(walk: TensorFlowWalk, operation: Any, value: Any, bias: Any, axis: int) -> str:
     variable = walk.variable(bias)
     if variable is None:
         return unknown(walk, operation)
@@ -106,7 +106,7 @@ def _shifted(walk: Walk, operation: Any, value: Any, bias: Any, axis: int) -> st
     return _add(walk, operation, "affine", [value], axis=axis, parameters=[walk.parameter("shift", variable)])
 
 
-def _batch_norm(walk: Walk, operation: Any) -> str:
+def _batch_norm(walk: TensorFlowWalk, operation: Any) -> str:
     if operation.get_attr("is_training"):
         return unknown(walk, operation)
     parameters = []
@@ -125,7 +125,7 @@ def _batch_norm(walk: Walk, operation: Any) -> str:
 
 
 def _pool(op: str) -> Handler:
-    def handle(walk: Walk, operation: Any) -> str:
+    def handle(walk: TensorFlowWalk, operation: Any) -> str:
         layout = _layout(operation)
         kernel = _spatial(operation.get_attr("ksize"), layout)
         return _add(walk, operation, op, axes=layout, **_windows(operation, kernel, layout))
@@ -134,7 +134,7 @@ def _pool(op: str) -> Handler:
 
 
 def _reduction(op: str) -> Handler:
-    def handle(walk: Walk, operation: Any) -> str:
+    def handle(walk: TensorFlowWalk, operation: Any) -> str:
         rank = len(static_shape(operation.inputs[0]))
         reduced = tuple(sorted(axis % rank for axis in integers(operation.inputs[1])))
         return _add(walk, operation, op, axes=reduced, keep=bool(operation.get_attr("keep_dims")))
@@ -142,12 +142,12 @@ def _reduction(op: str) -> Handler:
     return handle
 
 
-def _concat(walk: Walk, operation: Any) -> str:
+def _concat(walk: TensorFlowWalk, operation: Any) -> str:
     *parts, axis = operation.inputs
     return _add(walk, operation, "concat", parts, axis=integers(axis)[0] % len(static_shape(parts[0])))
 
 
-def _pad(walk: Walk, operation: Any) -> str:
+def _pad(walk: TensorFlowWalk, operation: Any) -> str:
     pads = np.asarray(integers(operation.inputs[1])).reshape(-1, 2)
     value, mode = 0.0, None
     if operation.type == "PadV2":
@@ -163,7 +163,7 @@ def _pad(walk: Walk, operation: Any) -> str:
 def _binary(op: str) -> Handler:
     """Two values, a value and a number, or a value and one number per entry of the last axis."""
 
-    def handle(walk: Walk, operation: Any) -> str:
+    def handle(walk: TensorFlowWalk, operation: Any) -> str:
         left, right = operation.inputs
         if walk.fed(left) and walk.fed(right):
             return _add(walk, operation, op, [left, right])
@@ -184,7 +184,7 @@ def _binary(op: str) -> Handler:
     return handle
 
 
-def _lrn(walk: Walk, operation: Any) -> str:
+def _lrn(walk: TensorFlowWalk, operation: Any) -> str:
     size = 2 * operation.get_attr("depth_radius") + 1
     alpha = float(operation.get_attr("alpha")) * size  # the paper's alpha is divided by the size, TensorFlow's is not
     options = {"beta": float(operation.get_attr("beta")), "bias": float(operation.get_attr("bias"))}
@@ -195,20 +195,20 @@ def _softmax(op: str) -> Handler:
     return lambda walk, operation: _add(walk, operation, op, axis=len(static_shape(operation.inputs[0])) - 1)
 
 
-def _leaky_relu(walk: Walk, operation: Any) -> str:
+def _leaky_relu(walk: TensorFlowWalk, operation: Any) -> str:
     return _add(walk, operation, "leaky_relu", alpha=float(operation.get_attr("alpha")))
 
 
-def _transpose(walk: Walk, operation: Any) -> str:
+def _transpose(walk: TensorFlowWalk, operation: Any) -> str:
     return _add(walk, operation, "transpose", perm=tuple(integers(operation.inputs[1])))
 
 
-def _squared_difference(walk: Walk, operation: Any) -> str:
+def _squared_difference(walk: TensorFlowWalk, operation: Any) -> str:
     difference = _binary("sub")(walk, operation)
     return walk.builder.add("square", [difference], static_shape(operation.outputs[0]), source=scope(operation))
 
 
-def _strided_slice(walk: Walk, operation: Any) -> str:
+def _strided_slice(walk: TensorFlowWalk, operation: Any) -> str:
     """Basic slices with positive steps; what is dropped or inserted is a reshape."""
     masks = {name: int(operation.get_attr(f"{name}_mask")) for name in ("begin", "end", "shrink_axis")}
     if operation.get_attr("ellipsis_mask") or operation.get_attr("new_axis_mask"):
@@ -231,7 +231,7 @@ def _strided_slice(walk: Walk, operation: Any) -> str:
 
 
 def _resize(mode: str) -> Handler:
-    def handle(walk: Walk, operation: Any) -> str:
+    def handle(walk: TensorFlowWalk, operation: Any) -> str:
         centred = None if operation.get_attr("half_pixel_centers") else "asymmetric"
         coordinates = "align_corners" if operation.get_attr("align_corners") else centred
         return _add(walk, operation, "resize", axes="NHWC", mode=mode, coordinates=coordinates)
@@ -239,7 +239,7 @@ def _resize(mode: str) -> Handler:
     return handle
 
 
-def _split(walk: Walk, operation: Any) -> list[str]:
+def _split(walk: TensorFlowWalk, operation: Any) -> list[str]:
     axis_at, value_at = (0, 1) if operation.type == "Split" else (2, 0)
     tensor = operation.inputs[value_at]
     axis = integers(operation.inputs[axis_at])[0] % len(static_shape(tensor))
@@ -252,7 +252,7 @@ def _split(walk: Walk, operation: Any) -> list[str]:
     return parts
 
 
-def further_output(walk: Walk, first: str, tensor: Any) -> str:
+def further_output(walk: TensorFlowWalk, first: str, tensor: Any) -> str:
     """An output but the first of an operator that has one node."""
     index = int(tensor.value_index)
     return walk.builder.add("output_of", [first], static_shape(tensor), source=scope(tensor.op), index=index)
@@ -306,7 +306,7 @@ OPERATORS: Final[dict[str, Handler]] = {
     "ResizeNearestNeighbor": _resize("nearest"),
 }
 # operators with several values of equal standing: one of ours for each output
-SEVERAL: Final[dict[str, Callable[[Walk, Any], list[str]]]] = {
+SEVERAL: Final[dict[str, Callable[[TensorFlowWalk, Any], list[str]]]] = {
     "Split": _split,
     "SplitV": _split,
     "IdentityN": lambda walk, operation: [walk.value(tensor) for tensor in operation.inputs],

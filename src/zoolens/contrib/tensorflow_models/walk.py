@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.seeded_values import seeded_values
 from zoolens.graph.model import Array, Parameter, Shape
 
@@ -28,7 +28,7 @@ class Variable:
 
 
 @dataclass
-class Walk:
+class TensorFlowWalk:
     """The graph under construction. `names` has our value for every tensor that depends on the input."""
 
     builder: GraphBuilder

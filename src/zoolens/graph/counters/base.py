@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
 
-from zoolens.graph.counters.subjects import Subject
+from zoolens.graph.counters.subjects import CountedModel
 from zoolens.graph.counters.terms import Convention
 from zoolens.graph.model import Graph
 
@@ -29,7 +29,7 @@ class Counter:
     distribution: str  # the package it runs
     kind: str  # of KINDS
     convention: Callable[[Graph], Convention]
-    count: Callable[[Subject], float]
+    count: Callable[[CountedModel], float]
 
     @property
     def version(self) -> str | None:

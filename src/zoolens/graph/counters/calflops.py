@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.graph.counters.base import Counter, always
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.counters.terms import (
     ACTIVATION,
     MEAN,
@@ -39,7 +39,7 @@ CONVENTION: Final = Convention(
 )
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     from calflops import calculate_flops
 
     module, inputs = torch_network(subject)

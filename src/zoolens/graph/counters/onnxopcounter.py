@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.graph.counters.base import Counter
-from zoolens.graph.counters.subjects import Subject, onnx_model, without_made_weights
+from zoolens.graph.counters.subjects import CountedModel, onnx_model, without_made_weights
 from zoolens.graph.counters.terms import (
     ACTIVATION,
     ARITHMETIC,
@@ -66,7 +66,7 @@ def convention(graph: Graph) -> Convention:
     return RESHAPING if any(name in producer for name in _RESHAPING) else FLATTENING
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     from onnx_opcounter import calculate_macs
 
     return float(calculate_macs(without_made_weights(onnx_model(subject))))

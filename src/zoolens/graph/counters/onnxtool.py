@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.counters.base import Counter
-from zoolens.graph.counters.subjects import Subject, onnx_model
+from zoolens.graph.counters.subjects import CountedModel, onnx_model
 from zoolens.graph.counters.terms import (
     ACTIVATION,
     ARITHMETIC,
@@ -69,7 +69,7 @@ def convention(graph: Graph) -> Convention:
     )
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     import numpy as np
     import onnx_tool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.graph.counters.base import Counter, always
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.counters.terms import Convention, fused_attention
 
 CONVENTION: Final = Convention(
@@ -15,7 +15,7 @@ CONVENTION: Final = Convention(
 )
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     from ptflops import get_model_complexity_info
 
     module, inputs = torch_network(subject)

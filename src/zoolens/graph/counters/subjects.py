@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.sizing import sized
+from zoolens.graph.importers.input_shapes import sized
 from zoolens.runtimes.base import TensorSpec
 
 _KINDS: Final = {
@@ -23,7 +23,7 @@ _FREE_INITIALISERS: Final = 4  # the version of ONNX from which an initialiser n
 
 
 @dataclass(frozen=True)
-class Subject:
+class CountedModel:
     """`plugin` is the name under which the importer of the model is registered."""
 
     plugin: str
@@ -35,7 +35,7 @@ class Subject:
         return _KINDS.get(self.plugin)
 
 
-def torch_network(subject: Subject, device: str = "cpu") -> tuple[Any, dict[str, Any]]:
+def torch_network(subject: CountedModel, device: str = "cpu") -> tuple[Any, dict[str, Any]]:
     """A fresh module in evaluation mode, and example inputs by name."""
     import torch
 
@@ -53,14 +53,14 @@ def torch_network(subject: Subject, device: str = "cpu") -> tuple[Any, dict[str,
     return module, inputs
 
 
-def keras_model(subject: Subject) -> Any:
+def keras_model(subject: CountedModel) -> Any:
     """Variables must exist for a profiler to trace the model."""
     from zoolens.graph.importers.keras import build
 
     return build(replace(subject.request, weights=True))
 
 
-def onnx_model(subject: Subject) -> Any:
+def onnx_model(subject: CountedModel) -> Any:
     """The file as a ModelProto of batch 1, with every input size known."""
     import onnx
 

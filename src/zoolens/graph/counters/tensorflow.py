@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.graph.counters.base import Counter
-from zoolens.graph.counters.subjects import Subject, keras_model
+from zoolens.graph.counters.subjects import CountedModel, keras_model
 from zoolens.graph.counters.terms import (
     ACTIVATION,
     ARITHMETIC,
@@ -88,7 +88,7 @@ def convention(graph: Graph) -> Convention:
     return FUSED if graph.facts.get("library") in _FUSING else KERAS
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     import tensorflow as tf
 
     model = keras_model(subject)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zoolens.errors import UnknownName
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.counters.conventions import COUNTERS, as_counted_by
 from zoolens.graph.counters.tensorflow import GROUPED
 from zoolens.graph.counters.terms import FUSED_ATTENTION, MACS, NO_MODULE

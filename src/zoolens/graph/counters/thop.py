@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.counters.base import Counter, always
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.counters.terms import (
     ACTIVATION,
     MEAN,
@@ -48,7 +48,7 @@ CONVENTION: Final = Convention(
 )
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     from thop import profile
 
     module, inputs = torch_network(subject)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.graph.counters.base import Counter, always
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.counters.terms import Convention
 
 CONVENTION: Final = Convention(summary="2 per multiply-add, and nothing else", per_mac=2)
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     """On the meta device, where attention is not hidden in the one kernel that the CPU has for it in inference."""
     from torch.utils.flop_counter import FlopCounterMode
 

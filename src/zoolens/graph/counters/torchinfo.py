@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.counters.base import Counter, always
-from zoolens.graph.counters.subjects import Subject, torch_network
+from zoolens.graph.counters.subjects import CountedModel, torch_network
 from zoolens.graph.counters.terms import ACTIVATION, NORM, Charge, Convention, all_of, outside_modules
 from zoolens.graph.model import Node, Shape
 
@@ -42,7 +42,7 @@ CONVENTION: Final = Convention(
 )
 
 
-def count(subject: Subject) -> float:
+def count(subject: CountedModel) -> float:
     from torchinfo import summary
 
     module, inputs = torch_network(subject)

@@ -1,4 +1,4 @@
-"""The process that runs counters; `running` asks it.
+"""The process that runs counters; `runner` asks it.
 
 A request has the model (importer and request) and the counters to run, as "module:attribute". As each is done, progress
 tells what it says: {"value": number, "terms": {…}} or {"error": sentence}. The terms are predicted from the raw graph,
@@ -14,7 +14,7 @@ from typing import Any
 from zoolens.engine.service import Message, Service
 from zoolens.errors import ZoolensError
 from zoolens.graph.counters.base import Counter
-from zoolens.graph.counters.subjects import Subject
+from zoolens.graph.counters.subjects import CountedModel
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
 
@@ -23,7 +23,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service = Service(settings, began_ns)
 
     def answer(request: Message) -> None:
-        subject = Subject(request["plugin"], _request(request["request"]))
+        subject = CountedModel(request["plugin"], _request(request["request"]))
         graph = _named(request["importer"], Importer).load(subject.request)
         for point in request["counters"]:
             service.report(counted(_named(point, Counter), subject, graph))
@@ -31,7 +31,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service.serve(answer, lambda _: "The counting process")
 
 
-def counted(counter: Counter, subject: Subject, graph: Graph) -> dict[str, Any]:
+def counted(counter: Counter, subject: CountedModel, graph: Graph) -> dict[str, Any]:
     try:
         value = counter.count(subject)
     except (Exception, SystemExit) as error:

@@ -1,7 +1,7 @@
 """Why two aligned layers differ by themselves. What only follows from an upstream difference is not a finding.
 
 A map that is larger because a stride sits later, or an input that is wider because the layer before has more
-kernels, is a consequence: it costs, and `shares` books the cost where it comes from, but it is not listed again.
+kernels, is a consequence: it costs, and `cost_shares` books the cost where it comes from, but it is not listed again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, is_depthwise, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.align import Pair
+from zoolens.graph.diff.alignment import Pair
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.vocabulary import ACTIVATIONS
@@ -58,7 +58,7 @@ CONSTANTS: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Finding:
+class LayerFinding:
     """One difference at one place. Findings with the same cause and group become one difference.
 
     `aspect` is the factor of the pair's cost that it explains: spatial, kernel, width, groups, bias, norm; or whole,
@@ -74,7 +74,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Context:
+class PairContext:
     """What a comparison of two layers needs to know about where they are."""
 
     a: Graph
@@ -98,19 +98,19 @@ class Context:
         )
 
 
-def own_findings(pair: Pair, context: Context) -> Iterator[Finding]:
+def own_findings(pair: Pair, context: PairContext) -> Iterator[LayerFinding]:
     """What two aligned layers differ in by themselves; strides are left to `strides`."""
     assert pair.a is not None
     assert pair.b is not None
     a, b = pair.a.node, pair.b.node
     for cause, aspect, values, group in _differences(pair, pair.a, pair.b, a, b, context):
-        yield Finding(cause, context.row, pair, aspect, values, group)
+        yield LayerFinding(cause, context.row, pair, aspect, values, group)
 
 
 Raw = tuple[str, str, tuple[Any, Any], Hashable]
 
 
-def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     if a.op == "input":
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
@@ -149,7 +149,7 @@ def _substitution(a: Node, b: Node) -> Raw:
     return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
 
 
-def _learned(layer: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+def _learned(layer: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     if {a.name, b.name} <= context.last_learned and channels(a) != channels(b):
         yield CLASSES, "width", (channels(a), channels(b)), ()
     elif channels(a) != channels(b) and not _follows_width(a, b, context):
@@ -168,7 +168,7 @@ def _learned(layer: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
         yield from _norms(a, b, "norm_")
 
 
-def _follows_width(a: Node, b: Node, context: Context) -> bool:
+def _follows_width(a: Node, b: Node, context: PairContext) -> bool:
     """A depthwise convolution has as many channels as it is given; so has what scales channels in a gate."""
     if is_depthwise(a) and is_depthwise(b):
         return True
@@ -192,7 +192,7 @@ def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
             yield NORM_PARAMETERS, "norm", (role, has), (role, has)
 
 
-def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     one, two = settings.kernel(a), settings.kernel(b)
     if one != two:
         yield KERNEL, "kernel", (one, two), (layer.path, layer.kind, layer.index, one, two)
@@ -203,7 +203,7 @@ def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: Context) -> It
         yield from _padding(pair, a, b, context)
 
 
-def _padding(pair: Pair, a: Node, b: Node, context: Context) -> Iterator[Raw]:
+def _padding(pair: Pair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     one, two = settings.pads(a), settings.pads(b)
     extents = context.extents(pair)
     if one != two and extents[0] != extents[1] and _follows_extents(a, b, extents):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 
 
 class Sketch:

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from zoolens.graph.blocks import LEARNED
-from zoolens.graph.diff.absent import absent_findings
-from zoolens.graph.diff.align import Alignment
+from zoolens.graph.diff.alignment import Alignment
+from zoolens.graph.diff.block_order import cycles
 from zoolens.graph.diff.causes import (
     ACTIVATION,
     NORM,
@@ -16,12 +16,12 @@ from zoolens.graph.diff.causes import (
     POOLING,
     STRIDE_PLACEMENT,
     WIDTH,
-    Context,
-    Finding,
+    LayerFinding,
+    PairContext,
     own_findings,
 )
-from zoolens.graph.diff.order import cycles
 from zoolens.graph.diff.strides import stride_findings
+from zoolens.graph.diff.unmatched_layers import absent_findings
 from zoolens.graph.model import Graph
 
 EVEN = 3
@@ -32,7 +32,7 @@ class Difference:
     """`macs` and `parameters`: its share of what b has more than a (negative: less)."""
 
     cause: str
-    findings: tuple[Finding, ...]
+    findings: tuple[LayerFinding, ...]
     text: str = ""
     macs: int = 0
     parameters: int = 0
@@ -53,24 +53,24 @@ def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
         *absent_findings(alignment),
         *_order_findings(alignment, b),
     ]
-    grouped: dict[tuple[str, Hashable], list[Finding]] = {}
+    grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
     for one in sorted(_with_moved_pools(_with_even_widths(_with_moved_norms(found))), key=lambda finding: finding.row):
         grouped.setdefault((one.cause, one.group), []).append(one)
     return [Difference(cause, tuple(members)) for (cause, _), members in grouped.items()]
 
 
-def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[Finding]:
+def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[LayerFinding]:
     last = frozenset(name for graph in (a, b) for name in _last_learned(graph))
     for number, row in enumerate(alignment.rows):
         if row.a is None or row.b is None:
             continue
-        context = Context(a, b, last, number, row.a, row.b)
+        context = PairContext(a, b, last, number, row.a, row.b)
         for pair in row.pairs:
             if pair.a and pair.b:
                 yield from own_findings(pair, context)
 
 
-def _order_findings(alignment: Alignment, b: Graph) -> Iterator[Finding]:
+def _order_findings(alignment: Alignment, b: Graph) -> Iterator[LayerFinding]:
     """Blocks that change places, once for each block; those that change places among themselves form one group."""
     rows = [(number, row) for number, row in enumerate(alignment.rows) if row.a and row.b and not row.a.plain]
     position = {node.name: number for number, node in enumerate(b)}
@@ -80,14 +80,14 @@ def _order_findings(alignment: Alignment, b: Graph) -> Iterator[Finding]:
         for number, row in (rows[one] for one in cycle):
             pair = next(pair for pair in row.pairs if pair.a and pair.b)
             values = (row.a.index if row.a else 0, row.b.index if row.b else 0)
-            yield Finding(ORDER, number, pair, "order", values, cycle)
+            yield LayerFinding(ORDER, number, pair, "order", values, cycle)
 
 
 def _last_learned(graph: Graph) -> list[str]:
     return [node.name for node in graph if node.op in LEARNED][-1:]
 
 
-def _with_moved_norms(found: list[Finding]) -> list[Finding]:
+def _with_moved_norms(found: list[LayerFinding]) -> list[LayerFinding]:
     """Norms merged into convolutions on one side and standing before them on the other: one cause, not two."""
     merged = {one.values[0] != "" for one in found if _is_merged_norm(one)}
     alone = {one.pair.b is not None for one in found if _is_lone_norm(one)}
@@ -104,7 +104,7 @@ def _with_moved_norms(found: list[Finding]) -> list[Finding]:
     ]
 
 
-def _with_even_widths(found: list[Finding]) -> list[Finding]:
+def _with_even_widths(found: list[LayerFinding]) -> list[LayerFinding]:
     """The same ratio of widths at three or more kinds of place is one difference."""
     labels: dict[float, set[Hashable]] = {}
     for one in found:
@@ -116,18 +116,18 @@ def _with_even_widths(found: list[Finding]) -> list[Finding]:
     ]
 
 
-def _ratio(one: Finding) -> float:
+def _ratio(one: LayerFinding) -> float:
     return round(float(one.values[1]) / float(one.values[0]), 4)
 
 
-def _with_moved_pools(found: list[Finding]) -> list[Finding]:
+def _with_moved_pools(found: list[LayerFinding]) -> list[LayerFinding]:
     """A pool that only moved is told by the placement of its stride."""
     placed = {key for one in found if one.cause == STRIDE_PLACEMENT and (key := _alone(one))}
     both = {side for side, _ in placed} == {0, 1}
     return [one for one in found if not (both and one.cause == POOLING and _alone(one) in placed)]
 
 
-def _alone(one: Finding) -> tuple[int, str] | None:
+def _alone(one: LayerFinding) -> tuple[int, str] | None:
     """Side and name of a layer without partner that is not on a shortcut."""
     if one.pair.a and one.pair.b:
         return None
@@ -136,12 +136,12 @@ def _alone(one: Finding) -> tuple[int, str] | None:
     return None if layer.path == "shortcut" else (0 if one.pair.a else 1, layer.node.name)
 
 
-def _is_lone_norm(one: Finding) -> bool:
+def _is_lone_norm(one: LayerFinding) -> bool:
     """A batch norm that stands by itself on one side only."""
     layer = one.pair.a or one.pair.b
     return one.cause == NORM and one.aspect == "whole" and layer is not None and layer.node.op == "batch_norm"
 
 
-def _is_merged_norm(one: Finding) -> bool:
+def _is_merged_norm(one: LayerFinding) -> bool:
     """A convolution with a norm on one side only."""
     return one.cause == NORM and one.aspect == "norm" and "" in one.values

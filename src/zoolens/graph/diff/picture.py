@@ -10,8 +10,8 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from zoolens.graph.diff.cards import Card, Line, cards
 from zoolens.graph.diff.phrases import amount
+from zoolens.graph.diff.picture_cards import Card, CardLine, cards
 from zoolens.graph.diff.report import Diff
 from zoolens.present.text import shareable
 
@@ -90,7 +90,7 @@ def _height(card: Card) -> int:
     return TITLE + LINE * len(_shown(card)) + BAR + 6
 
 
-def _shown(card: Card) -> tuple[Line, ...]:
+def _shown(card: Card) -> tuple[CardLine, ...]:
     """Lines of a card: all of one that differs, none of several that do not."""
     return card.lines if card.major or card.count == 1 else ()
 
@@ -120,7 +120,7 @@ def _figure(macs: int) -> str:
     return f"{amount(macs).lstrip('+')} MACs" if macs else ""
 
 
-def _line(line: Line, y: int) -> Iterator[str]:
+def _line(line: CardLine, y: int) -> Iterator[str]:
     for side, (text, hint) in enumerate(((line.a, line.hint_a), (line.b, line.hint_b))):
         x = _left(side)
         if text and line.marks:

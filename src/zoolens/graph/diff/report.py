@@ -8,18 +8,18 @@ from typing import Any
 from zoolens.graph.blocks import NORMS
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.align import Alignment, align
+from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
+from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.findings import Difference, differences
-from zoolens.graph.diff.places import place_of
+from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.sentences import sentence
-from zoolens.graph.diff.shares import INTERPLAY, with_shares
 from zoolens.graph.diff.verdict import verdict
-from zoolens.graph.held import Held, held_parameters
+from zoolens.graph.held_parameters import Held, held_parameters
 from zoolens.graph.model import Graph
-from zoolens.graph.passes.blind import norm_blind as without_norms
-from zoolens.graph.passes.folded import folded_norms
-from zoolens.graph.passes.stored import stored_values
+from zoolens.graph.passes.folded_norms import folded_norms
+from zoolens.graph.passes.stored_values import stored_values
+from zoolens.graph.passes.without_norms import norm_blind as without_norms
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from zoolens.graph.diff import causes, settings
-from zoolens.graph.diff.align import Alignment
-from zoolens.graph.diff.causes import Finding
+from zoolens.graph.diff.alignment import Alignment
+from zoolens.graph.diff.causes import LayerFinding
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.phrases import norm_word, number, pad_words, plural, pool_word, window
-from zoolens.graph.diff.places import Place, blocks_of, described, place_of, position, where
-from zoolens.graph.diff.shares import INTERPLAY
+from zoolens.graph.diff.place_names import LayerPlace, blocks_of, described, place_of, position, where
 from zoolens.graph.diff.strides import stride_values
 from zoolens.graph.model import Node
 
@@ -52,13 +52,13 @@ def _other(difference: Difference, names: Names) -> str:
     return names[1] if difference.findings[0].pair.a else names[0]
 
 
-def _node(finding: Finding) -> Node:
+def _node(finding: LayerFinding) -> Node:
     layer = finding.pair.a or finding.pair.b
     assert layer is not None
     return layer.node
 
 
-def _op(finding: Finding) -> str:
+def _op(finding: LayerFinding) -> str:
     return _node(finding).op.replace("_", " ")
 
 
@@ -293,12 +293,12 @@ def _stride_placement(difference: Difference, alignment: Alignment, names: Names
     return f"{begin}{stride} is on {spots[0]} in {names[0]}, on {spots[1]} in {names[1]}"
 
 
-def _strides_more(finding: Finding, side: int) -> bool:
+def _strides_more(finding: LayerFinding, side: int) -> bool:
     values = stride_values(finding.pair)
     return max(values[side], default=1) > max(values[1 - side], default=1)
 
 
-def _on_shortcut(finding: Finding) -> bool:
+def _on_shortcut(finding: LayerFinding) -> bool:
     layer = finding.pair.a or finding.pair.b
     return layer is not None and layer.path == "shortcut"
 
@@ -311,15 +311,15 @@ def _within_blocks(difference: Difference) -> bool:
     return all(len(sides) != 1 for sides in rows.values())
 
 
-def _striding_layers(findings: Sequence[Finding], side: int) -> str:
+def _striding_layers(findings: Sequence[LayerFinding], side: int) -> str:
     nodes = [layer.node for one in findings if (layer := (one.pair.a, one.pair.b)[side])]
     pools = {"max_pool": " max-pool", "avg_pool": " average pool"}
     words = dict.fromkeys(f"the {'×'.join(map(str, settings.kernel(n)))}{pools.get(n.op, '')}" for n in nodes)
     return " and ".join(words) or "no layer"
 
 
-def _striding_places(findings: Sequence[Finding], side: int, alignment: Alignment) -> str:
-    places: dict[Place, None] = {}
+def _striding_places(findings: Sequence[LayerFinding], side: int, alignment: Alignment) -> str:
+    places: dict[LayerPlace, None] = {}
     for one in findings:
         row = alignment.rows[one.row]
         layer, block = ((one.pair.a, row.a), (one.pair.b, row.b))[side]

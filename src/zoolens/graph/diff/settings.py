@@ -6,7 +6,7 @@ from math import isclose
 from typing import Any, Final
 
 from zoolens.graph.model import Node
-from zoolens.graph.windows import ceil_pads, same_pads
+from zoolens.graph.sliding_windows import ceil_pads, same_pads
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 NORM_ROLES: Final = ("norm_scale", "norm_shift")

@@ -12,17 +12,17 @@ from math import log2
 
 from zoolens.graph.blocks import Block, Layer, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.align import Alignment, Pair, Row
-from zoolens.graph.diff.causes import STRIDE, STRIDE_PLACEMENT, Finding
+from zoolens.graph.diff.alignment import Alignment, BlockRow, Pair
+from zoolens.graph.diff.causes import STRIDE, STRIDE_PLACEMENT, LayerFinding
 from zoolens.graph.model import Graph
 
 TOLERANCE = 0.5  # in octaves: 10 cells of 299 are as fine as 7 of 224, but not as 14 of 224
 Event = list[tuple[int, Pair]]
 
 
-def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[Finding]:
+def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFinding]:
     start = (_extents(a.inputs[0].shape if a.inputs else ()), _extents(b.inputs[0].shape if b.inputs else ()))
-    found: list[Finding] = []
+    found: list[LayerFinding] = []
     event: Event = []
     for number, row in enumerate(alignment.rows):
         event += [(number, pair) for pair in row.pairs if strides_differ(pair)]
@@ -55,13 +55,15 @@ def _level(a: Block, b: Block, start: tuple[tuple[int, ...], tuple[int, ...]]) -
     )
 
 
-def _closed(event: Event, rows: Sequence[Row]) -> list[Finding]:
+def _closed(event: Event, rows: Sequence[BlockRow]) -> list[LayerFinding]:
     """One change of place, if some layer of each side took part; else an extra layer that strides beside the trunk."""
     if not (any(_by(pair, 0) for _, pair in event) and any(_by(pair, 1) for _, pair in event)):
         return []
     moved = len({number for number, _ in event}) > 1
     group = tuple(_described(pair, rows[number], rows, moved=moved) for number, pair in event)
-    return [Finding(STRIDE_PLACEMENT, number, pair, "spatial", stride_values(pair), group) for number, pair in event]
+    return [
+        LayerFinding(STRIDE_PLACEMENT, number, pair, "spatial", stride_values(pair), group) for number, pair in event
+    ]
 
 
 def _by(pair: Pair, side: int) -> bool:
@@ -74,7 +76,7 @@ def stride_values(pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (settings.stride(pair.a.node) if pair.a else (), settings.stride(pair.b.node) if pair.b else ())
 
 
-def _described(pair: Pair, row: Row, rows: Sequence[Row], *, moved: bool) -> Hashable:
+def _described(pair: Pair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bool) -> Hashable:
     layer = pair.a or pair.b
     assert layer is not None
     block = (row.a if pair.a else row.b) or row.a or row.b
@@ -87,7 +89,7 @@ def _layer_key(layer: Layer) -> tuple[Hashable, ...]:
     return (layer.path, layer.kind, layer.index, settings.kernel(layer.node))
 
 
-def block_label(block: Block, rows: Sequence[Row], side: int) -> str:
+def block_label(block: Block, rows: Sequence[BlockRow], side: int) -> str:
     """first, last or the number of a block within its stage."""
     if block.plain:
         return ""
@@ -95,11 +97,11 @@ def block_label(block: Block, rows: Sequence[Row], side: int) -> str:
     return "first" if block is same[0] else "last" if block is same[-1] else str(block.index)
 
 
-def _never_closed(event: Event) -> list[Finding]:
+def _never_closed(event: Event) -> list[LayerFinding]:
     found = []
     for number, pair in event:
         if pair.a and pair.b:
             values = stride_values(pair)
             group = (pair.a.path, pair.a.kind, pair.a.index, values)
-            found.append(Finding(STRIDE, number, pair, "spatial", values, group))
+            found.append(LayerFinding(STRIDE, number, pair, "spatial", values, group))
     return found

@@ -8,7 +8,7 @@ from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.report import diff
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.model import Graph, Node, Parameter
-from zoolens.graph.passes.folded import folded_norms
+from zoolens.graph.passes.folded_norms import folded_norms
 
 NAMES = ("source", "export")
 FOLDED = "the same network; norms are folded into the layers of export"

@@ -2,10 +2,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from zoolens.graph.diff.cards import cards
 from zoolens.graph.diff.conftest import densenet, resnet
 from zoolens.graph.diff.page import html
 from zoolens.graph.diff.picture import safe, svg
+from zoolens.graph.diff.picture_cards import cards
 from zoolens.graph.diff.report import diff
 
 HOSTILE = "<script>alert('x')</script>&\x00\x1b[31m"

@@ -5,8 +5,8 @@ from types import MethodType
 import pytest
 
 from zoolens.graph.diff import causes
+from zoolens.graph.diff.block_order import cycles
 from zoolens.graph.diff.conftest import Sketch, resnet
-from zoolens.graph.diff.order import cycles
 from zoolens.graph.diff.report import diff
 from zoolens.graph.passes.canonical import canonical
 

@@ -5,7 +5,7 @@ import pytest
 from zoolens.graph.diff import causes
 from zoolens.graph.diff.conftest import Sketch
 from zoolens.graph.diff.report import diff
-from zoolens.graph.windows import ceil_pads, slid
+from zoolens.graph.sliding_windows import ceil_pads, slid
 
 
 def ceil_pooled(size, *, base=(0, 0, 0, 0)):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from zoolens.graph.diff import causes
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.phrases import amount
-from zoolens.graph.diff.shares import INTERPLAY
 
 NAMED: Final = 4  # causes in the line; the rest is counted
 ABSURD: Final = 2  # times the gap

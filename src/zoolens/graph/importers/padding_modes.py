@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Shape
-from zoolens.graph.windows import reach, same_pads
+from zoolens.graph.sliding_windows import reach, same_pads
 
 
 def explicit_pads(

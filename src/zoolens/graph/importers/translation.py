@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.constants import Constant, Tensor, computed
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
 from zoolens.graph.reference import run
@@ -109,7 +109,7 @@ class Translation:
 
 
 @contextmanager
-def damage_at(call: Call) -> Iterator[None]:
+def damage_at(call: OperatorCall) -> Iterator[None]:
     """Files are not trusted: what does not fit together at one operator becomes one sentence that names it."""
     try:
         with np.errstate(all="ignore"):
@@ -133,7 +133,7 @@ def tuples(value: Any) -> Value:
     return tuple(tuples(one) for one in value) if isinstance(value, list) else value
 
 
-class Call:
+class OperatorCall:
     """One operator while it is translated. `inputs` and `outputs` are keys of `state.values`; "" is left out."""
 
     state: Translation

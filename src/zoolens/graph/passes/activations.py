@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.graph.model import Array, Graph, Node
-from zoolens.graph.passes.editing import Editor, rewrite
-from zoolens.graph.reference_layers import Call
+from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.reference_layers import NodeCall
 from zoolens.graph.reference_ops import OPERATIONS
 
 _POINTS: Final = np.array(
@@ -47,7 +47,7 @@ def name_activations(graph: Graph) -> Graph:
 
 def _value(node: Node, inputs: tuple[Array, ...]) -> Array:
     with np.errstate(all="ignore"):
-        return np.asarray(OPERATIONS[node.op](Call(node, inputs, {}, "")), np.float64)
+        return np.asarray(OPERATIONS[node.op](NodeCall(node, inputs, {}, "")), np.float64)
 
 
 def _at_points(op: str, attributes: dict[str, Any]) -> Array:

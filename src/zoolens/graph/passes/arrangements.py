@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.graph.model import Node, Shape, Value
-from zoolens.graph.passes.editing import Editor
+from zoolens.graph.passes.editor import Editor
 
 Atoms = tuple[int, ...]
 STEPS: Final = ("reshape", "transpose")
@@ -39,7 +39,7 @@ class Arrangement:
 
 
 @dataclass(frozen=True)
-class Step:
+class ArrangementStep:
     op: str
     shape: Shape
     perm: tuple[int, ...] | None = None
@@ -117,7 +117,7 @@ def _with_cuts(axis: Atoms, cut: dict[int, Atoms]) -> Atoms:
 
 
 @dataclass(frozen=True)
-class Chain:
+class ArrangementChain:
     """A value, how it was arranged on the way here, and the nodes that did it, first to last."""
 
     source: str
@@ -125,13 +125,14 @@ class Chain:
     path: tuple[Node, ...]
 
     @property
-    def spelling(self) -> tuple[Step, ...]:
+    def spelling(self) -> tuple[ArrangementStep, ...]:
         return tuple(
-            Step(node.op, node.shape, tuple(node.get("perm")) if node.op == "transpose" else None) for node in self.path
+            ArrangementStep(node.op, node.shape, tuple(node.get("perm")) if node.op == "transpose" else None)
+            for node in self.path
         )
 
 
-def chain(node: Node, editor: Editor, stop: Callable[[str], bool] = lambda _: False) -> Chain:
+def chain(node: Node, editor: Editor, stop: Callable[[str], bool] = lambda _: False) -> ArrangementChain:
     """The arrangement that ends in a node, as far back as it can be followed, or to a value where `stop` holds."""
     path: list[Node] = []
     here = node
@@ -141,9 +142,9 @@ def chain(node: Node, editor: Editor, stop: Callable[[str], bool] = lambda _: Fa
     while path:
         found = _followed(here.shape, path[::-1])
         if found is not None:
-            return Chain(here.name, found, tuple(path[::-1]))
+            return ArrangementChain(here.name, found, tuple(path[::-1]))
         here = path.pop()
-    return Chain(node.name, unchanged(node.shape), ())
+    return ArrangementChain(node.name, unchanged(node.shape), ())
 
 
 def _arranges(node: Node) -> bool:
@@ -159,7 +160,7 @@ def _followed(shape: Shape, path: Iterable[Node]) -> Arrangement | None:
     return found
 
 
-def steps(one: Arrangement) -> tuple[Step, ...]:
+def steps(one: Arrangement) -> tuple[ArrangementStep, ...]:
     """The normal form: split and join axes, turn them, split and join again; what is not needed is left out.
 
     Axes of extent 1 are turned with the others where that spares splitting before or joining after.
@@ -168,7 +169,7 @@ def steps(one: Arrangement) -> tuple[Step, ...]:
     order = [atom for axis in one.source for atom in axis if atom in groups]
     wanted = [atom for axis in one.target for atom in axis if atom in groups]
     if order == wanted:
-        return () if one.start == one.shape else (Step("reshape", one.shape),)
+        return () if one.start == one.shape else (ArrangementStep("reshape", one.shape),)
     whole, joined = ((extent for extent in shape if extent > 1) for shape in (one.start, one.shape))
     sizes = {atom: one.extent(groups[atom]) for atom in order}
     is_split, is_joined = [*whole] == [*map(sizes.get, order)], [*joined] == [*map(sizes.get, wanted)]
@@ -182,9 +183,9 @@ def steps(one: Arrangement) -> tuple[Step, ...]:
         batch = (1,) if one.start[0] == one.shape[0] == 1 else ()
         before, after = ((*batch, *map(sizes.__getitem__, atoms)) for atoms in (order, wanted))
     return (
-        *((Step("reshape", before),) if before != one.start else ()),
-        Step("transpose", after, _turn(before, order, after, wanted)),
-        *((Step("reshape", one.shape),) if after != one.shape else ()),
+        *((ArrangementStep("reshape", before),) if before != one.start else ()),
+        ArrangementStep("transpose", after, _turn(before, order, after, wanted)),
+        *((ArrangementStep("reshape", one.shape),) if after != one.shape else ()),
     )
 
 
@@ -219,7 +220,7 @@ def _groups(one: Arrangement) -> dict[int, Atoms]:
     return found
 
 
-def emit_steps(name: str, wanted: Iterable[Step], editor: Editor, *, base: str, source: str = "") -> str:
+def emit_steps(name: str, wanted: Iterable[ArrangementStep], editor: Editor, *, base: str, source: str = "") -> str:
     """The value after these steps."""
     for step in wanted:
         perm: dict[str, Any] = {"perm": step.perm} if step.perm is not None else {}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.passes.arrangements import chain, emit_steps
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.shapes import broadcast
 
 _CLOSE: Final = 1e-5

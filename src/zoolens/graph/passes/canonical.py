@@ -15,21 +15,21 @@ from zoolens.graph.model import Graph, checked
 from zoolens.graph.passes.activations import name_activations
 from zoolens.graph.passes.attention import name_attention
 from zoolens.graph.passes.attributes import settle_attributes
+from zoolens.graph.passes.common_subexpressions import share_values
 from zoolens.graph.passes.concats import flatten_concats
 from zoolens.graph.passes.constants import fold_constants, settle_leaves
 from zoolens.graph.passes.cuts import unify_cuts
-from zoolens.graph.passes.decomposed import restore_batch_norms
 from zoolens.graph.passes.dense import name_dense
-from zoolens.graph.passes.groups import restore_group_norms
 from zoolens.graph.passes.layout import unify_layout
+from zoolens.graph.passes.merged_norms import merge_norms, name_affines
 from zoolens.graph.passes.noise import remove_identities, remove_noise
-from zoolens.graph.passes.normalisations import name_normalisations
-from zoolens.graph.passes.norms import merge_norms, name_affines
 from zoolens.graph.passes.order import settle_order
 from zoolens.graph.passes.pads import merge_pads
-from zoolens.graph.passes.places import join_places
+from zoolens.graph.passes.pointwise_layers import join_places
 from zoolens.graph.passes.pools import unify_pools
-from zoolens.graph.passes.shared import share_values
+from zoolens.graph.passes.restored_batch_norms import restore_batch_norms
+from zoolens.graph.passes.restored_group_norms import restore_group_norms
+from zoolens.graph.passes.restored_layer_norms import name_normalisations
 from zoolens.graph.passes.shuffle import fuse_shuffles
 from zoolens.graph.passes.tokens import unify_tokens
 from zoolens.graph.passes.vectors import shrink_maps

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 
 
 class Sketch:

@@ -10,7 +10,7 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Parameter
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.reference import run
 from zoolens.graph.reference_ops import OPERATIONS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 
 
 def unify_cuts(graph: Graph) -> Graph:

@@ -8,7 +8,7 @@ import numpy as np
 
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape
 from zoolens.graph.passes.constants import parameter_of
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 
 
 def name_dense(graph: Graph) -> Graph:

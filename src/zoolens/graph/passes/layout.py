@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from zoolens.graph.model import Graph, Node, Parameter, Shape
-from zoolens.graph.passes.editing import Editor
-from zoolens.graph.passes.labels import CANONICAL, KEEPING, REDUCING, Labels, canonical_order, labels
+from zoolens.graph.passes.axis_labels import CANONICAL, KEEPING, REDUCING, Labels, canonical_order, labels
+from zoolens.graph.passes.editor import Editor
 
 Order = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.editing import Editor, Rule, rewrite
+from zoolens.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.graph.vocabulary import NOISE
 
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 
 _NEVER_NEGATIVE: Final = frozenset(
     {"relu", "relu6", "sigmoid", "hard_sigmoid", "softmax", "softplus", "square", "abs", "exp", "sqrt"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
-from zoolens.graph.passes.editing import Editor, Rule, rewrite
+from zoolens.graph.passes.editor import Editor, Rule, rewrite
 
 _GLOBAL: Final = {
     "mean": "global_avg_pool", "avg_pool": "global_avg_pool", "adaptive_avg_pool": "global_avg_pool",

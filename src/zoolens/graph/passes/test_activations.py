@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.passes import activations
 from zoolens.graph.passes.canonical import canonical
 

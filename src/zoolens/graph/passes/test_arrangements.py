@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from zoolens.graph.equality import same_structure
-from zoolens.graph.passes.arrangements import Step, reshaped, steps, turned, unchanged
+from zoolens.graph.passes.arrangements import ArrangementStep, reshaped, steps, turned, unchanged
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.proof import prove
 
@@ -173,7 +173,7 @@ def test_axes_of_one_are_turned_with_the_others():
     back = reshaped(turned(reshaped(unchanged((1, 1, 4, 32)), (1, 4, 32)), (0, 2, 1)), (1, 32, 2, 2))
     assert spelled(back) == [("transpose", (1, 1, 32, 4)), ("reshape", (1, 32, 2, 2))]
     turn = reshaped(turned(reshaped(unchanged((1, 4, 1, 32)), (4, 32)), (1, 0)), (32, 1, 1, 4))
-    assert steps(turn) == (Step("transpose", (32, 1, 1, 4), (3, 0, 2, 1)),)
+    assert steps(turn) == (ArrangementStep("transpose", (32, 1, 1, 4), (3, 0, 2, 1)),)
 
 
 def tokens(sketch, x, c):

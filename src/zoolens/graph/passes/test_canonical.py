@@ -7,8 +7,8 @@ import pytest
 from zoolens.errors import ModelError
 from zoolens.graph.equality import same_structure, structure_hash
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.blind import norm_blind
 from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.passes.without_norms import norm_blind
 from zoolens.graph.proof import prove
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.passes.labels import canonical_order, labels
 from zoolens.graph.passes.layout import moves, unify_layout
 from zoolens.graph.proof import prove
 

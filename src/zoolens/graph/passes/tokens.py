@@ -11,15 +11,15 @@ from dataclasses import replace
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.arrangements import (
     Arrangement,
+    ArrangementChain,
     Atoms,
-    Chain,
     as_node,
     chain,
     emit_steps,
     steps,
     unchanged,
 )
-from zoolens.graph.passes.editing import Editor, rewrite
+from zoolens.graph.passes.editor import Editor, rewrite
 
 
 def unify_tokens(graph: Graph) -> Graph:
@@ -77,7 +77,7 @@ def _on_rows(node: Node, editor: Editor) -> Node | str:
     return replace(node, op="reshape", inputs=(made,), attributes={}, parameters=())
 
 
-def _rows(found: Chain, editor: Editor) -> Arrangement | None:
+def _rows(found: ArrangementChain, editor: Editor) -> Arrangement | None:
     """The arrangement as (N, tokens, channels), where its rows are in this order already."""
     one = found.arrangement
     if not found.path or not one.target[-1:]:

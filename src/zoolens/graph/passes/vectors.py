@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Parameter, Shape
-from zoolens.graph.passes.editing import Editor, Rule, rewrite
+from zoolens.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.graph.vocabulary import ACTIVATIONS
 
 _SINKING: Final = (ACTIVATIONS - {"prelu"}) | {

@@ -14,9 +14,9 @@ from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
 from zoolens.crosstrain.training.diff.findings import Finding, Item, Same, compared, layer_count, named, tallied
 from zoolens.crosstrain.training.diff.layers import TITLES, WEIGHTED, WINDOWS, times, title_of
 from zoolens.graph.diff import causes
+from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.report import Diff
-from zoolens.graph.diff.shares import INTERPLAY
 from zoolens.graph.model import Node
 
 Pair = tuple[LayerFact | None, LayerFact | None]

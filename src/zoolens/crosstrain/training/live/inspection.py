@@ -13,9 +13,9 @@ from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
 from zoolens.engine.pool import WorkerPool
 from zoolens.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
-from zoolens.graph.exporting import reader
+from zoolens.graph.export_pool import reader
 from zoolens.graph.model import Graph
-from zoolens.graph.serialise import unpack
+from zoolens.graph.serialisation import unpack
 
 TIMEOUT: Final = 300.0
 # framework -> importer of its live objects; "keras" is Keras on the backend that most have

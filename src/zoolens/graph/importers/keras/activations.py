@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zoolens.graph.importers.keras.walk import Call, Walk, positive
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, positive
 
 # name of the function, or of the operation's class in lower case without underscores -> our op
 _PLAIN: Final = {
@@ -14,7 +14,7 @@ _PLAIN: Final = {
 }  # fmt: skip
 
 
-def activate(walk: Walk, call: Call, value: str, function: Any) -> str:
+def activate(walk: KerasWalk, call: KerasCall, value: str, function: Any) -> str:
     """The value after `function`, which is what Keras keeps in a layer's `activation`: None, a function, a layer."""
     if function is None:
         return value
@@ -30,7 +30,7 @@ def known(name: str) -> bool:
     return name in _PLAIN or name in _WITH_OPTIONS
 
 
-def activation(walk: Walk, call: Call, value: str, name: str, owner: Any) -> str:
+def activation(walk: KerasWalk, call: KerasCall, value: str, name: str, owner: Any) -> str:
     """One activation by its plain name. `owner` is the function, layer or operation; it may carry options."""
     shape = walk.shape(value)
     if name in _PLAIN:
@@ -40,7 +40,7 @@ def activation(walk: Walk, call: Call, value: str, name: str, owner: Any) -> str
     return walk.add("unknown", call, inputs=[value], shape=shape, source_op=name)
 
 
-def _relu(walk: Walk, call: Call, value: str, owner: Any) -> str:
+def _relu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
     top = getattr(owner, "max_value", None)
     slope = float(getattr(owner, "negative_slope", 0.0) or 0.0)
     shape = walk.shape(value)
@@ -56,25 +56,25 @@ def _relu(walk: Walk, call: Call, value: str, owner: Any) -> str:
     return walk.add("clip", call, inputs=[value], shape=shape, low=0.0, high=float(top))
 
 
-def _leaky_relu(walk: Walk, call: Call, value: str, owner: Any) -> str:
+def _leaky_relu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
     slope = float(getattr(owner, "negative_slope", 0.2))
     return walk.add("leaky_relu", call, inputs=[value], shape=walk.shape(value), alpha=slope)
 
 
-def _elu(walk: Walk, call: Call, value: str, owner: Any) -> str:
+def _elu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
     return walk.add("elu", call, inputs=[value], shape=walk.shape(value), alpha=float(getattr(owner, "alpha", 1.0)))
 
 
-def _gelu(walk: Walk, call: Call, value: str, owner: Any) -> str:
+def _gelu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
     approximate = "tanh" if getattr(owner, "approximate", False) else None
     return walk.add("gelu", call, inputs=[value], shape=walk.shape(value), approximate=approximate)
 
 
-def _hard_tanh(walk: Walk, call: Call, value: str, _: Any) -> str:
+def _hard_tanh(walk: KerasWalk, call: KerasCall, value: str, _: Any) -> str:
     return walk.add("clip", call, inputs=[value], shape=walk.shape(value), low=-1.0, high=1.0)
 
 
-def _softmax(walk: Walk, call: Call, value: str, owner: Any, op: str = "softmax") -> str:
+def _softmax(walk: KerasWalk, call: KerasCall, value: str, owner: Any, op: str = "softmax") -> str:
     axis = getattr(owner, "axis", -1)
     shape = walk.shape(value)
     if not isinstance(axis, int):
@@ -82,7 +82,7 @@ def _softmax(walk: Walk, call: Call, value: str, owner: Any, op: str = "softmax"
     return walk.add(op, call, inputs=[value], shape=shape, axis=positive(axis, len(shape)))
 
 
-def _log_softmax(walk: Walk, call: Call, value: str, owner: Any) -> str:
+def _log_softmax(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
     return _softmax(walk, call, value, owner, "log_softmax")
 
 

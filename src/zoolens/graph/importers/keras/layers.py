@@ -12,11 +12,11 @@ import numpy as np
 
 from zoolens.graph.importers.keras.activations import activate
 from zoolens.graph.importers.keras.norms import batch_norm, group_norm, layer_norm, normalization, rms_norm, unit_norm
-from zoolens.graph.importers.keras.walk import Call, Walk, axes_name, positive, scalar_of, spatial
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
 from zoolens.graph.importers.padding_modes import explicit_pads
 from zoolens.graph.model import Array, Shape
 
-Handler = Callable[[Walk, Call], str]
+Handler = Callable[[KerasWalk, KerasCall], str]
 
 
 def _last(layer: Any) -> bool:
@@ -33,7 +33,7 @@ def _depthwise_kernel(values: Array) -> Array:
     return moved.reshape(-1, 1, *values.shape[:-2])
 
 
-def _convolve(walk: Walk, call: Call, value: str, shape: Shape, **attributes: Any) -> str:
+def _convolve(walk: KerasWalk, call: KerasCall, value: str, shape: Shape, **attributes: Any) -> str:
     layer = call.target
     return walk.add(
         "conv", call, inputs=[value], shape=shape, axes=axes_name(len(shape), _last(layer)),
@@ -41,14 +41,14 @@ def _convolve(walk: Walk, call: Call, value: str, shape: Shape, **attributes: An
     )  # fmt: skip
 
 
-def _windows(walk: Walk, call: Call) -> dict[str, Any]:
+def _windows(walk: KerasWalk, call: KerasCall) -> dict[str, Any]:
     layer = call.target
     extents = spatial(walk.shape(call.value), _last(layer))
     pads = explicit_pads(layer.padding, extents, layer.kernel_size, layer.strides, layer.dilation_rate)
     return {"stride": tuple(layer.strides), "dilation": tuple(layer.dilation_rate), "pads": pads}
 
 
-def _conv(walk: Walk, call: Call) -> str:
+def _conv(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     parameters = [walk.parameter("kernel", layer.kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
     options = _windows(walk, call)
@@ -58,7 +58,7 @@ def _conv(walk: Walk, call: Call) -> str:
     return activate(walk, call, value, layer.activation)
 
 
-def _depthwise(walk: Walk, call: Call) -> str:
+def _depthwise(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     parameters = [walk.parameter("kernel", layer.kernel, _depthwise_kernel), *walk.optional({"bias": layer.bias})]
     groups = int(layer.kernel.shape[-2])
@@ -68,7 +68,7 @@ def _depthwise(walk: Walk, call: Call) -> str:
     return activate(walk, call, value, layer.activation)
 
 
-def _separable(walk: Walk, call: Call) -> str:
+def _separable(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     groups, multiplier = (int(extent) for extent in layer.depthwise_kernel.shape[-2:])
     between = list(call.shape)
@@ -84,7 +84,7 @@ def _separable(walk: Walk, call: Call) -> str:
     return activate(walk, call, value, layer.activation)
 
 
-def _conv_transpose(walk: Walk, call: Call) -> str:
+def _conv_transpose(walk: KerasWalk, call: KerasCall) -> str:
     """Keras chooses the output's extent; what it cuts off are pads, what it adds are output pads."""
     layer = call.target
     before, after = spatial(walk.shape(call.value), _last(layer)), spatial(call.shape, _last(layer))
@@ -101,17 +101,17 @@ def _conv_transpose(walk: Walk, call: Call) -> str:
     return activate(walk, call, value, layer.activation)
 
 
-def _dense(walk: Walk, call: Call) -> str:
+def _dense(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     parameters = [walk.parameter("kernel", layer.kernel, np.transpose), *walk.optional({"bias": layer.bias})]
     return activate(walk, call, walk.add("dense", call, parameters=parameters), layer.activation)
 
 
-def _embedding(walk: Walk, call: Call) -> str:
+def _embedding(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("embedding", call, parameters=[walk.parameter("table", call.target.embeddings)])
 
 
-def _prelu(walk: Walk, call: Call) -> str:
+def _prelu(walk: KerasWalk, call: KerasCall) -> str:
     axes = axes_name(len(call.shape), walk.channels_last)
     return walk.add("prelu", call, axes=axes, parameters=[walk.parameter("alpha", call.target.alpha, _without_ones)])
 
@@ -122,13 +122,13 @@ def _without_ones(values: Array) -> Array:
     return values.reshape(kept or (1,)) if len(kept) <= 1 else values
 
 
-def _layer_scale(walk: Walk, call: Call) -> str:
+def _layer_scale(walk: KerasWalk, call: KerasCall) -> str:
     scale = walk.parameter("scale", call.target.gamma)
     return walk.add("affine", call, axis=len(call.shape) - 1, parameters=[scale])
 
 
 def _pool(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         layer = call.target
         extents = spatial(walk.shape(call.value), _last(layer))
         pads = explicit_pads(layer.padding, extents, layer.pool_size, layer.strides)
@@ -141,7 +141,7 @@ def _pool(op: str) -> Handler:
 
 
 def _global_pool(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         rank = len(walk.shape(call.value))
         reduced = tuple(range(1, rank - 1)) if _last(call.target) else tuple(range(2, rank))
         return walk.add(op, call, axes=reduced, keep=bool(call.target.keepdims))
@@ -150,20 +150,20 @@ def _global_pool(op: str) -> Handler:
 
 
 def _adaptive_pool(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         last = _last(call.target)
         return walk.add(op, call, axes=axes_name(len(call.shape), last), size=spatial(call.shape, last))
 
     return handle
 
 
-def _zero_padding(walk: Walk, call: Call) -> str:
+def _zero_padding(walk: KerasWalk, call: KerasCall) -> str:
     begins, ends = _per_axis(call)
     axes = axes_name(len(call.shape), getattr(call.target, "data_format", "channels_last") == "channels_last")
     return walk.add("pad", call, axes=axes, pads=(*begins, *ends))
 
 
-def _cropping(walk: Walk, call: Call) -> str:
+def _cropping(walk: KerasWalk, call: KerasCall) -> str:
     value, shape = call.value, list(walk.shape(call.value))
     for axis, (begin, end) in enumerate(zip(*_per_axis(call), strict=True)):
         if begin or end:
@@ -173,7 +173,7 @@ def _cropping(walk: Walk, call: Call) -> str:
     return value
 
 
-def _per_axis(call: Call) -> tuple[list[int], list[int]]:
+def _per_axis(call: KerasCall) -> tuple[list[int], list[int]]:
     """What a padding or cropping layer adds or takes at the begin and the end of every axis, batch and channels too."""
     layer = call.target
     given: Any = layer.padding if hasattr(layer, "padding") else layer.cropping
@@ -184,7 +184,7 @@ def _per_axis(call: Call) -> tuple[list[int], list[int]]:
     return [int(begin) for begin, _ in every], [int(end) for _, end in every]
 
 
-def _upsampling(walk: Walk, call: Call) -> str:
+def _upsampling(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     mode = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}.get(
         getattr(layer, "interpolation", "nearest")
@@ -193,7 +193,7 @@ def _upsampling(walk: Walk, call: Call) -> str:
     return walk.add("resize", call, axes=axes_name(len(call.shape), last), mode=mode) if mode else walk.unknown(call)
 
 
-def _rescaling(walk: Walk, call: Call) -> str:
+def _rescaling(walk: KerasWalk, call: KerasCall) -> str:
     value = call.value
     for op, neutral, given in (("mul", 1.0, call.target.scale), ("add", 0.0, call.target.offset)):
         number = scalar_of(given)
@@ -204,14 +204,14 @@ def _rescaling(walk: Walk, call: Call) -> str:
     return value
 
 
-def _per_channel(walk: Walk, call: Call, value: str, role: str, numbers: Array) -> str:
+def _per_channel(walk: KerasWalk, call: KerasCall, value: str, role: str, numbers: Array) -> str:
     axis = len(call.shape) - 1 if walk.channels_last else 1
     parameter = walk.constant(role, numbers.reshape(-1), f"{call.source}/{role}")
     return walk.add("affine", call, inputs=[value], axis=axis, parameters=[parameter])
 
 
 def _merge(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         first, *others = call.values
         for other in others:
             shape = np.broadcast_shapes(walk.shape(first), walk.shape(other))
@@ -221,28 +221,28 @@ def _merge(op: str) -> Handler:
     return handle
 
 
-def _average(walk: Walk, call: Call) -> str:
+def _average(walk: KerasWalk, call: KerasCall) -> str:
     total = _merge("add")(walk, call)
     return walk.add("div", call, inputs=[total], scalar=float(len(call.values)))
 
 
-def _custom_scale(walk: Walk, call: Call) -> str:
+def _custom_scale(walk: KerasWalk, call: KerasCall) -> str:
     """Inception-ResNet's x + scale · branch."""
     main, branch = call.values
     scaled = walk.add("mul", call, inputs=[branch], scalar=float(call.target.scale))
     return walk.add("add", call, inputs=[main, scaled])
 
 
-def _concatenate(walk: Walk, call: Call) -> str:
+def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
 
 
-def _dropout(walk: Walk, call: Call) -> str:
+def _dropout(walk: KerasWalk, call: KerasCall) -> str:
     rate = getattr(call.target, "rate", getattr(call.target, "drop_path_rate", None))
     return walk.add("dropout", call, rate=None if rate is None else float(rate))
 
 
-def _permute(walk: Walk, call: Call) -> str:
+def _permute(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("transpose", call, perm=(0, *(int(axis) for axis in call.target.dims)))
 
 
@@ -250,7 +250,7 @@ def _plain(op: str) -> Handler:
     return lambda walk, call: walk.add(op, call)
 
 
-def _activation(walk: Walk, call: Call) -> str:
+def _activation(walk: KerasWalk, call: KerasCall) -> str:
     return activate(walk, call, call.value, getattr(call.target, "activation", call.target))
 
 

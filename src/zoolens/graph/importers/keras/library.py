@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import MissingDependency, ModelError, UnknownName
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.keras.layers import LAYERS, Handler
 from zoolens.graph.importers.keras.operations import operation
-from zoolens.graph.importers.keras.walk import Call, Ref, Walk, axes_name
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
 from zoolens.graph.importers.seeded_values import seeded_values
 from zoolens.graph.model import Graph, Shape
 from zoolens.runtimes.arguments import plain_arguments
@@ -100,7 +100,7 @@ def graph_of_keras_model(
     """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open."""
     keras = _keras()
     function = _functional(model)
-    walk = Walk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras))
+    walk = KerasWalk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras))
     inputs = [_input(walk, tensor, size) for tensor in function.inputs]
     outputs = _walked(walk, function, inputs, "")
     return walk.builder.finish(outputs, _facts(keras, model, walk.shape(inputs[0])))
@@ -126,7 +126,7 @@ def _facts(keras: Any, model: Any, shape: Shape) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _input(walk: Walk, tensor: Any, size: tuple[int, int] | None) -> str:
+def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None) -> str:
     shape = [1, *tensor.shape[1:]]
     rank = len(shape)
     if None in shape and size is not None and rank == 4:
@@ -138,7 +138,7 @@ def _input(walk: Walk, tensor: Any, size: tuple[int, int] | None) -> str:
     return walk.builder.add("input", (), shape, source=tensor.name, axes=axes)
 
 
-def _walked(walk: Walk, function: Any, inputs: list[str], prefix: str) -> list[str]:
+def _walked(walk: KerasWalk, function: Any, inputs: list[str], prefix: str) -> list[str]:
     """Add the calls of a model in order of computation; the names of its outputs."""
     values = {id(tensor): name for tensor, name in zip(function.inputs, inputs, strict=True)}
     for depth in sorted(function._nodes_by_depth, reverse=True):
@@ -149,21 +149,21 @@ def _walked(walk: Walk, function: Any, inputs: list[str], prefix: str) -> list[s
     return [values[id(tensor)] for tensor in function.outputs]
 
 
-def _called(walk: Walk, node: Any, values: dict[int, str], prefix: str) -> list[str]:
+def _called(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> list[str]:
     target = node.operation
     source = f"{prefix}{target.name}"
     args, kwargs = (_referring(part, values) for part in (node.arguments.args, node.arguments.kwargs))
     if hasattr(target, "_functional") or hasattr(target, "_nodes_by_depth"):
-        given = Call(target, args, kwargs, (), source).values
+        given = KerasCall(target, args, kwargs, (), source).values
         return _walked(walk, _functional(target), list(given), f"{source}/")
-    call = Call(target, args, kwargs, _shapes(walk, node, values), source)
+    call = KerasCall(target, args, kwargs, _shapes(walk, node, values), source)
     handler = _handler(target)
     if handler is None or len(call.shapes) > 1:
         return _unknown_outputs(walk, call)
     return [handler(walk, call)]
 
 
-def _unknown_outputs(walk: Walk, call: Call) -> list[str]:
+def _unknown_outputs(walk: KerasWalk, call: KerasCall) -> list[str]:
     first = walk.unknown(call)
     rest = enumerate(call.shapes[1:], start=1)
     return [first, *(walk.add("output_of", call, inputs=[first], shape=shape, index=index) for index, shape in rest)]
@@ -191,7 +191,7 @@ def _referring(tree: Any, values: Mapping[int, str]) -> Any:
     return {key: _referring(item, values) for key, item in tree.items()} if isinstance(tree, dict) else tree
 
 
-def _shapes(walk: Walk, node: Any, values: Mapping[int, str]) -> tuple[Shape, ...]:
+def _shapes(walk: KerasWalk, node: Any, values: Mapping[int, str]) -> tuple[Shape, ...]:
     """Shapes of a call's outputs for batch 1: as recorded, or inferred again where the model leaves a size open."""
     recorded = [(1, *tensor.shape[1:]) for tensor in node.outputs]
     if all(None not in shape for shape in recorded):

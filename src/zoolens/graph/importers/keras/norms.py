@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.graph.importers.keras.walk import Call, Walk, axes_name, positive
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive
 from zoolens.graph.model import Array
 
 
-def _axes_around(call: Call, channel: int) -> str:
+def _axes_around(call: KerasCall, channel: int) -> str:
     rank = len(call.shape)
     return axes_name(rank, channels_last=positive(channel, rank) == rank - 1)
 
 
-def batch_norm(walk: Walk, call: Call) -> str:
+def batch_norm(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     parameters = walk.optional({**_learned(layer), "mean": layer.moving_mean, "variance": layer.moving_variance})
     axes = _axes_around(call, layer.axis)
@@ -26,30 +26,30 @@ def _learned(layer: Any) -> dict[str, Any]:
     return {"scale": getattr(layer, "gamma", None), "shift": getattr(layer, "beta", None)}
 
 
-def layer_norm(walk: Walk, call: Call) -> str:
+def layer_norm(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     if getattr(layer, "rms_scaling", False):  # divides by the deviation without subtracting the mean: no op of ours
         return walk.unknown(call, "LayerNormalization(rms_scaling=True)")
     return _over_axes(walk, call, "layer_norm")
 
 
-def rms_norm(walk: Walk, call: Call) -> str:
+def rms_norm(walk: KerasWalk, call: KerasCall) -> str:
     return _over_axes(walk, call, "rms_norm")
 
 
-def _over_axes(walk: Walk, call: Call, op: str) -> str:
+def _over_axes(walk: KerasWalk, call: KerasCall, op: str) -> str:
     layer = call.target
     parameters = walk.optional({"scale": getattr(layer, "gamma", getattr(layer, "scale", None)),
                                 "shift": getattr(layer, "beta", None)})  # fmt: skip
     return walk.add(op, call, axes=_axes_of(layer, call), epsilon=float(layer.epsilon), parameters=parameters)
 
 
-def _axes_of(layer: Any, call: Call) -> tuple[int, ...]:
+def _axes_of(layer: Any, call: KerasCall) -> tuple[int, ...]:
     given = [layer.axis] if isinstance(layer.axis, int) else layer.axis
     return tuple(sorted(positive(axis, len(call.shape)) for axis in given))
 
 
-def group_norm(walk: Walk, call: Call) -> str:
+def group_norm(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
     channels = call.shape[positive(layer.axis, len(call.shape))]
     groups = channels if layer.groups == -1 else int(layer.groups)
@@ -59,11 +59,11 @@ def group_norm(walk: Walk, call: Call) -> str:
     )  # fmt: skip
 
 
-def unit_norm(walk: Walk, call: Call) -> str:
+def unit_norm(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("l2_normalize", call, axes=_axes_of(call.target, call))
 
 
-def normalization(walk: Walk, call: Call) -> str:
+def normalization(walk: KerasWalk, call: KerasCall) -> str:
     """(x - mean) / deviation with given or adapted statistics: a batch norm that has nothing to learn.
 
     As an `affine` node its numbers would be counted among the learned ones, which they are not.
@@ -81,7 +81,7 @@ def normalization(walk: Walk, call: Call) -> str:
     return walk.add("batch_norm", call, axes=_axes_around(call, axes[0]), epsilon=0.0, parameters=parameters)
 
 
-def _statistics(walk: Walk, call: Call) -> tuple[Array, Array]:
+def _statistics(walk: KerasWalk, call: KerasCall) -> tuple[Array, Array]:
     layer = call.target
     channels = (call.shape[layer._keep_axis[0]],)
     if layer.input_mean is not None:

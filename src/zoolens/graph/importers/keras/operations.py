@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from zoolens.graph.importers.keras.activations import activation, known, plain_name
-from zoolens.graph.importers.keras.walk import Call, Ref, Walk, positive, scalar_of
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, positive, scalar_of
 
-Handler = Callable[[Walk, Call], str]
+Handler = Callable[[KerasWalk, KerasCall], str]
 
 
 def operation(name: str) -> Handler | None:
@@ -20,7 +20,7 @@ def operation(name: str) -> Handler | None:
 
 
 def _binary(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         left, right = call.argument(0, "x1"), call.argument(1, "x2")
         if isinstance(left, Ref) and isinstance(right, Ref):
             return walk.add(op, call, inputs=[left.name, right.name])
@@ -34,7 +34,7 @@ def _binary(op: str) -> Handler:
 
 
 def _reduction(op: str) -> Handler:
-    def handle(walk: Walk, call: Call) -> str:
+    def handle(walk: KerasWalk, call: KerasCall) -> str:
         rank = len(walk.shape(call.value))
         given = call.target.axis
         every = range(rank) if given is None else [given] if isinstance(given, int) else given
@@ -48,18 +48,18 @@ def _plain(op: str) -> Handler:
     return lambda walk, call: walk.add(op, call)
 
 
-def _transpose(walk: Walk, call: Call) -> str:
+def _transpose(walk: KerasWalk, call: KerasCall) -> str:
     rank = len(call.shape)
     given = call.target.axes
     perm = tuple(reversed(range(rank))) if given is None else tuple(positive(axis, rank) for axis in given)
     return walk.add("transpose", call, perm=perm)
 
 
-def _concatenate(walk: Walk, call: Call) -> str:
+def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
     return walk.add("concat", call, axis=positive(call.target.axis, len(call.shape)))
 
 
-def _pad(walk: Walk, call: Call) -> str:
+def _pad(walk: KerasWalk, call: KerasCall) -> str:
     """`np.pad`: one pair of widths per axis."""
     target = call.target
     mode = {"constant": "constant", "reflect": "reflect", "edge": "edge"}.get(getattr(target, "mode", "constant"))
@@ -72,7 +72,7 @@ def _pad(walk: Walk, call: Call) -> str:
     return walk.add("pad", call, pads=tuple(map(int, (*begins, *ends))), mode=mode, value=value)
 
 
-def _get_item(walk: Walk, call: Call) -> str:
+def _get_item(walk: KerasWalk, call: KerasCall) -> str:
     """Basic indexing: numbers and slices with positive steps; the rest is unknown."""
     key = call.argument(1, "key")
     parts = list(key) if isinstance(key, list | tuple) else [key]

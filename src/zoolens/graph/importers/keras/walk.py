@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Parameter, Shape
 
 Arrange = Callable[[Array], Array]
@@ -22,7 +22,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Call:
+class KerasCall:
     """One call of a layer or operation: its arguments with `Ref`s, and the shapes of its outputs (batch 1)."""
 
     target: Any
@@ -57,7 +57,7 @@ def _refs(tree: Any) -> list[str]:
 
 
 @dataclass
-class Walk:
+class KerasWalk:
     """The graph under construction. `keys` names every variable once, also where two layers share a path."""
 
     builder: GraphBuilder
@@ -68,12 +68,12 @@ class Walk:
     def shape(self, value: str) -> Shape:
         return self.builder.shapes[value]
 
-    def add(self, op: str, call: Call, *, shape: Sequence[int] | None = None, **options: Any) -> str:
+    def add(self, op: str, call: KerasCall, *, shape: Sequence[int] | None = None, **options: Any) -> str:
         """One node of a call; `inputs` defaults to the call's tensors, `shape` to its first output's."""
         inputs = options.pop("inputs", None) or call.values
         return self.builder.add(op, inputs, call.shape if shape is None else shape, source=call.source, **options)
 
-    def unknown(self, call: Call, name: str = "") -> str:
+    def unknown(self, call: KerasCall, name: str = "") -> str:
         """What no handler knows: its learned tensors are counted, its arithmetic is not, and both are said."""
         tensors = [self.parameter("value", one) for one in getattr(call.target, "weights", ())]
         return self.add("unknown", call, parameters=tensors, source_op=name or type(call.target).__name__)

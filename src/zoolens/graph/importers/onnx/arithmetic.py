@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.graph.importers.binary_operators import combine, prelu
 from zoolens.graph.importers.constants import Constant
-from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
 from zoolens.graph.importers.onnx.einsum import einsum
-from zoolens.graph.importers.operands import combine, prelu
+from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.graph.model import Shape
 from zoolens.runtimes.onnxfile import DTYPES
 
 # --- dense layers
 
 
-def dense(call: Call, kernel: Constant, bias: Constant | None) -> None:
+def dense(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
     """`kernel` is (out, in)."""
     parameters = [call.state.parameter("kernel", kernel)]
     if bias is not None:
@@ -26,7 +26,7 @@ def dense(call: Call, kernel: Constant, bias: Constant | None) -> None:
     call.emit("dense", (call.live(0),), parameters=parameters)
 
 
-def _matmul(call: Call) -> None:
+def _matmul(call: OnnxCall) -> None:
     kernel = call.constant(1)
     if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
         dense(call, kernel.transposed((1, 0)), None)
@@ -41,7 +41,7 @@ def vector_product(left: Shape, right: Shape) -> Shape:
     return (*left[:-1], *(right[:-2] if len(left) == 1 else ()), *right[-1:][: len(right) - 1])
 
 
-def _gemm(call: Call) -> None:
+def _gemm(call: OnnxCall) -> None:
     kernel = call.constant(1)
     alpha, beta = call.get("alpha", 1.0), call.get("beta", 1.0)
     if kernel is None or len(kernel.shape) != 2 or call.get("transA", 0) or isinstance(call.given(2), str):
@@ -67,7 +67,7 @@ def _scaled(constant: Constant, factor: float) -> Constant:
     return constant if factor == 1 else constant.changed(f"x{factor:g}", lambda values: values * factor)
 
 
-def _gemm_of_values(call: Call, alpha: float, beta: float) -> None:
+def _gemm_of_values(call: OnnxCall, alpha: float, beta: float) -> None:
     a, b = bool(call.get("transA", 0)) or None, bool(call.get("transB", 0)) or None
     product = call.add("matmul", (call.live(0), call.live(1)), transpose_a=a, transpose_b=b)
     if alpha != 1:
@@ -79,7 +79,7 @@ def _gemm_of_values(call: Call, alpha: float, beta: float) -> None:
     call.answer(product)
 
 
-def _binary(op: str) -> Callable[[Call], None]:
+def _binary(op: str) -> Callable[[OnnxCall], None]:
     return lambda call: combine(call, op)
 
 
@@ -88,17 +88,17 @@ def _binary(op: str) -> Callable[[Call], None]:
 _SELU: Final = (1.67326319, 1.05070102)
 
 
-def _unary(op: str, **attributes: float) -> Callable[[Call], None]:
+def _unary(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
     """`attributes` are those the operator has under the same name, with ONNX's defaults."""
 
-    def apply(call: Call) -> None:
+    def apply(call: OnnxCall) -> None:
         settings: dict[str, Any] = {name: call.get(name, default) for name, default in attributes.items()}
         call.emit(op, (call.live(0),), **settings)
 
     return apply
 
 
-def _clip(call: Call) -> None:
+def _clip(call: OnnxCall) -> None:
     low, high = (_limit(call, "min", 1), _limit(call, "max", 2))
     if (low, high) in ((0, 6), (0, None)):
         call.emit("relu6" if high else "relu", (call.live(0),))
@@ -106,14 +106,14 @@ def _clip(call: Call) -> None:
         call.emit("clip", (call.live(0),), low=low, high=high)
 
 
-def _limit(call: Call, name: str, position: int) -> float | None:
+def _limit(call: OnnxCall, name: str, position: int) -> float | None:
     """None where there is none, or where it is the end of the type."""
     values = call.setting(position)
     found = call.get(name) if values is None else float(values.reshape(()))
     return None if found is None or abs(found) > 1e38 else float(found)
 
 
-def _selu(call: Call) -> None:
+def _selu(call: OnnxCall) -> None:
     """With other numbers than its own it is a scaled ELU."""
     alpha, gamma = call.get("alpha", _SELU[0]), call.get("gamma", _SELU[1])
     if np.allclose((alpha, gamma), _SELU, rtol=1e-4):
@@ -122,17 +122,17 @@ def _selu(call: Call) -> None:
         call.emit("mul", (call.add("elu", (call.live(0),), alpha=alpha),), scalar=gamma)
 
 
-def _prelu(call: Call) -> None:
+def _prelu(call: OnnxCall) -> None:
     prelu(call, 1, SPATIAL_AXES.get(len(call.shape(0)), ""))
 
 
-def _gelu(call: Call) -> None:
+def _gelu(call: OnnxCall) -> None:
     tanh = call.get("approximate", "none") == "tanh"
     call.emit("gelu", (call.live(0),), approximate="tanh" if tanh else None)
 
 
-def _softmax(op: str) -> Callable[[Call], None]:
-    def softmax(call: Call) -> None:
+def _softmax(op: str) -> Callable[[OnnxCall], None]:
+    def softmax(call: OnnxCall) -> None:
         shape, given = call.shape(0), call.live(0)
         rank = len(shape)
         axis = call.axis(call.get("axis", -1 if call.opset >= 13 else 1), rank)
@@ -146,7 +146,7 @@ def _softmax(op: str) -> Callable[[Call], None]:
     return softmax
 
 
-def _cast(call: Call) -> None:
+def _cast(call: OnnxCall) -> None:
     """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
     target = DTYPES.get(call.get("to", 1), "") if call.node.op == "Cast" else _dtype(call, 1)
     live = call.live(0)
@@ -158,12 +158,12 @@ def _cast(call: Call) -> None:
         call.emit("cast", (live,))
 
 
-def _dtype(call: Call, position: int) -> str:
+def _dtype(call: OnnxCall, position: int) -> str:
     value = call.constant(position)
     return value.dtype if value is not None else ""
 
 
-def _is_whole(call: Call, live: str) -> bool:
+def _is_whole(call: OnnxCall, live: str) -> bool:
     """Whether a value surely has no fractions: a comparison, a rounded number, an input of whole numbers."""
     node = call.state.node(live)
     while node.op in ("reshape", "flatten", "transpose", "slice", "expand", "cast", "identity"):
@@ -173,23 +173,23 @@ def _is_whole(call: Call, live: str) -> bool:
     return node.op in ("compare", "floor", "ceil", "round") or (node.op == "input" and whole)
 
 
-def _dropout(call: Call) -> None:
+def _dropout(call: OnnxCall) -> None:
     ratio = call.constant(1)
     call.emit("dropout", (call.live(0),), rate=call.get("ratio") if ratio is None else ratio.values().item())
 
 
-def _compare(kind: str) -> Callable[[Call], None]:
+def _compare(kind: str) -> Callable[[OnnxCall], None]:
     return lambda call: call.emit("compare", [call.live(i) for i in range(len(call.node.inputs))], kind=kind)
 
 
-def _norm_over(call: Call) -> None:
+def _norm_over(call: OnnxCall) -> None:
     if call.get("p", 2) != 2:
         call.unknown("of another order than 2", call.shape(0))
     else:
         call.emit("l2_normalize", (call.live(0),), axes=(call.axis(call.get("axis", -1), len(call.shape(0))),))
 
 
-ARITHMETIC: Final[dict[str, Callable[[Call], None]]] = {
+ARITHMETIC: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Einsum": einsum,

@@ -10,9 +10,9 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.importers.constants import MOST, Constant
-from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
-from zoolens.graph.importers.onnx.constants import SHAPE_CHANGES, permutation, slices
-from zoolens.graph.importers.resizing import Axis, nearest_rule, resized_axis, smooth_rule
+from zoolens.graph.importers.onnx.constant_folding import SHAPE_CHANGES, permutation, slices
+from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
+from zoolens.graph.importers.resize_rules import ResizedAxis, nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.translation import tuples
 from zoolens.graph.model import Shape, Value
 from zoolens.graph.shapes import broadcast
@@ -20,23 +20,23 @@ from zoolens.graph.shapes import broadcast
 _SHOWN: Final = 64  # indices that an attribute may hold
 
 
-def _reshape(call: Call) -> None:
+def _reshape(call: OnnxCall) -> None:
     shape = call.shape(0)
     target = SHAPE_CHANGES[call.node.op](call, shape)
     flat = len(shape) > 1 and target == (shape[0], prod(shape[1:]))
     call.emit("flatten" if flat else "reshape", (call.live(0),), shape=target)
 
 
-def _transpose(call: Call) -> None:
+def _transpose(call: OnnxCall) -> None:
     call.emit("transpose", (call.live(0),), perm=tuple(permutation(call, len(call.shape(0)))))
 
 
-def _concat(call: Call) -> None:
+def _concat(call: OnnxCall) -> None:
     inputs = [call.live(i) for i in range(len(call.node.inputs))]
     call.emit("concat", inputs, axis=call.axis(call.get("axis", 1), len(call.shape(0))))
 
 
-def _slice(call: Call) -> None:
+def _slice(call: OnnxCall) -> None:
     cuts = slices(call, call.shape(0))
     if any(step < 0 for *_, step in cuts):
         call.unknown("backwards")
@@ -48,7 +48,7 @@ def _slice(call: Call) -> None:
     call.answer(found)
 
 
-def _split(call: Call) -> None:
+def _split(call: OnnxCall) -> None:
     given, axis = call.live(0), call.axis(call.get("axis", 0), len(call.shape(0)))
     extent, count = call.shape(0)[axis], len(call.node.outputs)
     sizes = call.integers("split") or call.whole(1) or _even(extent, call.get("num_outputs", count))
@@ -66,7 +66,7 @@ def _even(extent: int, count: int) -> list[int]:
     return [min(size, extent - size * i) for i in range(min(count, extent + 1))]
 
 
-def _pad(call: Call) -> None:
+def _pad(call: OnnxCall) -> None:
     rank = len(call.shape(0))
     pads = call.integers("pads") or call.integers("paddings") or call.whole(1) or []
     axes = [call.axis(axis, rank) for axis in call.whole(3) or range(rank)]
@@ -85,12 +85,12 @@ def _pad(call: Call) -> None:
     call.emit("pad", (call.live(0),), **settings)
 
 
-def _pad_value(call: Call) -> float:
+def _pad_value(call: OnnxCall) -> float:
     values = call.setting(2)
     return float(call.get("value", 0.0) if values is None or not values.size else values.reshape(-1)[0])
 
 
-def _gather(call: Call) -> None:
+def _gather(call: OnnxCall) -> None:
     rank = len(call.shape(0))
     axis = call.axis(call.get("axis", 0), rank)
     table, indices = call.constant(0), call.constant(1)
@@ -116,7 +116,7 @@ def _run(indices: Constant, extent: int) -> tuple[int, int] | None:
     return (start, stop) if start >= 0 and stop <= extent and (places == np.arange(start, stop)).all() else None
 
 
-def _take_run(call: Call, axis: int, run: tuple[int, int], places: Shape) -> None:
+def _take_run(call: OnnxCall, axis: int, run: tuple[int, int], places: Shape) -> None:
     shape, found = call.shape(0), call.live(0)
     if run != (0, shape[axis]):
         found = call.add("slice", (found,), axis=axis, start=run[0], stop=run[1])
@@ -124,7 +124,7 @@ def _take_run(call: Call, axis: int, run: tuple[int, int], places: Shape) -> Non
     call.answer(found if call.state.shape(found) == wanted else call.add("reshape", (found,), shape=wanted))
 
 
-def _expand(call: Call) -> None:
+def _expand(call: OnnxCall) -> None:
     shape = broadcast([call.shape(0), tuple(call.whole(1) or ())])
     if shape == call.shape(0):
         call.answer(call.live(0))
@@ -132,20 +132,20 @@ def _expand(call: Call) -> None:
         call.emit("expand", (call.live(0),), shape=shape)
 
 
-def _tile(call: Call) -> None:
+def _tile(call: OnnxCall) -> None:
     call.emit("tile", (call.live(0),), repeats=tuple(call.whole(1) or ()))
 
 
-def _depth_to_space(call: Call) -> None:
+def _depth_to_space(call: OnnxCall) -> None:
     block, mode = call.get("blocksize", 1), call.get("mode", "DCR")
     call.emit("depth_to_space", (call.live(0),), axes="NCHW", block=block, mode=mode[:3])
 
 
-def _space_to_depth(call: Call) -> None:
+def _space_to_depth(call: OnnxCall) -> None:
     call.emit("space_to_depth", (call.live(0),), axes="NCHW", block=call.get("blocksize", 1))
 
 
-def _resize(call: Call) -> None:
+def _resize(call: OnnxCall) -> None:
     shape = call.shape(0)
     axes = _resized_axes(call, shape)
     mode = {"bilinear": "linear"}.get(call.get("mode", "nearest"), call.get("mode", "nearest"))
@@ -164,12 +164,12 @@ def _resize(call: Call) -> None:
     )
 
 
-def _is_old(call: Call) -> bool:
+def _is_old(call: OnnxCall) -> bool:
     """Before opset 11 the factors come second, and there is one rule."""
     return call.node.op == "Upsample" or call.opset < 11
 
 
-def _rule(call: Call, mode: str, axes: Sequence[Axis]) -> str | None:
+def _rule(call: OnnxCall, mode: str, axes: Sequence[ResizedAxis]) -> str | None:
     moved = [axis for axis in axes if axis.before != axis.after]
     rule = "asymmetric" if _is_old(call) else call.get("coordinate_transformation_mode", "half_pixel")[:40]
     if any(axis.before != axis.after for axis in axes[:2]):
@@ -182,7 +182,7 @@ def _rule(call: Call, mode: str, axes: Sequence[Axis]) -> str | None:
     return smooth_rule(moved, rule)
 
 
-def _resized_axes(call: Call, shape: Shape) -> list[Axis]:
+def _resized_axes(call: OnnxCall, shape: Shape) -> list[ResizedAxis]:
     """From sizes or factors, for all axes or some."""
     factors = call.attributes.get("scales")
     values = call.setting(1 if _is_old(call) else 2) if factors is None else np.asarray(factors)
@@ -199,10 +199,10 @@ def _resized_axes(call: Call, shape: Shape) -> list[Axis]:
     return found
 
 
-def _reduce(op: str, before: str = "", after: str = "") -> Callable[[Call], None]:
+def _reduce(op: str, before: str = "", after: str = "") -> Callable[[OnnxCall], None]:
     """A reduction, of what another step makes of each number, and a step on its result."""
 
-    def reduce(call: Call) -> None:
+    def reduce(call: OnnxCall) -> None:
         rank = len(call.shape(0))
         given = call.integers("axes") or call.whole(1)
         if not given and call.get("noop_with_empty_axes", 0):
@@ -216,7 +216,7 @@ def _reduce(op: str, before: str = "", after: str = "") -> Callable[[Call], None
     return reduce
 
 
-ARRANGEMENT: Final[dict[str, Callable[[Call], None]]] = {
+ARRANGEMENT: Final[dict[str, Callable[[OnnxCall], None]]] = {
     **dict.fromkeys(SHAPE_CHANGES, _reshape),
     "Transpose": _transpose,
     "Concat": _concat,

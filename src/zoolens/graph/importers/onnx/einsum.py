@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoolens.graph.importers.onnx.call import Call
+from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.model import Shape
 
 
-def einsum(call: Call) -> None:
+def einsum(call: OnnxCall) -> None:
     """One or two operands whose letters stand for one axis each; anything else is named."""
     given, arrow, wanted = call.get("equation", "").replace(" ", "").partition("->")
     terms = given.split(",")
@@ -21,7 +21,7 @@ def einsum(call: Call) -> None:
         _product(call, terms[0], terms[1], wanted)
 
 
-def _shapes(call: Call, terms: Sequence[str], wanted: str) -> Sequence[Shape]:
+def _shapes(call: OnnxCall, terms: Sequence[str], wanted: str) -> Sequence[Shape]:
     """The output's shape, where the letters tell it; what an ellipsis stands for is left to the file."""
     extents: dict[str, int] = {}
     for position, letters in enumerate(terms):
@@ -31,7 +31,7 @@ def _shapes(call: Call, terms: Sequence[str], wanted: str) -> Sequence[Shape]:
     return [tuple(extents[letter] for letter in wanted)] if set(wanted) <= set(extents) else ()
 
 
-def _product(call: Call, left: str, right: str, wanted: str) -> None:
+def _product(call: OnnxCall, left: str, right: str, wanted: str) -> None:
     a, b = (
         _summed(call, call.live(i), own, wanted + other)
         for i, (own, other) in enumerate(((left, right), (right, left)))
@@ -49,7 +49,7 @@ def _product(call: Call, left: str, right: str, wanted: str) -> None:
     call.answer(_turned(call, found, batch + rows + columns, wanted))
 
 
-def _summed(call: Call, value: str, letters: str, needed: str) -> str:
+def _summed(call: OnnxCall, value: str, letters: str, needed: str) -> str:
     axes = tuple(axis for axis, letter in enumerate(letters) if letter not in needed)
     return call.add("sum", (value,), axes=axes) if axes else value
 
@@ -58,17 +58,17 @@ def _kept(letters: str, needed: str) -> str:
     return "".join(letter for letter in letters if letter in needed)
 
 
-def _extents(call: Call, value: str, letters: str) -> dict[str, int]:
+def _extents(call: OnnxCall, value: str, letters: str) -> dict[str, int]:
     return dict(zip(letters, call.state.shape(value), strict=True))
 
 
-def _turned(call: Call, value: str, letters: str, wanted: str) -> str:
+def _turned(call: OnnxCall, value: str, letters: str, wanted: str) -> str:
     if letters == wanted:
         return value
     return call.add("transpose", (value,), perm=tuple(letters.index(letter) for letter in wanted))
 
 
-def _grouped(call: Call, value: str, batch: str, rows: str, columns: str, extents: dict[str, int]) -> str:
+def _grouped(call: OnnxCall, value: str, batch: str, rows: str, columns: str, extents: dict[str, int]) -> str:
     """As matrices: several letters of one side are one axis, none is an axis of 1."""
     sides = [1, 1]
     for side, letters in enumerate((rows, columns)):
@@ -77,5 +77,5 @@ def _grouped(call: Call, value: str, batch: str, rows: str, columns: str, extent
     return _shaped(call, value, (*(extents[letter] for letter in batch), *sides))
 
 
-def _shaped(call: Call, value: str, shape: Shape) -> str:
+def _shaped(call: OnnxCall, value: str, shape: Shape) -> str:
     return value if call.state.shape(value) == shape else call.add("reshape", (value,), shape=shape)

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request, counted
+from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized
 from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC
 from zoolens.graph.importers.onnx.arrangement import ARRANGEMENT
-from zoolens.graph.importers.onnx.call import Call, Translation
-from zoolens.graph.importers.onnx.constants import folded
+from zoolens.graph.importers.onnx.constant_folding import folded
 from zoolens.graph.importers.onnx.layers import LAYERS
 from zoolens.graph.importers.onnx.quantised import QUANTISED
-from zoolens.graph.importers.saturation import settle
-from zoolens.graph.importers.sizing import fixed_batch, image_axes, sized
+from zoolens.graph.importers.onnx.translation import OnnxCall, OnnxTranslation
+from zoolens.graph.importers.quantised_relu import settle
 from zoolens.graph.importers.translation import damage_at
 from zoolens.graph.model import Graph
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode, read_graph
 
-_OPERATORS: Final[dict[str, Callable[[Call], None]]] = {**LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED}
+_OPERATORS: Final[dict[str, Callable[[OnnxCall], None]]] = {**LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED}
 _DOMAINS: Final = ("", "ai.onnx")
 _LEARNED: Final = ("float32", "float16", "float64", "bfloat16")
 _PART: Final = re.compile(r"[./:]")
@@ -81,7 +81,7 @@ def _idle(file: OnnxGraph) -> dict[str, int]:
     return dict(found)
 
 
-def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
+def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> OnnxTranslation:
     made = Counter(name for node in file.nodes for name in node.outputs if name)
     twice = next((name for name, count in made.items() if count > 1), None)
     if twice is not None:
@@ -91,28 +91,28 @@ def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> Translation:
     specs = {**file.values, **{spec.name: spec for spec in (*file.inputs, *file.outputs)}}
     batch = fixed_batch(spec.shape for spec in file.inputs)
     builder = GraphBuilder(path.stem, keep_weights=weights)
-    return Translation(builder, uses, folder=path.parent, opset=file.opset or 9, batch=batch, specs=specs)
+    return OnnxTranslation(builder, uses, folder=path.parent, opset=file.opset or 9, batch=batch, specs=specs)
 
 
-def _add_input(state: Translation, spec: TensorSpec, size: tuple[int, int] | None) -> None:
+def _add_input(state: OnnxTranslation, spec: TensorSpec, size: tuple[int, int] | None) -> None:
     shape = sized(spec, size)
     if any(given not in (None, extent) for given, extent in zip(spec.shape[1:], shape[1:], strict=True)):
         state.original = False
     state.values[spec.name] = state.add("input", (), shape, source=spec.name, axes=image_axes(spec.shape))
 
 
-def _translate(state: Translation, node: OnnxNode) -> None:
+def _translate(state: OnnxTranslation, node: OnnxNode) -> None:
     if not node.outputs or not any(node.outputs):
         return
-    call = Call(node, state)
+    call = OnnxCall(node, state)
     known = node.domain in _DOMAINS or node.domain in _CONTRIBUTED
     with damage_at(call):
         if not folded(call):
-            (_OPERATORS.get(node.op, Call.unknown) if known else Call.unknown)(call)
+            (_OPERATORS.get(node.op, OnnxCall.unknown) if known else OnnxCall.unknown)(call)
         call.check_answered()
 
 
-def _output(state: Translation, name: str) -> str:
+def _output(state: OnnxTranslation, name: str) -> str:
     value = state.values[name]
     return value if isinstance(value, str) else state.materialised(value)
 

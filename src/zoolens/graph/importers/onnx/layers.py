@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Final
 
 from zoolens.errors import ModelError
+from zoolens.graph.importers.average_pooling import average
 from zoolens.graph.importers.constants import Constant
-from zoolens.graph.importers.onnx.call import SPATIAL_AXES, Call
-from zoolens.graph.importers.pooling import average
+from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.graph.model import Parameter, Shape
 from zoolens.graph.shapes import filled
-from zoolens.graph.windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
+from zoolens.graph.sliding_windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
 
 
-def _axes(call: Call) -> str:
+def _axes(call: OnnxCall) -> str:
     return SPATIAL_AXES.get(len(call.shape(0)), "")
 
 
-def _parameters(call: Call, **roles: int) -> list[Parameter] | None:
+def _parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
     """Inputs by position as parameters; None where one of them is computed, which the vocabulary has no word for."""
     found = []
     for role, position in roles.items():
@@ -30,7 +30,7 @@ def _parameters(call: Call, **roles: int) -> list[Parameter] | None:
     return found
 
 
-def window(call: Call, kernel: Shape) -> tuple[Shape, Shape, Shape]:
+def window(call: OnnxCall, kernel: Shape) -> tuple[Shape, Shape, Shape]:
     """(stride, dilation, pads) with auto_pad resolved."""
     count = len(kernel)
     stride, dilation = spread(call.integers("strides"), count, 1), spread(call.integers("dilations"), count, 1)
@@ -42,7 +42,7 @@ def window(call: Call, kernel: Shape) -> tuple[Shape, Shape, Shape]:
     return stride, dilation, pads or (0,) * (2 * count)
 
 
-def convolve(call: Call, kernel: Constant, bias: Constant | None) -> None:
+def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
     if len(kernel.shape) != len(call.shape(0)) or len(kernel.shape) < 3:
         raise ModelError(f"{call.source[:60]!r} has a kernel with {len(kernel.shape)} axes, its input another number.")
     stride, dilation, pads = window(call, kernel.shape[2:])
@@ -62,7 +62,7 @@ def convolve(call: Call, kernel: Constant, bias: Constant | None) -> None:
     )
 
 
-def _conv(call: Call) -> None:
+def _conv(call: OnnxCall) -> None:
     kernel, bias = call.learned(1), call.learned(2)
     if kernel is None or (bias is None and call.given(2) is not None):
         given, (out, _, *extents) = call.shape(0), call.shape(1)
@@ -72,7 +72,7 @@ def _conv(call: Call) -> None:
         convolve(call, kernel, bias)
 
 
-def _conv_transpose(call: Call) -> None:
+def _conv_transpose(call: OnnxCall) -> None:
     kernel = call.learned(1)
     parameters = _parameters(call, kernel=1, bias=2)
     if kernel is None or parameters is None:
@@ -98,7 +98,7 @@ def _conv_transpose(call: Call) -> None:
     )
 
 
-def _transposed_pads(call: Call, kernel: Shape, stride: Shape, dilation: Shape, extra: Shape) -> Shape:
+def _transposed_pads(call: OnnxCall, kernel: Shape, stride: Shape, dilation: Shape, extra: Shape) -> Shape:
     mode, wanted = call.get("auto_pad", "NOTSET"), call.integers("output_shape")
     if wanted:
         given = call.shape(0)[2:]
@@ -110,7 +110,7 @@ def _transposed_pads(call: Call, kernel: Shape, stride: Shape, dilation: Shape, 
     return same_transposed_pads(kernel, stride, dilation, extra, lower=mode != "SAME_UPPER")
 
 
-def _batch_norm(call: Call) -> None:
+def _batch_norm(call: OnnxCall) -> None:
     parameters = _parameters(call, scale=1, shift=2, mean=3, variance=4)
     if parameters is None or len(parameters) < 4:
         call.unknown("with computed statistics", call.shape(0))
@@ -122,7 +122,7 @@ def _batch_norm(call: Call) -> None:
     call.emit("batch_norm", (call.live(0),), parameters=parameters, axes=axes, epsilon=call.get("epsilon", 1e-5))
 
 
-def _written_out(call: Call) -> None:
+def _written_out(call: OnnxCall) -> None:
     """(x - mean) / sqrt(variance + epsilon) · scale + shift"""
     shape = (1, -1, *[1] * (len(call.shape(0)) - 2))
     scale, shift, mean, variance = (
@@ -133,7 +133,7 @@ def _written_out(call: Call) -> None:
     call.emit("add", (call.add("mul", (value, scale)), shift))
 
 
-def _instance_norm(call: Call) -> None:
+def _instance_norm(call: OnnxCall) -> None:
     """Scales of 1 and shifts of 0 say nothing: exporters write them where a group norm is spelled out."""
     scale, shift = call.learned(1), call.learned(2)
     plain = all(one is not None and one.is_small for one in (scale, shift))
@@ -143,8 +143,8 @@ def _instance_norm(call: Call) -> None:
         call.emit("instance_norm", (call.live(0),), axes=_axes(call), epsilon=call.get("epsilon", 1e-5))
 
 
-def _norm(op: str) -> Callable[[Call], None]:
-    def norm(call: Call) -> None:
+def _norm(op: str) -> Callable[[OnnxCall], None]:
+    def norm(call: OnnxCall) -> None:
         parameters = _parameters(call, scale=1, shift=2)
         if parameters is None:
             call.unknown("with a computed scale", call.shape(0))
@@ -162,7 +162,7 @@ def _norm(op: str) -> Callable[[Call], None]:
     return norm
 
 
-def _lrn(call: Call) -> None:
+def _lrn(call: OnnxCall) -> None:
     call.emit(
         "lrn",
         (call.live(0),),
@@ -174,7 +174,7 @@ def _lrn(call: Call) -> None:
     )
 
 
-def _pool_window(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape]:
+def _pool_window(call: OnnxCall) -> tuple[Shape, Shape, Shape, Shape, Shape]:
     """(kernel, stride, dilation, the file's pads, pads with ceil resolved)."""
     kernel = tuple(call.integers("kernel_shape") or ())
     stride, dilation, pads = window(call, kernel)
@@ -184,7 +184,7 @@ def _pool_window(call: Call) -> tuple[Shape, Shape, Shape, Shape, Shape]:
     return kernel, stride, dilation, pads, fitted
 
 
-def max_pool(call: Call) -> None:
+def max_pool(call: OnnxCall) -> None:
     kernel, stride, dilation, _, pads = _pool_window(call)
     name = call.add(
         "max_pool",
@@ -201,7 +201,7 @@ def max_pool(call: Call) -> None:
         call.answer(name)
 
 
-def avg_pool(call: Call) -> None:
+def avg_pool(call: OnnxCall) -> None:
     kernel, stride, dilation, pads, fitted = _pool_window(call)
     if set(dilation) != {1}:
         call.unknown("with dilation", (*call.shape(0)[:2], *slid(call.shape(0)[2:], kernel, stride, dilation, fitted)))
@@ -210,15 +210,15 @@ def avg_pool(call: Call) -> None:
     call.answer(average(call, call.live(0), kernel, stride, pads, fitted, counts=counts))
 
 
-def global_pool(op: str) -> Callable[[Call], None]:
-    def pool(call: Call) -> None:
+def global_pool(op: str) -> Callable[[OnnxCall], None]:
+    def pool(call: OnnxCall) -> None:
         call.emit(op, (call.live(0),), axes=tuple(range(2, len(call.shape(0)))), keep=True)
 
     return pool
 
 
-def _recurrent(kind: str) -> Callable[[Call], None]:
-    def recurrent(call: Call) -> None:
+def _recurrent(kind: str) -> Callable[[OnnxCall], None]:
+    def recurrent(call: OnnxCall) -> None:
         parameters = _parameters(call, kernel=1, recurrent_kernel=2, bias=3)
         if parameters is None or len(call.shape(0)) != 3:
             call.unknown("with a computed kernel")
@@ -246,7 +246,7 @@ def _recurrent(kind: str) -> Callable[[Call], None]:
     return recurrent
 
 
-LAYERS: Final[dict[str, Callable[[Call], None]]] = {
+LAYERS: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "BatchNormalization": _batch_norm,

@@ -12,13 +12,13 @@ import numpy as np
 
 from zoolens.graph.importers.constants import Constant, computed
 from zoolens.graph.importers.onnx.arithmetic import dense
-from zoolens.graph.importers.onnx.call import Call
 from zoolens.graph.importers.onnx.layers import avg_pool, convolve
-from zoolens.graph.importers.saturation import cut, integer_range
+from zoolens.graph.importers.onnx.translation import OnnxCall
+from zoolens.graph.importers.quantised_relu import cut, integer_range
 from zoolens.graph.model import Array
 
 
-def dequantised(call: Call, value: Constant, scale: int, zero: int, *, axis: int = 0) -> Constant:
+def dequantised(call: OnnxCall, value: Constant, scale: int, zero: int, *, axis: int = 0) -> Constant:
     """A constant as the real numbers it stands for; `scale` and `zero` are positions of inputs."""
     scales, zeros = call.constant(scale), call.constant(zero)
 
@@ -39,7 +39,7 @@ def _along(scales: Array, value: Constant, axis: int) -> tuple[int, ...]:
     return tuple(-1 if i == axis % len(value.shape) else 1 for i in range(len(value.shape)))
 
 
-def _bias(call: Call, position: int, given_scale: int, kernel_scale: int) -> Constant | None:
+def _bias(call: OnnxCall, position: int, given_scale: int, kernel_scale: int) -> Constant | None:
     """A bias is in units of the input's scale times the kernel's."""
     value, a, b = call.constant(position), call.constant(given_scale), call.constant(kernel_scale)
     if value is None or a is None or b is None:
@@ -50,7 +50,7 @@ def _bias(call: Call, position: int, given_scale: int, kernel_scale: int) -> Con
 # --- quantise and back
 
 
-def _quantize(call: Call) -> None:
+def _quantize(call: OnnxCall) -> None:
     value = call.given(0)
     if isinstance(value, Constant):
         call.answer(_rounded(call, value))
@@ -58,7 +58,7 @@ def _quantize(call: Call) -> None:
     call.answer(call.add("quantize", (_cut(call, call.live(0), 1, 2),)))
 
 
-def _rounded(call: Call, value: Constant) -> Constant:
+def _rounded(call: OnnxCall, value: Constant) -> Constant:
     """Weights that a file quantises itself; they stay real numbers until `DequantizeLinear` takes them."""
     scale, zero = call.constant(1), call.constant(2)
     low, high = integer_range(zero.dtype if zero is not None else "uint8")
@@ -74,7 +74,7 @@ def _rounded(call: Call, value: Constant) -> Constant:
     return Constant(value.shape, "float32", value.key, load)
 
 
-def _dequantize(call: Call) -> None:
+def _dequantize(call: OnnxCall) -> None:
     value = call.given(0)
     if isinstance(value, Constant):
         call.answer(dequantised(call, value, 1, 2, axis=call.get("axis", 1)))
@@ -82,13 +82,13 @@ def _dequantize(call: Call) -> None:
         call.emit("dequantize", (call.live(0),))
 
 
-def _dynamic_quantize(call: Call) -> None:
+def _dynamic_quantize(call: OnnxCall) -> None:
     """The value goes on as real numbers, so that its scale is 1 and its zero point 0."""
     ones = computed(np.ones((), np.float32), f"{call.source}.scale")
     call.answer(call.add("quantize", (call.live(0),)), ones, computed(np.zeros((), np.uint8), f"{call.source}.zero"))
 
 
-def _cut(call: Call, value: str, scale: int, zero: int) -> str:
+def _cut(call: OnnxCall, value: str, scale: int, zero: int) -> str:
     scales, zeros = call.constant(scale), call.constant(zero)
     if scales is None or scales.size != 1 or (zeros is not None and zeros.size != 1):
         return value
@@ -99,7 +99,7 @@ def _cut(call: Call, value: str, scale: int, zero: int) -> str:
 # --- layers
 
 
-def _conv(call: Call) -> None:
+def _conv(call: OnnxCall) -> None:
     kernel = call.constant(3)
     if kernel is None:
         call.unknown("with a computed kernel")
@@ -108,7 +108,7 @@ def _conv(call: Call) -> None:
     _cut_answer(call, 6, 7)
 
 
-def _matmul(call: Call) -> None:
+def _matmul(call: OnnxCall) -> None:
     kernel = call.constant(3)
     if kernel is not None and len(kernel.shape) == 2:
         dense(call, dequantised(call, kernel, 4, 5, axis=1).transposed((1, 0)), None)
@@ -117,7 +117,7 @@ def _matmul(call: Call) -> None:
     _cut_answer(call, 6, 7)
 
 
-def _gemm(call: Call) -> None:
+def _gemm(call: OnnxCall) -> None:
     kernel = call.constant(3)
     if kernel is None or call.get("transA", 0) or call.get("alpha", 1.0) != 1:
         call.unknown("with a computed kernel")
@@ -128,8 +128,8 @@ def _gemm(call: Call) -> None:
     _cut_answer(call, 7, 8)
 
 
-def _binary(op: str) -> Callable[[Call], None]:
-    def combine(call: Call) -> None:
+def _binary(op: str) -> Callable[[OnnxCall], None]:
+    def combine(call: OnnxCall) -> None:
         sides = []
         for position in (0, 3):
             value = call.needed(position)
@@ -141,7 +141,7 @@ def _binary(op: str) -> Callable[[Call], None]:
     return combine
 
 
-def _add(call: Call) -> None:
+def _add(call: OnnxCall) -> None:
     """A bias added to a dense layer in a step of its own."""
     bias, live = call.constant(3), call.given(0)
     node = call.state.node(live) if isinstance(live, str) else None
@@ -154,13 +154,13 @@ def _add(call: Call) -> None:
     _cut_answer(call, 6, 7)
 
 
-def _cut_answer(call: Call, scale: int, zero: int) -> None:
+def _cut_answer(call: OnnxCall, scale: int, zero: int) -> None:
     made = call.state.values[call.node.outputs[0]]
     if isinstance(made, str):
         call.answer(_cut(call, made, scale, zero))
 
 
-def _conv_integer(call: Call) -> None:
+def _conv_integer(call: OnnxCall) -> None:
     """Scales come in a multiplication of their own, after it."""
     kernel = call.constant(1)
     if kernel is None:
@@ -169,7 +169,7 @@ def _conv_integer(call: Call) -> None:
         convolve(call, dequantised(call, kernel, -1, 3), None)
 
 
-def _matmul_integer(call: Call) -> None:
+def _matmul_integer(call: OnnxCall) -> None:
     kernel = call.constant(1)
     if kernel is None or len(kernel.shape) != 2:
         call.emit("matmul", (call.live(0), call.live(1)))
@@ -177,31 +177,31 @@ def _matmul_integer(call: Call) -> None:
         dense(call, dequantised(call, kernel, -1, 3, axis=1).transposed((1, 0)), None)
 
 
-def _global_pool(call: Call) -> None:
+def _global_pool(call: OnnxCall) -> None:
     last = bool(call.get("channels_last", 0))
     rank = len(call.shape(0))
     axes = tuple(range(1, rank - 1)) if last else tuple(range(2, rank))
     call.emit("mean", (call.live(0),), axes=axes, keep=True)
 
 
-def _concat(call: Call) -> None:
+def _concat(call: OnnxCall) -> None:
     """Inputs are y_scale, y_zero_point, then (value, scale, zero point) of each part."""
     parts = [call.live(i) for i in range(2, len(call.node.inputs), 3)]
     call.emit("concat", parts, axis=call.axis(call.get("axis", 1), len(call.shape(2))))
 
 
-def _unary(op: str, **attributes: float) -> Callable[[Call], None]:
-    def apply(call: Call) -> None:
+def _unary(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
+    def apply(call: OnnxCall) -> None:
         call.emit(op, (call.live(0),), **{name: call.get(name, default) for name, default in attributes.items()})
 
     return apply
 
 
-def _softmax(call: Call) -> None:
+def _softmax(call: OnnxCall) -> None:
     call.emit("softmax", (call.live(0),), axis=call.axis(call.get("axis", -1), len(call.shape(0))))
 
 
-QUANTISED: Final[dict[str, Callable[[Call], None]]] = {
+QUANTISED: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,

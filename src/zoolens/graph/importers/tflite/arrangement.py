@@ -10,8 +10,8 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.importers.constants import Constant
-from zoolens.graph.importers.resizing import nearest_rule, resized_axis, smooth_rule
-from zoolens.graph.importers.tflite.call import Call
+from zoolens.graph.importers.resize_rules import nearest_rule, resized_axis, smooth_rule
+from zoolens.graph.importers.tflite.translation import TfliteCall
 from zoolens.graph.importers.translation import Dynamic, tuples
 from zoolens.graph.model import Array, Shape
 from zoolens.graph.shapes import broadcast
@@ -19,7 +19,7 @@ from zoolens.graph.shapes import broadcast
 _SHOWN: Final = 64
 
 
-def _reshape(call: Call) -> None:
+def _reshape(call: TfliteCall) -> None:
     shape = call.shape(0)
     try:
         target = call.whole(1) or call.listed(0)
@@ -30,7 +30,7 @@ def _reshape(call: Call) -> None:
     _arrange(call, call.state.reshaped(shape, target))
 
 
-def _arrange(call: Call, target: Shape) -> None:
+def _arrange(call: TfliteCall, target: Shape) -> None:
     value, shape = call.given(0), call.shape(0)
     if isinstance(value, Constant):
         call.answer(value.reshaped(target))
@@ -39,7 +39,7 @@ def _arrange(call: Call, target: Shape) -> None:
     call.emit("flatten" if flat else "reshape", (call.live(0),), shape=target)
 
 
-def _squeeze(call: Call) -> None:
+def _squeeze(call: TfliteCall) -> None:
     shape = call.shape(0)
     axes = {call.axis(axis, len(shape)) for axis in call.listed(0)} or {i for i, e in enumerate(shape) if e == 1}
     if any(shape[axis] != 1 for axis in axes):
@@ -47,13 +47,13 @@ def _squeeze(call: Call) -> None:
     _arrange(call, tuple(extent for axis, extent in enumerate(shape) if axis not in axes))
 
 
-def _expand_dims(call: Call) -> None:
+def _expand_dims(call: TfliteCall) -> None:
     shape = call.shape(0)
     axis = call.axis((call.whole(1) or [0])[0], len(shape) + 1)
     _arrange(call, (*shape[:axis], 1, *shape[axis:]))
 
 
-def _transpose(call: Call) -> None:
+def _transpose(call: TfliteCall) -> None:
     perm, value = tuple(call.whole(1) or ()), call.given(0)
     if isinstance(value, Constant) and sorted(perm) == list(range(len(value.shape))):
         call.answer(value.transposed(perm))
@@ -61,7 +61,7 @@ def _transpose(call: Call) -> None:
         call.emit("transpose", (call.live(0),), perm=perm)
 
 
-def _pad(call: Call) -> None:
+def _pad(call: TfliteCall) -> None:
     pads = call.setting(1)
     mirrored = call.kind == "MIRROR_PAD"
     if pads is None or pads.shape != (len(call.shape(0)), 2) or pads.min(initial=0) < 0:
@@ -75,7 +75,7 @@ def _pad(call: Call) -> None:
     call.emit("pad", (call.live(0),), pads=flat, value=number or None, mode="reflect" if mirrored else None)
 
 
-def _concat(call: Call) -> None:
+def _concat(call: TfliteCall) -> None:
     values = [call.needed(i) for i in range(len(call.inputs))]
     axis = call.axis(call.option(0), len(call.shape(0)))
     constants = [value.values() for value in values if isinstance(value, Constant) and value.is_small]
@@ -85,7 +85,7 @@ def _concat(call: Call) -> None:
     call.finish(call.add("concat", [call.live(i) for i in range(len(values))], axis=axis), 1)
 
 
-def _cut(call: Call, given: str, cuts: list[tuple[int, int, int, int]], output: int = 0) -> str:
+def _cut(call: TfliteCall, given: str, cuts: list[tuple[int, int, int, int]], output: int = 0) -> str:
     """A value cut along axes: (axis, start, stop, step)."""
     for axis, start, stop, step in cuts:
         if (start, step) != (0, 1) or stop < call.state.shape(given)[axis]:
@@ -94,7 +94,7 @@ def _cut(call: Call, given: str, cuts: list[tuple[int, int, int, int]], output: 
     return given
 
 
-def _slice(call: Call) -> None:
+def _slice(call: TfliteCall) -> None:
     begins, sizes, shape = call.whole(1) or [], call.whole(2) or [], call.shape(0)
     if len(begins) != len(shape) or len(sizes) != len(shape):
         raise ModelError(f"{call.source[:60]!r} cuts {len(begins)} of {len(shape)} axes.")
@@ -102,7 +102,7 @@ def _slice(call: Call) -> None:
     call.answer(_cut(call, call.live(0), [(i, b, e, 1) for i, (b, e) in enumerate(zip(begins, ends, strict=True))]))
 
 
-def _strided_slice(call: Call) -> None:
+def _strided_slice(call: TfliteCall) -> None:
     """Slots 0 to 4 are bit masks: begin, end, ellipsis, new axis, shrink."""
     begins, ends, steps = call.whole(1) or [], call.whole(2) or [], call.whole(3) or []
     shape, value = call.shape(0), call.given(0)
@@ -128,7 +128,7 @@ def _strided_slice(call: Call) -> None:
     call.answer(call.add("reshape", (found,), shape=kept) if gone else found)
 
 
-def _split(call: Call) -> None:
+def _split(call: TfliteCall) -> None:
     """SPLIT has its axis first, SPLIT_V its sizes second and its axis third."""
     position, chosen = (1, 0) if call.kind == "SPLIT" else (0, 2)
     shape, given = call.shape(position), call.live(position)
@@ -146,7 +146,7 @@ def _split(call: Call) -> None:
     call.answer(*parts)
 
 
-def _unpack(call: Call) -> None:
+def _unpack(call: TfliteCall) -> None:
     shape, given = call.shape(0), call.live(0)
     axis = call.axis(call.option(1), len(shape))
     if shape[axis] != len(call.outputs):
@@ -158,7 +158,7 @@ def _unpack(call: Call) -> None:
     call.answer(*parts)
 
 
-def _pack(call: Call) -> None:
+def _pack(call: TfliteCall) -> None:
     values = [call.needed(i) for i in range(len(call.inputs))]
     axis = call.axis(call.option(1), len(call.shape(0)) + 1)
     constants = [value.values() for value in values if isinstance(value, Constant)]
@@ -170,7 +170,7 @@ def _pack(call: Call) -> None:
     call.emit("concat", parts, axis=axis)
 
 
-def _gather(call: Call) -> None:
+def _gather(call: TfliteCall) -> None:
     axis, data, indices = call.axis(call.option(0), len(call.shape(0))), call.constant(0), call.constant(1)
     if call.option(1):
         call.unknown("by batch")
@@ -184,10 +184,10 @@ def _gather(call: Call) -> None:
         call.emit("gather", (call.live(0), call.live(1)), axis=axis)
 
 
-def _resize(mode: str, first: int) -> Callable[[Call], None]:
+def _resize(mode: str, first: int) -> Callable[[TfliteCall], None]:
     """`first`: the slot of the flag for aligned corners; the next one is that for centred pixels."""
 
-    def resize(call: Call) -> None:
+    def resize(call: TfliteCall) -> None:
         size, shape = call.whole(1) or [], call.shape(0)
         if len(size) != 2 or len(shape) != 4:
             raise ModelError(f"{call.source[:60]!r} resizes {len(shape)} axes to {len(size)}.")
@@ -205,8 +205,8 @@ def _resize(mode: str, first: int) -> Callable[[Call], None]:
     return resize
 
 
-def _reduce(op: str) -> Callable[[Call], None]:
-    def reduce(call: Call) -> None:
+def _reduce(op: str) -> Callable[[TfliteCall], None]:
+    def reduce(call: TfliteCall) -> None:
         rank, value = len(call.shape(0)), call.given(0)
         axes = tuple(sorted({call.axis(axis, rank) for axis in call.whole(1) or []}))
         if isinstance(value, Constant) and op in ("prod", "sum", "max", "min"):
@@ -217,15 +217,15 @@ def _reduce(op: str) -> Callable[[Call], None]:
     return reduce
 
 
-def _shape(call: Call) -> None:
+def _shape(call: TfliteCall) -> None:
     call.fold(np.asarray(call.shape(0), np.int32))
 
 
-def _broadcast(call: Call) -> None:
+def _broadcast(call: TfliteCall) -> None:
     call.emit("expand", (call.live(0),), shape=broadcast([call.shape(0), tuple(call.whole(1) or ())]))
 
 
-def _block(op: str, **settings: Any) -> Callable[[Call], None]:
+def _block(op: str, **settings: Any) -> Callable[[TfliteCall], None]:
     return lambda call: call.emit(op, (call.live(0),), axes="NHWC", block=call.option(0), **settings)
 
 
@@ -235,7 +235,7 @@ _ARITHMETIC: Final[dict[str, Callable[[Array, Array], Array]]] = {
 }  # fmt: skip
 
 
-def folded(call: Call) -> bool:
+def folded(call: TfliteCall) -> bool:
     """Arithmetic on small whole numbers, as converters do with shapes."""
     values = [call.given(i) for i in range(len(call.inputs))]
     if call.kind == "CAST" and isinstance(values[0], Constant):
@@ -251,7 +251,7 @@ def folded(call: Call) -> bool:
     return True
 
 
-ARRANGEMENT: Final[dict[str, Callable[[Call], None]]] = {
+ARRANGEMENT: Final[dict[str, Callable[[TfliteCall], None]]] = {
     "RESHAPE": _reshape,
     "SQUEEZE": _squeeze,
     "EXPAND_DIMS": _expand_dims,

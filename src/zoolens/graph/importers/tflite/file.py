@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request, counted
-from zoolens.graph.importers.saturation import settle
-from zoolens.graph.importers.sizing import fixed_batch, image_axes, sized
+from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized
+from zoolens.graph.importers.quantised_relu import settle
 from zoolens.graph.importers.tflite.arrangement import ARRANGEMENT, folded
-from zoolens.graph.importers.tflite.call import Call, Translation, constant
 from zoolens.graph.importers.tflite.layers import LAYERS
+from zoolens.graph.importers.tflite.translation import TfliteCall, TfliteTranslation, constant
 from zoolens.graph.importers.translation import damage_at
 from zoolens.graph.model import Graph
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator, read_graph
 
-_OPERATORS: Final[dict[str, Callable[[Call], None]]] = {**LAYERS, **ARRANGEMENT}
+_OPERATORS: Final[dict[str, Callable[[TfliteCall], None]]] = {**LAYERS, **ARRANGEMENT}
 
 
 def load(request: Request) -> Graph:
@@ -55,7 +55,7 @@ def _check(file: TfliteGraph) -> None:
         raise ModelError("The TFLite graph is damaged: it names tensors that are not there.")
 
 
-def _opened(file: TfliteGraph, name: str, *, weights: bool) -> Translation:
+def _opened(file: TfliteGraph, name: str, *, weights: bool) -> TfliteTranslation:
     counts = Counter(tensor.name for tensor in file.tensors)
     labels = tuple(
         tensor.name if tensor.name and counts[tensor.name] == 1 else f"{tensor.name}#{index}"
@@ -65,10 +65,10 @@ def _opened(file: TfliteGraph, name: str, *, weights: bool) -> Translation:
     uses.update(str(index) for index in file.outputs)
     batch = fixed_batch(file.tensors[index].shape for index in file.inputs)
     builder = GraphBuilder(name, keep_weights=weights)
-    return Translation(builder, uses, batch, tensors=file.tensors, labels=labels)
+    return TfliteTranslation(builder, uses, batch, tensors=file.tensors, labels=labels)
 
 
-def _add_input(state: Translation, index: int, size: tuple[int, int] | None) -> None:
+def _add_input(state: TfliteTranslation, index: int, size: tuple[int, int] | None) -> None:
     tensor = state.tensors[index]
     free = tensor.free or (False,) * len(tensor.shape)
     shape = tuple(None if open_ else extent for extent, open_ in zip(tensor.shape, free, strict=False))
@@ -77,15 +77,15 @@ def _add_input(state: Translation, index: int, size: tuple[int, int] | None) -> 
     state.values[str(index)] = state.add("input", (), fixed, source=state.labels[index], axes=image_axes(shape))
 
 
-def _translate(state: Translation, operator: TfliteOperator) -> None:
-    call = Call(operator, state)
+def _translate(state: TfliteTranslation, operator: TfliteOperator) -> None:
+    call = TfliteCall(operator, state)
     with damage_at(call):
         if not folded(call):
-            _OPERATORS.get(call.kind, Call.unknown)(call)
+            _OPERATORS.get(call.kind, TfliteCall.unknown)(call)
         call.check_answered()
 
 
-def _output(state: Translation, index: int) -> str:
+def _output(state: TfliteTranslation, index: int) -> str:
     value = state.values[str(index)]
     return value if isinstance(value, str) else state.materialised(value)
 

@@ -7,21 +7,21 @@ from math import prod
 from typing import Final
 
 from zoolens.errors import ModelError
+from zoolens.graph.importers.binary_operators import combine, prelu
 from zoolens.graph.importers.constants import Constant
-from zoolens.graph.importers.operands import combine, prelu
-from zoolens.graph.importers.tflite.call import Call, spatial
+from zoolens.graph.importers.tflite.translation import TfliteCall, spatial
 from zoolens.graph.model import Parameter, Shape
-from zoolens.graph.windows import reach, same_pads
+from zoolens.graph.sliding_windows import reach, same_pads
 
 _SAME: Final = 0
 
 
-def _pads(call: Call, extents: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
+def _pads(call: TfliteCall, extents: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Shape:
     same = call.option(0, kind="b") == _SAME
     return same_pads(extents, kernel, stride, dilation) if same else (0,) * (2 * len(extents))
 
 
-def _parameters(call: Call, kernel: Constant, bias: int) -> list[Parameter]:
+def _parameters(call: TfliteCall, kernel: Constant, bias: int) -> list[Parameter]:
     found = [call.state.parameter("kernel", kernel)]
     values = call.constant(bias)
     if values is not None:
@@ -29,19 +29,19 @@ def _parameters(call: Call, kernel: Constant, bias: int) -> list[Parameter]:
     return found
 
 
-def _computed(call: Call, *positions: int) -> bool:
+def _computed(call: TfliteCall, *positions: int) -> bool:
     return any(isinstance(call.given(position), str) for position in positions)
 
 
-def _conv(call: Call) -> None:
+def _conv(call: TfliteCall) -> None:
     _convolve(call, depthwise=False, fused=3, dilation=4)
 
 
-def _depthwise(call: Call) -> None:
+def _depthwise(call: TfliteCall) -> None:
     _convolve(call, depthwise=True, fused=4, dilation=5)
 
 
-def _convolve(call: Call, *, depthwise: bool, fused: int, dilation: int) -> None:
+def _convolve(call: TfliteCall, *, depthwise: bool, fused: int, dilation: int) -> None:
     stored = call.constant(1)
     if stored is None or _computed(call, 2):
         call.unknown("with a computed kernel")
@@ -65,7 +65,7 @@ def _convolve(call: Call, *, depthwise: bool, fused: int, dilation: int) -> None
     call.finish(name, fused)
 
 
-def _conv_transpose(call: Call) -> None:
+def _conv_transpose(call: TfliteCall) -> None:
     """Inputs are the output's shape, the kernel (out, height, width, in), the value and a bias."""
     stored, target = call.constant(1), call.whole(0)
     if stored is None or target is None or len(stored.shape) != 4 or len(target) != 4 or _computed(call, 3):
@@ -94,7 +94,7 @@ def _conv_transpose(call: Call) -> None:
     call.finish(name, 3)
 
 
-def _dense(call: Call) -> None:
+def _dense(call: TfliteCall) -> None:
     kernel, given, shape = call.constant(1), call.live(0), call.shape(0)
     width = call.shape(1)[-1] if call.shape(1) else 0
     if len(shape) != 2 and not call.flag(2) and width and prod(shape) % width == 0:
@@ -108,8 +108,8 @@ def _dense(call: Call) -> None:
     call.finish(product if call.given(2) is None else call.add("add", (product, call.live(2))), 0)
 
 
-def _pool(op: str) -> Callable[[Call], None]:
-    def pool(call: Call) -> None:
+def _pool(op: str) -> Callable[[TfliteCall], None]:
+    def pool(call: TfliteCall) -> None:
         kernel, stride = (call.option(4), call.option(3)), (call.option(2), call.option(1))
         if len(call.shape(0)) != 4:
             raise ModelError(f"{call.source[:60]!r} pools a value of {len(call.shape(0))} axes.")
@@ -120,8 +120,8 @@ def _pool(op: str) -> Callable[[Call], None]:
     return pool
 
 
-def _binary(op: str, fused: int | None = None) -> Callable[[Call], None]:
-    def apply(call: Call) -> None:
+def _binary(op: str, fused: int | None = None) -> Callable[[TfliteCall], None]:
+    def apply(call: TfliteCall) -> None:
         combine(call, op)
         if fused is not None:
             call.finish_answer(fused)
@@ -129,60 +129,60 @@ def _binary(op: str, fused: int | None = None) -> Callable[[Call], None]:
     return apply
 
 
-def _unary(op: str) -> Callable[[Call], None]:
+def _unary(op: str) -> Callable[[TfliteCall], None]:
     return lambda call: call.emit(op, (call.live(0),))
 
 
-def _clip(low: float, high: float) -> Callable[[Call], None]:
+def _clip(low: float, high: float) -> Callable[[TfliteCall], None]:
     return lambda call: call.emit("clip", (call.live(0),), low=low, high=high)
 
 
-def _leaky(call: Call) -> None:
+def _leaky(call: TfliteCall) -> None:
     call.emit("leaky_relu", (call.live(0),), alpha=call.real(0))
 
 
-def _prelu(call: Call) -> None:
+def _prelu(call: TfliteCall) -> None:
     prelu(call, 3, "NHWC")
 
 
-def _gelu(call: Call) -> None:
+def _gelu(call: TfliteCall) -> None:
     call.emit("gelu", (call.live(0),), approximate="tanh" if call.flag(0) else None)
 
 
-def _softmax(call: Call) -> None:
+def _softmax(call: TfliteCall) -> None:
     given, beta = call.live(0), call.real(0, 1.0)
     given = given if beta in (0, 1) else call.add("mul", (given,), scalar=beta)
     call.emit("softmax", (given,), axis=len(call.shape(0)) - 1)
 
 
-def _log_softmax(call: Call) -> None:
+def _log_softmax(call: TfliteCall) -> None:
     call.emit("log_softmax", (call.live(0),), axis=len(call.shape(0)) - 1)
 
 
-def _l2(call: Call) -> None:
+def _l2(call: TfliteCall) -> None:
     call.finish(call.add("l2_normalize", (call.live(0),), axes=(len(call.shape(0)) - 1,)), 0)
 
 
-def _lrn(call: Call) -> None:
+def _lrn(call: TfliteCall) -> None:
     """TensorFlow does not divide alpha by the size."""
     size = 2 * call.option(0, 5) + 1
     settings = {"alpha": call.real(2, 1.0) * size, "beta": call.real(3, 0.5), "bias": call.real(1, 1.0)}
     call.emit("lrn", (call.live(0),), axes="NHWC", size=size, **settings)
 
 
-def _squared_difference(call: Call) -> None:
+def _squared_difference(call: TfliteCall) -> None:
     combine(call, "sub")
     made = call.state.values[call.outputs[0]]
     if isinstance(made, str):
         call.emit("square", (made,))
 
 
-def _matmul(call: Call) -> None:
+def _matmul(call: TfliteCall) -> None:
     a, b = call.flag(0) or None, call.flag(1) or None
     call.emit("matmul", (call.live(0), call.live(1)), transpose_a=a, transpose_b=b)
 
 
-def _embedding(call: Call) -> None:
+def _embedding(call: TfliteCall) -> None:
     table = call.constant(1)
     if table is None:
         call.unknown("with a computed table")
@@ -190,11 +190,11 @@ def _embedding(call: Call) -> None:
         call.emit("embedding", (call.live(0),), parameters=(call.state.parameter("table", table),))
 
 
-def _compare(kind: str) -> Callable[[Call], None]:
+def _compare(kind: str) -> Callable[[TfliteCall], None]:
     return lambda call: call.emit("compare", (call.live(0), call.live(1)), kind=kind)
 
 
-def _cast(call: Call) -> None:
+def _cast(call: TfliteCall) -> None:
     """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
     source, target = (call.state.tensors[one].dtype for one in (call.operator.inputs[0], call.operator.outputs[0]))
     if "float" not in source or "float" in target:
@@ -205,7 +205,7 @@ def _cast(call: Call) -> None:
         call.unknown(f"to {target}", call.shape(0))
 
 
-def _dequantize(call: Call) -> None:
+def _dequantize(call: TfliteCall) -> None:
     value = call.given(0)
     if isinstance(value, Constant):  # weights kept in 16 bits
         call.answer(value)
@@ -213,7 +213,7 @@ def _dequantize(call: Call) -> None:
         call.emit("dequantize", (call.live(0),))
 
 
-LAYERS: Final[dict[str, Callable[[Call], None]]] = {
+LAYERS: Final[dict[str, Callable[[TfliteCall], None]]] = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
     "TRANSPOSE_CONV": _conv_transpose,

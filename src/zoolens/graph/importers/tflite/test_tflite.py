@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.tflite.file import TFLITE
-from zoolens.graph.importers.tflite.names import operator_name
+from zoolens.graph.importers.tflite.operator_names import operator_name
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run

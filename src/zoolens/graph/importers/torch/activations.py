@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from zoolens.graph.importers.torch.layers import axes_of
-from zoolens.graph.importers.torch.trace import Call, Lowering
+from zoolens.graph.importers.torch.trace import Lowering, TorchCall
 
 
-def dropout(call: Call) -> str:
+def dropout(call: TorchCall) -> str:
     x = call.value("input" if "input" in call.arguments else "self")
     return x if call["p"] == 0 else call.add("dropout", x, rate=call["p"])
 
@@ -16,55 +16,55 @@ def dropout(call: Call) -> str:
 def activation(op: str, **attributes: Any) -> Lowering:
     """An activation of one input; attributes name the argument they come from."""
 
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         found = {key: call[argument] for key, argument in attributes.items()}
         return call.add(op, call.value("self"), **found)
 
     return lower
 
 
-def gelu(call: Call) -> str:
+def gelu(call: TorchCall) -> str:
     approximate = call["approximate"]
     return call.add("gelu", call.value("self"), approximate=None if approximate == "none" else approximate)
 
 
-def hardtanh(call: Call) -> str:
+def hardtanh(call: TorchCall) -> str:
     return _clipped(call, call["min_val"], call["max_val"])
 
 
-def clamp(call: Call) -> str:
+def clamp(call: TorchCall) -> str:
     low, high = call.trace.number(call.get("min")), call.trace.number(call.get("max"))
     if (call.get("min") is not None and low is None) or (call.get("max") is not None and high is None):
         return call.unknown(" with computed limits")
     return _clipped(call, low, high)
 
 
-def _clipped(call: Call, low: float | None, high: float | None) -> str:
+def _clipped(call: TorchCall, low: float | None, high: float | None) -> str:
     if low == 0 and high in (6, None):
         return call.add("relu6" if high == 6 else "relu", call.value("self"))
     return call.add("clip", call.value("self"), low=low, high=high)
 
 
-def softplus(call: Call) -> str:
+def softplus(call: TorchCall) -> str:
     if call["beta"] != 1:
         return call.unknown(" with a beta")
     return call.add("softplus", call.value("self"))
 
 
-def elu(call: Call) -> str:
+def elu(call: TorchCall) -> str:
     if call["scale"] != 1 or call["input_scale"] != 1:
         return call.unknown(" with scales")
     return call.add("elu", call.value("self"), alpha=call["alpha"] if call["alpha"] != 1 else None)
 
 
 def softmax(op: str) -> Lowering:
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         return call.add(op, call.value("self"), axis=call["dim"] % max(len(call.shape), 1))
 
     return lower
 
 
-def prelu(call: Call) -> str:
+def prelu(call: TorchCall) -> str:
     return call.add("prelu", call.value("self"), parameters=call.parameters(alpha=call["weight"]), axes=axes_of(call))
 
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.importers.torch.trace import Call, Lowering
+from zoolens.graph.importers.torch.trace import Lowering, TorchCall
 
 
-def _pair(call: Call) -> tuple[Any, Any]:
+def _pair(call: TorchCall) -> tuple[Any, Any]:
     return call["self"], call.get("other", call.get("exponent"))
 
 
 def binary(op: str, *, reverse: bool = False) -> Lowering:
     """x op y, where either may be a number, and y a learned or constant scale or shift per channel."""
 
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         left, right = _pair(call)
         if reverse:
             left, right = right, left
@@ -29,20 +29,20 @@ def binary(op: str, *, reverse: bool = False) -> Lowering:
     return lower
 
 
-def _scaled(call: Call, operand: Any, factor: float) -> str:
+def _scaled(call: TorchCall, operand: Any, factor: float) -> str:
     number = call.trace.number(operand)
     if number is not None:
         return call.add("constant", shape=(), value=number * factor)
     return call.add("mul", call.trace.value(operand), shape=tuple(operand.shape), scalar=factor)
 
 
-def _name(call: Call, operand: Any) -> str:
+def _name(call: TorchCall, operand: Any) -> str:
     if isinstance(operand, bool | int | float):
         return call.add("constant", shape=(), value=operand)
     return call.trace.value(operand)
 
 
-def arithmetic(call: Call, op: str, left: Any, right: Any) -> str:
+def arithmetic(call: TorchCall, op: str, left: Any, right: Any) -> str:
     numbers = call.trace.number(left), call.trace.number(right)
     if numbers[1] is not None and tuple(left.shape) == call.shape:
         return call.add(op, call.trace.value(left), scalar=numbers[1])
@@ -55,7 +55,7 @@ def arithmetic(call: Call, op: str, left: Any, right: Any) -> str:
     return call.add(op, _name(call, left), _name(call, right))
 
 
-def _is_per_channel(call: Call, value: Any, other: Any) -> bool:
+def _is_per_channel(call: TorchCall, value: Any, other: Any) -> bool:
     trace = call.trace
     if not trace.depends_on_input(value) or trace.depends_on_input(other) or tuple(value.shape) != call.shape:
         return False
@@ -63,7 +63,7 @@ def _is_per_channel(call: Call, value: Any, other: Any) -> bool:
     return lies_along_one_axis and bool(other.is_floating_point())
 
 
-def _affine(call: Call, op: str, value: Any, other: Any) -> str:
+def _affine(call: TorchCall, op: str, value: Any, other: Any) -> str:
     role = "scale" if op == "mul" else "shift"
     offset = value.dim() - other.dim()
     axis = next((offset + index for index, extent in enumerate(other.shape) if extent != 1), None)
@@ -73,7 +73,7 @@ def _affine(call: Call, op: str, value: Any, other: Any) -> str:
     )
 
 
-def addcmul(call: Call) -> str:
+def addcmul(call: TorchCall) -> str:
     """self + value · tensor1 · tensor2."""
     product = call.add("mul", call.value("tensor1"), call.value("tensor2"))
     if call["value"] != 1:
@@ -81,14 +81,14 @@ def addcmul(call: Call) -> str:
     return call.add("add", call.value("self"), product)
 
 
-def power(call: Call) -> str:
+def power(call: TorchCall) -> str:
     base, exponent = _pair(call)
     if call.trace.number(exponent) == 2 and not isinstance(base, int | float):
         return call.add("square", call.trace.value(base))
     return arithmetic(call, "pow", base, exponent)
 
 
-def divide(call: Call) -> str:
+def divide(call: TorchCall) -> str:
     if call.get("rounding_mode") is not None:
         return call.unknown(" with rounding")
     return arithmetic(call, "div", *_pair(call))
@@ -99,7 +99,7 @@ def unary(op: str) -> Lowering:
 
 
 def compare(kind: str) -> Lowering:
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         left, right = _pair(call)
         number = call.trace.number(right)
         if number is not None:
@@ -109,18 +109,18 @@ def compare(kind: str) -> Lowering:
     return lower
 
 
-def where(call: Call) -> str:
+def where(call: TorchCall) -> str:
     return call.add("where", call.value("condition"), _name(call, call["self"]), _name(call, call["other"]))
 
 
-def masked_fill(call: Call) -> str:
+def masked_fill(call: TorchCall) -> str:
     return call.add("where", call.value("mask"), _name(call, call["value"]), call.value("self"))
 
 
 # reductions
 
 
-def axes_of(call: Call, rank: int) -> tuple[int, ...]:
+def axes_of(call: TorchCall, rank: int) -> tuple[int, ...]:
     given = call.get("dim")
     if given is None or (not isinstance(given, int) and len(given) == 0):
         return tuple(range(rank))
@@ -129,7 +129,7 @@ def axes_of(call: Call, rank: int) -> tuple[int, ...]:
 
 
 def reduction(op: str) -> Lowering:
-    def lower(call: Call) -> Any:
+    def lower(call: TorchCall) -> Any:
         if isinstance(call.result, tuple):  # values and their places: the places are made only if somebody uses them
             value = call.add(op, call.value("self"), shape=call.result[0].shape, **_reduced(call))
             return [value, call.add("unknown", call.value("self"), shape=call.result[1].shape, source_op="aten.argmax")]
@@ -138,20 +138,20 @@ def reduction(op: str) -> Lowering:
     return lower
 
 
-def _reduced(call: Call) -> dict[str, Any]:
+def _reduced(call: TorchCall) -> dict[str, Any]:
     return {"axes": axes_of(call, call["self"].dim()), "keep": True if call.get("keepdim") else None}
 
 
 def max_or_min(op: str, elementwise: str) -> Lowering:
     """torch.max is a reduction or takes the larger of two tensors."""
 
-    def lower(call: Call) -> Any:
+    def lower(call: TorchCall) -> Any:
         return binary(elementwise)(call) if "other" in call.arguments else reduction(op)(call)
 
     return lower
 
 
-def vector_norm(call: Call) -> str:
+def vector_norm(call: TorchCall) -> str:
     if call["ord"] != 2:
         return call.unknown(f" of order {call['ord']}")
     x = call["self"]
@@ -160,18 +160,18 @@ def vector_norm(call: Call) -> str:
     return call.add("sqrt", total)
 
 
-def norm(call: Call) -> str:
+def norm(call: TorchCall) -> str:
     if call["p"] not in (2, None):
         return call.unknown(f" of order {call['p']}")
     call.arguments = {**call.arguments, "ord": 2}
     return vector_norm(call)
 
 
-def variance(call: Call) -> str:
+def variance(call: TorchCall) -> str:
     return _variance(call, call.shape)
 
 
-def _variance(call: Call, shape: Sequence[int]) -> str:
+def _variance(call: TorchCall, shape: Sequence[int]) -> str:
     """The mean of squared distances from the mean, times n / (n - correction)."""
     x = call["self"]
     axes = axes_of(call, x.dim())
@@ -186,17 +186,17 @@ def _variance(call: Call, shape: Sequence[int]) -> str:
     return found if not correction else call.add("mul", found, shape=shape, scalar=count / (count - correction))
 
 
-def variance_and_mean(call: Call) -> list[str]:
+def variance_and_mean(call: TorchCall) -> list[str]:
     first, second = call.result
     spread = _variance(call, tuple(first.shape))
     return [spread, call.add("mean", call.value("self"), shape=tuple(second.shape), **_reduced(call))]
 
 
-def deviation(call: Call) -> str:
+def deviation(call: TorchCall) -> str:
     return call.add("sqrt", _variance(call, call.shape))
 
 
-def deviation_and_mean(call: Call) -> list[str]:
+def deviation_and_mean(call: TorchCall) -> list[str]:
     spread, centre = variance_and_mean(call)
     return [call.add("sqrt", spread, shape=tuple(call.result[0].shape)), centre]
 
@@ -204,7 +204,7 @@ def deviation_and_mean(call: Call) -> list[str]:
 # matrix products
 
 
-def matmul(call: Call) -> str:
+def matmul(call: TorchCall) -> str:
     """With a learned matrix on the right it is a dense layer."""
     left, right = call["self"], call.get("other", call.get("mat2"))
     trace = call.trace
@@ -215,7 +215,7 @@ def matmul(call: Call) -> str:
     return call.add("matmul", trace.value(left), trace.value(right))
 
 
-def addmm(call: Call) -> str:
+def addmm(call: TorchCall) -> str:
     trace, kernel, bias = call.trace, call["mat2"], call["self"]
     if call["beta"] != 1 or call["alpha"] != 1:
         return call.unknown(" with factors")
@@ -226,7 +226,7 @@ def addmm(call: Call) -> str:
     return call.add("add", product, trace.value(bias))
 
 
-def baddbmm(call: Call) -> str:
+def baddbmm(call: TorchCall) -> str:
     product = call.add("matmul", call.value("batch1"), call.value("batch2"))
     if call["alpha"] != 1:
         product = call.add("mul", product, scalar=call["alpha"])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from zoolens.graph.importers.resizing import nearest_rule, resized_axis, smooth_rule
+from zoolens.graph.importers.resize_rules import nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.torch.layers import per_axis
-from zoolens.graph.importers.torch.trace import SHAPE_ONLY, Call, Lowering
+from zoolens.graph.importers.torch.trace import SHAPE_ONLY, Lowering, TorchCall
 
 
-def same(call: Call) -> str:
+def same(call: TorchCall) -> str:
     """contiguous, detach and the like: the very value."""
     return call.trace.value(call.get("self", call.get("input")))
 
 
-def reshape(call: Call) -> str:
+def reshape(call: TorchCall) -> str:
     x = call["self"]
     name = call.trace.value(x)
     if tuple(x.shape) == call.shape:
@@ -24,7 +24,7 @@ def reshape(call: Call) -> str:
     return call.add("flatten" if flattens and call.trace.depends_on_input(x) else "reshape", name)
 
 
-def cast(call: Call) -> str:
+def cast(call: TorchCall) -> str:
     x = call["self"]
     if call.result is x or call.result.dtype == x.dtype:
         return call.trace.value(x)
@@ -36,12 +36,12 @@ def cast(call: Call) -> str:
     return call.add("cast", call.trace.value(x), to=target)
 
 
-def permute(call: Call) -> str:
+def permute(call: TorchCall) -> str:
     rank = call["self"].dim()
     return call.add("transpose", call.value("self"), perm=tuple(axis % rank for axis in call["dims"]))
 
 
-def transpose(call: Call) -> str:
+def transpose(call: TorchCall) -> str:
     rank = call["self"].dim()
     if rank == 0:
         return call.value("self")
@@ -51,21 +51,21 @@ def transpose(call: Call) -> str:
     return call.add("transpose", call.value("self"), perm=tuple(perm))
 
 
-def matrix_transpose(call: Call) -> str:
+def matrix_transpose(call: TorchCall) -> str:
     rank = call["self"].dim()
     if rank < 2:
         return call.value("self")
     return call.add("transpose", call.value("self"), perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def expand(call: Call) -> str:
+def expand(call: TorchCall) -> str:
     x = call["self"]
     if tuple(x.shape) == call.shape:
         return call.trace.value(x)
     return call.add("expand", _with_rank(call, x, len(call.shape)))
 
 
-def _with_rank(call: Call, x: Any, rank: int) -> str:
+def _with_rank(call: TorchCall, x: Any, rank: int) -> str:
     """With axes of extent 1 in front."""
     name = call.trace.value(x)
     if x.dim() == rank:
@@ -73,7 +73,7 @@ def _with_rank(call: Call, x: Any, rank: int) -> str:
     return call.add("reshape", name, shape=((1,) * (rank - x.dim()) + tuple(x.shape)))
 
 
-def repeat(call: Call) -> str:
+def repeat(call: TorchCall) -> str:
     repeats = tuple(call["repeats"])
     name = _with_rank(call, call["self"], len(repeats))
     return name if set(repeats) == {1} else call.add("tile", name, repeats=repeats)
@@ -82,7 +82,7 @@ def repeat(call: Call) -> str:
 # cuts
 
 
-def _cut(call: Call, x: Any, axis: int, start: int, stop: int, step: int = 1) -> str:
+def _cut(call: TorchCall, x: Any, axis: int, start: int, stop: int, step: int = 1) -> str:
     name = call.trace.value(x)
     if start == 0 and stop == x.shape[axis] and step == 1:
         return name
@@ -92,7 +92,7 @@ def _cut(call: Call, x: Any, axis: int, start: int, stop: int, step: int = 1) ->
     return call.add("slice", name, shape=shape, **attributes)
 
 
-def cut(call: Call) -> str:
+def cut(call: TorchCall) -> str:
     x = call["self"]
     axis = call["dim"] % x.dim()
     extent = x.shape[axis]
@@ -100,21 +100,21 @@ def cut(call: Call) -> str:
     return _cut(call, x, axis, start, max(start, stop), call["step"])
 
 
-def narrow(call: Call) -> str:
+def narrow(call: TorchCall) -> str:
     x = call["self"]
     axis = call["dim"] % x.dim()
     start = int(call["start"]) % max(1, x.shape[axis])
     return _cut(call, x, axis, start, start + call["length"])
 
 
-def select(call: Call) -> str:
+def select(call: TorchCall) -> str:
     x = call["self"]
     axis = call["dim"] % x.dim()
     start = call["index"] % x.shape[axis]
     return call.add("reshape", _cut(call, x, axis, start, start + 1), shape=call.shape)
 
 
-def split(call: Call) -> list[str]:
+def split(call: TorchCall) -> list[str]:
     """split, chunk, split_with_sizes, tensor_split: the results say where the cuts are."""
     x = call["self"]
     axis = call["dim"] % x.dim()
@@ -125,7 +125,7 @@ def split(call: Call) -> list[str]:
     return made
 
 
-def unbind(call: Call) -> list[str]:
+def unbind(call: TorchCall) -> list[str]:
     x = call["self"]
     axis = call["dim"] % x.dim()
     return [
@@ -134,7 +134,7 @@ def unbind(call: Call) -> list[str]:
     ]
 
 
-def gather(call: Call) -> str:
+def gather(call: TorchCall) -> str:
     """x[…, indices, …] with one tensor of indices; several at once, or a mask, are not known."""
     indices = call["indices"]
     used = [(axis, one) for axis, one in enumerate(indices) if one is not None]
@@ -143,7 +143,7 @@ def gather(call: Call) -> str:
     return _gather(call, *used[0])
 
 
-def index_select(call: Call) -> str:
+def index_select(call: TorchCall) -> str:
     return _gather(call, call["dim"] % call["self"].dim(), call["index"])
 
 
@@ -151,14 +151,14 @@ def _is_integer(tensor: Any) -> bool:
     return not tensor.is_floating_point() and not str(tensor.dtype).endswith("bool")
 
 
-def _gather(call: Call, axis: int, index: Any) -> str:
+def _gather(call: TorchCall, axis: int, index: Any) -> str:
     return call.add("gather", call.value("self"), call.trace.value(index), axis=axis)
 
 
 # joins
 
 
-def concat(call: Call) -> str:
+def concat(call: TorchCall) -> str:
     tensors = [one for one in call["tensors"] if one.numel() or one.dim() > 1]  # torch lets an empty vector pass
     if len(tensors) == 1:
         return call.trace.value(tensors[0])
@@ -166,7 +166,7 @@ def concat(call: Call) -> str:
     return call.add("concat", *(call.trace.value(one) for one in tensors), axis=axis)
 
 
-def stack(call: Call) -> str:
+def stack(call: TorchCall) -> str:
     axis = call["dim"] % len(call.shape)
     shape = (*call.shape[:axis], 1, *call.shape[axis + 1 :])
     parts = [call.add("reshape", call.trace.value(one), shape=shape) for one in call["tensors"]]
@@ -176,7 +176,7 @@ def stack(call: Call) -> str:
 # spatial arrangement
 
 
-def pad(call: Call) -> str:
+def pad(call: TorchCall) -> str:
     mode = {"constant": None, "reflect": "reflect", "replicate": "edge"}.get(call.get("mode", "constant"), "?")
     if mode == "?":
         return call.unknown(f" of mode {call['mode']}")
@@ -196,7 +196,7 @@ def _pads(given: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
     return begins, ends
 
 
-def roll(call: Call) -> str:
+def roll(call: TorchCall) -> str:
     x = call["self"]
     if not call["dims"]:
         return call.unknown(" of the flattened tensor")
@@ -207,13 +207,13 @@ def roll(call: Call) -> str:
 def shuffle(op: str, factor: str) -> Lowering:
     """pixel_shuffle and pixel_unshuffle keep a block's pixels in neighbouring channels."""
 
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         return call.add(op, call.value("self"), block=call[factor], mode="CRD", axes="NCHW")
 
     return lower
 
 
-def im2col(call: Call) -> str:
+def im2col(call: TorchCall) -> str:
     """unfold: the rows of every window, then its columns; windows come last, and their pixels join the channels."""
     if call["self"].dim() != 4:
         return call.unknown(" without a batch")
@@ -233,19 +233,19 @@ def im2col(call: Call) -> str:
     return call.add("reshape", name)
 
 
-def channel_shuffle(call: Call) -> str:
+def channel_shuffle(call: TorchCall) -> str:
     return call.add("channel_shuffle", call.value("self"), groups=call["groups"], axes="NCHW")
 
 
 def resize(mode: str) -> Lowering:
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         x = call.get("self", call.get("input"))
         return call.add("resize", call.trace.value(x), mode=mode, coordinates=_rule(call, x, mode), axes="NCHW")
 
     return lower
 
 
-def _rule(call: Call, x: Any, mode: str) -> str | None:
+def _rule(call: TorchCall, x: Any, mode: str) -> str | None:
     factors = call.get("scale_factors") or (call.get("scales_h"), call.get("scales_w"))
     extents = zip(x.shape[2:], call.shape[2:], factors, strict=True)
     axes = [resized_axis(before, after, factor) for before, after, factor in extents if before != after]
@@ -256,7 +256,7 @@ def _rule(call: Call, x: Any, mode: str) -> str | None:
     return smooth_rule(axes, "align_corners" if call.get("align_corners") else "half_pixel")
 
 
-def copy(call: Call) -> str:
+def copy(call: TorchCall) -> str:
     """y[...] = x where y is whole: its new value is x's, spread to y's shape."""
     source = call["src"]
     name = call.trace.value(source)
@@ -265,7 +265,7 @@ def copy(call: Call) -> str:
     return call.add("expand", _with_rank(call, source, len(call.shape)))
 
 
-def fill(call: Call) -> str:
+def fill(call: TorchCall) -> str:
     number = call.trace.number(call.get("value", 0))
     if number is None:
         return call.unknown(" with a computed number")

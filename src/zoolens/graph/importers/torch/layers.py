@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Any, Final
 
-from zoolens.graph.importers.torch.trace import Call, Lowering
+from zoolens.graph.importers.torch.trace import Lowering, TorchCall
 
 _AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
 
-def axes_of(call: Call) -> str:
+def axes_of(call: TorchCall) -> str:
     return _AXES.get(len(call.shape), "")
 
 
@@ -23,7 +23,7 @@ def per_axis(value: Any, count: int) -> tuple[int, ...]:
     return found * count if len(found) == 1 else found
 
 
-def conv(call: Call) -> str:
+def conv(call: TorchCall) -> str:
     kernel, bias = call["weight"], call["bias"]
     if call.trace.depends_on_input(kernel):
         return call.unknown(" with a computed kernel")
@@ -59,11 +59,11 @@ def _conv_pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...])
     return begins * 2
 
 
-def general_conv(call: Call) -> str:
+def general_conv(call: TorchCall) -> str:
     return conv_transpose(call) if call["transposed"] else conv(call)
 
 
-def conv_transpose(call: Call) -> str:
+def conv_transpose(call: TorchCall) -> str:
     kernel = call["weight"]
     if call.trace.depends_on_input(kernel):
         return call.unknown(" with a computed kernel")
@@ -82,14 +82,14 @@ def conv_transpose(call: Call) -> str:
     )
 
 
-def dense(call: Call) -> str:
+def dense(call: TorchCall) -> str:
     if call.trace.depends_on_input(call["weight"]):
         return call.unknown(" with a computed kernel")
     parameters = call.parameters(kernel=call["weight"], bias=call["bias"])
     return call.add("dense", call.value("input"), parameters=parameters)
 
 
-def batch_norm(call: Call) -> str:
+def batch_norm(call: TorchCall) -> str:
     mean, variance = call["running_mean"], call["running_var"]
     if mean is None or call.get("training"):
         return call.unknown(" with statistics of its input")
@@ -97,7 +97,7 @@ def batch_norm(call: Call) -> str:
     return call.add("batch_norm", call.value("input"), epsilon=call["eps"], axes=axes_of(call), parameters=parameters)
 
 
-def instance_norm(call: Call) -> str:
+def instance_norm(call: TorchCall) -> str:
     if not call["use_input_stats"]:
         return batch_norm(call)
     parameters = call.parameters(scale=call["weight"], shift=call["bias"])
@@ -106,48 +106,48 @@ def instance_norm(call: Call) -> str:
     )
 
 
-def group_norm(call: Call) -> str:
+def group_norm(call: TorchCall) -> str:
     parameters = call.parameters(scale=call["weight"], shift=call["bias"])
     groups = call["num_groups"]
     x = call.value("input")
     return call.add("group_norm", x, epsilon=call["eps"], groups=groups, axes=axes_of(call), parameters=parameters)
 
 
-def _last_axes(call: Call) -> tuple[int, ...]:
+def _last_axes(call: TorchCall) -> tuple[int, ...]:
     rank = len(call.shape)
     return tuple(range(rank - len(call["normalized_shape"]), rank))
 
 
-def layer_norm(call: Call) -> str:
+def layer_norm(call: TorchCall) -> str:
     parameters = call.parameters(scale=call["weight"], shift=call["bias"])
     x = call.value("input")
     return call.add("layer_norm", x, epsilon=call["eps"], axes=_last_axes(call), parameters=parameters)
 
 
-def rms_norm(call: Call) -> str:
+def rms_norm(call: TorchCall) -> str:
     parameters = call.parameters(scale=call["weight"])
     epsilon = call["eps"] if call["eps"] is not None else 1.1920928955078125e-07  # float32's own, as torch does
     return call.add("rms_norm", call.value("input"), epsilon=epsilon, axes=_last_axes(call), parameters=parameters)
 
 
-def embedding(call: Call) -> str:
+def embedding(call: TorchCall) -> str:
     if call.trace.depends_on_input(call["weight"]):
         return call.unknown(" with a computed table")
     return call.add("embedding", call.value("indices"), parameters=call.parameters(table=call["weight"]))
 
 
-def max_pool(call: Call) -> Any:
+def max_pool(call: TorchCall) -> Any:
     geometry = _pool_geometry(call)
     dilation = _unless(per_axis(call["dilation"], len(geometry["kernel"])), 1)
     return call.add("max_pool", call.value("self"), dilation=dilation, axes=axes_of(call), **geometry)
 
 
-def max_pool_with_indices(call: Call) -> Any:
+def max_pool_with_indices(call: TorchCall) -> Any:
     call.result = call.result[0]  # the indices are of use to unpooling only
     return max_pool(call)
 
 
-def avg_pool(call: Call) -> str:
+def avg_pool(call: TorchCall) -> str:
     if call.get("divisor_override"):
         return call.unknown(" with a divisor of its own")
     geometry, x = _pool_geometry(call), call.value("self")
@@ -162,7 +162,7 @@ def avg_pool(call: Call) -> str:
     return call.add("avg_pool", x, count_pad=counted or None, axes=axes_of(call), **geometry)
 
 
-def _pool_geometry(call: Call) -> dict[str, Any]:
+def _pool_geometry(call: TorchCall) -> dict[str, Any]:
     x = call["self"]
     count = len(call.shape) - 2
     kernel = per_axis(call["kernel_size"], count)
@@ -178,7 +178,7 @@ def _pool_geometry(call: Call) -> dict[str, Any]:
 
 
 def adaptive_pool(op: str) -> Lowering:
-    def lower(call: Call) -> Any:
+    def lower(call: TorchCall) -> Any:
         if isinstance(call.result, tuple):
             call.result = call.result[0]
         return call.add(op, call.value("self"), size=call.shape[2:], axes=axes_of(call))
@@ -186,7 +186,7 @@ def adaptive_pool(op: str) -> Lowering:
     return lower
 
 
-def attention(call: Call) -> str:
+def attention(call: TorchCall) -> str:
     query = call["query"]
     inputs = [call.value(name) for name in ("query", "key", "value")]
     if call["attn_mask"] is not None:
@@ -199,7 +199,7 @@ def attention(call: Call) -> str:
 def recurrent(kind: str) -> Lowering:
     """lstm and gru: `params` are the kernels and biases of all layers and directions."""
 
-    def lower(call: Call) -> str:
+    def lower(call: TorchCall) -> str:
         if "input" not in call.arguments or "params" not in call.arguments:
             return call.unknown(" of packed sequences")
         names = _recurrent_roles(len(call["params"]), call["num_layers"], call["bidirectional"], call["has_biases"])

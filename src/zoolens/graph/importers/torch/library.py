@@ -1,7 +1,7 @@
 """Live torch networks: those of torchvision, timm and transformers by name, and any module at hand.
 
-A network is run once on tensors without numbers and the calls it makes are written down (`torch_recording`);
-`ops` says what each call is in the vocabulary. With weights it runs on the CPU, and values come along.
+A network is run once on tensors without numbers and the calls it makes are written down (`recording`);
+`lowerings` says what each call is in the vocabulary. With weights it runs on the CPU, and values come along.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, Final
 
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.torch.lowerings import LOWERINGS
 from zoolens.graph.importers.torch.modules import (
+    BuildPlan,
     LibraryFailed,
-    Plan,
     built,
     plan_timm,
     plan_torchvision,
     plan_transformers,
     reason,
 )
-from zoolens.graph.importers.torch.ops import LOWERINGS
 from zoolens.graph.importers.torch.recording import recording
 from zoolens.graph.importers.torch.trace import Trace, tensors_in
 from zoolens.graph.model import Graph, check_shape
@@ -81,7 +81,7 @@ def _unused(module: Any, graph: Graph) -> dict[str, int]:
     return found
 
 
-def _load(library: str, distribution: str, plan_of: Callable[[Request], Plan], request: Request) -> Graph:
+def _load(library: str, distribution: str, plan_of: Callable[[Request], BuildPlan], request: Request) -> Graph:
     try:
         import torch
     except ImportError as error:
@@ -96,7 +96,7 @@ def _load(library: str, distribution: str, plan_of: Callable[[Request], Plan], r
     return _loaded(plan, request, facts, "cpu")
 
 
-def _loaded(plan: Plan, request: Request, facts: Mapping[str, Any], way: str) -> Graph:
+def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: str) -> Graph:
     import torch
 
     module = built(plan, request.subject, way)

@@ -28,7 +28,7 @@ _NEEDED: Final[dict[str, Callable[[tuple[int, int]], dict[str, Any]]]] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """How to build one network, and what to feed it."""
 
     build: Callable[[], Any]
@@ -36,7 +36,7 @@ class Plan:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def plan_torchvision(request: Request) -> Plan:
+def plan_torchvision(request: Request) -> BuildPlan:
     torchvision = _torchvision()
     name = request.subject
     models = torchvision.models
@@ -54,7 +54,7 @@ def plan_torchvision(request: Request) -> Plan:
     if name in segmenters:
         needed = {"weights_backbone": None}  # otherwise torchvision fetches them
     arguments = {**needed, **plain_arguments(request.arguments)}
-    return Plan(
+    return BuildPlan(
         lambda: torchvision.models.get_model(name, weights=None, **arguments),
         lambda module: {_first_argument(module): (1, 3, *size)},
     )
@@ -70,7 +70,7 @@ def _default_size(torchvision: Any, name: str) -> tuple[int, int]:
     return int(side[0]), int(side[0])
 
 
-def plan_timm(request: Request) -> Plan:
+def plan_timm(request: Request) -> BuildPlan:
     _torchvision()
     try:
         import timm
@@ -89,10 +89,10 @@ def plan_timm(request: Request) -> Plan:
         channels, *size = module.pretrained_cfg.get("input_size", (3, 224, 224))
         return {_first_argument(module): (1, arguments.get("in_chans", channels), *(request.size or size))}
 
-    return Plan(lambda: timm.create_model(name, pretrained=False, **arguments), inputs)
+    return BuildPlan(lambda: timm.create_model(name, pretrained=False, **arguments), inputs)
 
 
-def plan_transformers(request: Request) -> Plan:
+def plan_transformers(request: Request) -> BuildPlan:
     """By the name of a class ("ViTForImageClassification") or of a model type ("vit"), with its default configuration.
 
     A model type stands for its image classifier where it has one, else for its plain encoder or decoder. Arguments go
@@ -115,7 +115,7 @@ def plan_transformers(request: Request) -> Plan:
         raise ModelError(f"{request.subject} stands for networks of another library.", hint="Name that library.")
     config = configuration(**arguments)
     config.architectures = config.architectures or []  # a type with two classifiers (DeiT) is chosen from this list
-    return Plan(lambda: make(config), lambda module: _transformers_inputs(module, config, request))
+    return BuildPlan(lambda: make(config), lambda module: _transformers_inputs(module, config, request))
 
 
 def _transformers_class(transformers: Any, subject: str) -> tuple[Callable[[Any], Any], Any]:
@@ -152,7 +152,7 @@ class LibraryFailed(ModelError):
     """The library could not build or run a network in one way; in another it may."""
 
 
-def built(plan: Plan, subject: str, way: str) -> Any:
+def built(plan: BuildPlan, subject: str, way: str) -> Any:
     """The module in evaluation mode: seeded on the CPU ("weights"), or bare in one of three ways.
 
     "meta": nothing has numbers; "sketched": only what the constructor leaves empty has none until it is done; "cpu".

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from zoolens.graph.importers.torch.trace import Call, Lowering, Trace
+from zoolens.graph.importers.torch.trace import Lowering, TorchCall, Trace
 
 
 @cache
@@ -56,7 +56,7 @@ def recording(trace: Trace, lowerings: Mapping[str, Lowering]) -> Iterator[None]
             bound = _bound(arguments, args, kwargs)
             written = [bound[name] for name, _, changes in arguments if changes and bound[name] is not None]
             result = function(*args, **kwargs)
-            trace.record(op, bound, written, result, lower or Call.unknown)
+            trace.record(op, bound, written, result, lower or TorchCall.unknown)
             return result
 
     def enter(module: Any, _: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from zoolens.errors import ModelError, UnknownName
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS, _load, graph_of_module
-from zoolens.graph.importers.torch.modules import Plan
+from zoolens.graph.importers.torch.modules import BuildPlan
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run
 from zoolens.graph.vocabulary import OPS
@@ -235,7 +235,7 @@ class Enlarging(nn.Module):
 
 
 def loaded(build, size=(8, 8)):
-    return _load("torch", "torch", lambda _: Plan(build, lambda _: {"x": (1, 3, *size)}), Request("large"))
+    return _load("torch", "torch", lambda _: BuildPlan(build, lambda _: {"x": (1, 3, *size)}), Request("large"))
 
 
 def test_what_is_too_large_is_not_tried_with_numbers():

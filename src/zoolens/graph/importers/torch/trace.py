@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Parameter, Value
 
 _SMALL: Final = 64  # elements: a constant that is shown in the graph itself
@@ -28,7 +28,7 @@ _PARTS: Final = frozenset({"slice", "select", "narrow"})
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorPart:
     """A tensor that is a piece of another one, from `start` to `stop` on one axis; writing to it writes there."""
 
     whole: Any
@@ -38,7 +38,7 @@ class Part:
 
 
 @dataclass
-class Call:
+class TorchCall:
     """One operator call: what a lowering reads, and where it adds its nodes."""
 
     trace: Trace
@@ -72,7 +72,9 @@ class Call:
         return self.trace.add("unknown", tensors, shape, source_op=f"aten.{self.op}{why}")
 
 
-Lowering = Callable[[Call], Any]  # says a call in the vocabulary: the name of the node it is, or one for each result
+Lowering = Callable[
+    [TorchCall], Any
+]  # says a call in the vocabulary: the name of the node it is, or one for each result
 
 
 class Trace:
@@ -89,7 +91,7 @@ class Trace:
         self._constants: dict[int, str] = {}
         self._static: dict[int, frozenset[int]] = {}  # to the learned tensors it was made from
         self._by_id: dict[int, Any] = {id(one): one for one in module.parameters()}
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, TensorPart] = {}
         self._writes: dict[int, int] = {}  # by storage: how often it was written in place
         self._seen: dict[int, int] = {}  # by tensor: that number when the tensor was made
         self._alive: list[Any] = []
@@ -160,7 +162,12 @@ class Trace:
     # recording
 
     def record(
-        self, op: str, arguments: Mapping[str, Any], written: Sequence[Any], result: Any, lower: Callable[[Call], Any]
+        self,
+        op: str,
+        arguments: Mapping[str, Any],
+        written: Sequence[Any],
+        result: Any,
+        lower: Callable[[TorchCall], Any],
     ) -> None:
         roots = self._roots(list(tensors_in(arguments.values())))
         if op in _PARTS:
@@ -169,7 +176,7 @@ class Trace:
             if written:
                 self._constants.clear()  # what was shown of them may have changed
             return
-        call = Call(self, op, arguments, written[0] if written else result)
+        call = TorchCall(self, op, arguments, written[0] if written else result)
         made = lower(call)
         for tensor in written:
             self._write(tensor, made, roots)
@@ -186,7 +193,7 @@ class Trace:
         start, extent = arguments["index" if op == "select" else "start"], whole.shape[axis]
         start = 0 if start is None else min(start + extent if start < 0 else start, extent)
         stop = start + (1 if op == "select" else result.shape[axis])
-        self._parts[id(result)] = Part(whole, axis, start, stop)
+        self._parts[id(result)] = TensorPart(whole, axis, start, stop)
         self._alive.extend((whole, result))
 
     def _write(self, tensor: Any, name: str, roots: frozenset[int]) -> None:
@@ -200,7 +207,7 @@ class Trace:
             name = self._replaced(part, before, name)
             self.named(part.whole, name, roots)
 
-    def _replaced(self, part: Part, before: str, name: str) -> str:
+    def _replaced(self, part: TensorPart, before: str, name: str) -> str:
         """The whole with a new part: what is before it, the part, what is after it."""
         shape, axis = list(part.whole.shape), part.axis
         pieces = []

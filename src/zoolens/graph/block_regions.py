@@ -1,0 +1,230 @@
+"""From cuts to blocks: regions with paths, and the chains between them that belong to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+from zlib import crc32
+
+from zoolens.graph.blocks import POOLS, Block, Layer, is_depthwise
+from zoolens.graph.model import Node
+from zoolens.graph.vocabulary import ACTIVATIONS
+
+COMMUTATIVE: Final = frozenset({"add", "mul", "maximum", "minimum"})
+LARGE_REGION: Final = 24  # nodes; beyond, a region with several concats is split at them
+FIRE_CHAIN: Final = 2  # a squeeze convolution and its activation
+
+
+def grouped(segments: Iterable[list[Node]]) -> list[Block]:
+    found: list[Block] = []
+    for segment in segments:
+        if len(segment) == 1:
+            found.append(Block("layer", (Layer(segment[0]),)))
+        else:
+            found.extend(_regions(segment))
+    return _inverted(_transitions(_fires(_with_entries(_with_exits(found)))))
+
+
+def _regions(nodes: list[Node]) -> list[Block]:
+    concats = [number for number, node in enumerate(nodes) if node.op == "concat"]
+    if len(concats) > 1 and _nested([nodes[number] for number in concats]):
+        return _dense_layers(nodes, concats)
+    return _cells(nodes, concats) if len(nodes) > LARGE_REGION and len(concats) > 1 else [_region(nodes)]
+
+
+def _nested(concats: Sequence[Node]) -> bool:
+    """Whether each collects all that the one before it did, and more."""
+    return all(set(one.inputs) < set(two.inputs) for one, two in pairwise(concats))
+
+
+def _dense_layers(nodes: list[Node], concats: list[int]) -> list[Block]:
+    """A dense block is one region; each concat in it begins a layer of its own, and the last one only collects."""
+    bounds = [0, *(concats[:-1] if concats[-1] == len(nodes) - 1 else concats), len(nodes)]
+    return [
+        Block("dense", tuple(Layer(node) for node in nodes[start:stop]))
+        for start, stop in pairwise(bounds)
+        if stop > start
+    ]
+
+
+def _cells(nodes: list[Node], concats: list[int]) -> list[Block]:
+    """Cells that also use the cell before the last (NASNet) leave no cut between them: split after each concat."""
+    bounds = [0, *(number + 1 for number in concats if number + 1 < len(nodes)), len(nodes)]
+    return [_region(nodes[start:stop], kind="cell") for start, stop in pairwise(bounds) if stop > start]
+
+
+def _region(nodes: list[Node], kind: str = "") -> Block:
+    nodes = _in_own_order(nodes)
+    merge = nodes[-1]
+    kinds = {"add": "residual", "concat": "branches", "mul": "gate"}
+    kind = kind or kinds.get(merge.op, "region")
+    if kind == "residual":
+        kind = _residual_kind(nodes)
+    paths = _paths(nodes, residual=merge.op == "add")
+    return Block(kind, tuple(Layer(node, paths.get(node.name, "")) for node in nodes))
+
+
+def _in_own_order(nodes: list[Node]) -> list[Node]:
+    """The same nodes in an order of computation that depends on what they are, not on how the file lists them."""
+    inside = {node.name: node for node in nodes}
+    codes: dict[str, tuple[int, int]] = {}
+    for node in nodes:
+        before = sorted(codes[name] for name in node.inputs if name in inside)
+        text = repr((node.op, node.get("kernel"), node.get("stride"), before))
+        codes[node.name] = (max((depth for depth, _ in before), default=0) + 1, crc32(text.encode()))
+    found: dict[str, Node] = {}
+    used = {name for node in nodes for name in node.inputs}
+    for end in (node for node in nodes if node.name not in used or node is nodes[-1]):
+        _visit(end, inside, codes, found)
+    return list(found.values()) if nodes[-1].name == next(reversed(found)) else nodes
+
+
+def _visit(end: Node, inside: Mapping[str, Node], codes: Mapping[str, tuple[int, int]], found: dict[str, Node]) -> None:
+    """Depth first and without recursion: the deepest input of a commutative node first."""
+    waiting = [(end, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if node.name in found:
+            continue
+        if ready:
+            found[node.name] = node
+            continue
+        waiting.append((node, True))
+        inputs = [inside[name] for name in node.inputs if name in inside and name not in found]
+        if node.op in COMMUTATIVE:
+            inputs.sort(key=lambda one: codes[one.name], reverse=True)
+        waiting.extend((one, False) for one in reversed(inputs))
+
+
+def _residual_kind(nodes: list[Node]) -> str:
+    if any(node.op in ("attention", "matmul", "softmax") for node in nodes):
+        return "attention"
+    convs = [node for node in nodes if node.op == "conv"]
+    widest = max((node.shape[1] for node in convs[:-1]), default=0)
+    narrow = bool(convs) and convs[-1].shape == nodes[-1].shape and widest > convs[-1].shape[1]
+    return "inverted residual" if narrow and any(map(is_depthwise, convs)) else "residual"
+
+
+def _paths(nodes: list[Node], *, residual: bool) -> dict[str, str]:
+    """The path of each node: what an input of the last node depends on and no earlier input does."""
+    by_name = {node.name: node for node in nodes}
+    taken: dict[str, str] = {}
+    for number, name in enumerate(nodes[-1].inputs, 1):
+        path = ("main" if number == 1 else "shortcut") if residual else f"branch {number}"
+        waiting = [name]
+        while waiting:
+            one = waiting.pop()
+            if one in by_name and one not in taken:
+                taken[one] = path
+                waiting.extend(by_name[one].inputs)
+    return taken
+
+
+def only(block: Block) -> str:
+    return block.layers[0].node.op if block.plain else ""
+
+
+def _with_exits(blocks: list[Block]) -> list[Block]:
+    """The activation, shuffle or layer norm right after a region belongs to it."""
+    found: list[Block] = []
+    for block in blocks:
+        op = only(block)
+        trailing = op in ACTIVATIONS or op in ("channel_shuffle", "layer_norm", "rms_norm")
+        if found and not found[-1].plain and found[-1].kind != "gate" and trailing:
+            found[-1] = replace(found[-1], layers=(*found[-1].layers, *block.layers))
+        else:
+            found.append(block)
+    return found
+
+
+def _with_entries(blocks: list[Block]) -> list[Block]:
+    """Pre-activation: batch norm and activation right before a residual region belong to it."""
+    found: list[Block] = []
+    for block in blocks:
+        if block.kind in ("residual", "inverted residual"):
+            while found and (only(found[-1]) == "batch_norm" or _is_preactivation(found)):
+                entry = replace(found.pop().layers[0], path="main")
+                block = replace(block, layers=(entry, *block.layers))
+        found.append(block)
+    return found
+
+
+def _is_preactivation(found: list[Block]) -> bool:
+    return len(found) > 1 and only(found[-1]) in ACTIVATIONS and only(found[-2]) == "batch_norm"
+
+
+def _fires(blocks: list[Block]) -> list[Block]:
+    """A 1×1 convolution that feeds all branches of a region, after another region or a pool: the squeeze of a fire."""
+    found: list[Block] = []
+    for block in blocks:
+        if block.kind == "branches" and len(found) > FIRE_CHAIN and _is_squeeze(found):
+            squeeze = tuple(layer for one in found[-FIRE_CHAIN:] for layer in one.layers)
+            del found[-FIRE_CHAIN:]
+            block = replace(block, kind="fire", layers=(*squeeze, *block.layers))
+        found.append(block)
+    return found
+
+
+def _is_squeeze(found: list[Block]) -> bool:
+    conv, activation, before = found[-2], found[-1], found[-3]
+    pointwise = only(conv) == "conv" and set(conv.layers[0].node.get("kernel", ())) == {1}
+    return pointwise and only(activation) in ACTIVATIONS and (not before.plain or only(before) in POOLS)
+
+
+def _transitions(blocks: list[Block]) -> list[Block]:
+    """Norm, activation, convolution and pool between two dense blocks."""
+    found: list[Block] = []
+    for block in blocks:
+        previous = found[-1] if found else None
+        opens = previous is not None and previous.kind == "dense" and only(block) == "batch_norm"
+        if opens:
+            found.append(Block("transition", (replace(block.layers[0], path="transition"),)))
+        elif previous is not None and previous.kind == "transition" and previous.output.op not in POOLS and block.plain:
+            found[-1] = replace(previous, layers=(*previous.layers, replace(block.layers[0], path="transition")))
+        else:
+            found.append(block)
+    return [piece for block in found for piece in _unless_pooled(block)]
+
+
+def _unless_pooled(block: Block) -> list[Block]:
+    """After the last dense block comes no transition but the head."""
+    if block.kind == "transition" and (block.output.op not in POOLS or block.output.op.startswith("global")):
+        return [Block("layer", (replace(layer, path=""),)) for layer in block.layers]
+    return [block]
+
+
+def _inverted(blocks: list[Block]) -> list[Block]:
+    """Chains that end in a convolution without activation: inverted residuals whose shortcut does not fit."""
+    found: list[Block] = []
+    for number, block in enumerate(blocks):
+        found.append(block)
+        following = only(blocks[number + 1]) if number + 1 < len(blocks) else "end"
+        linear = only(block) == "conv" and following not in ACTIVATIONS and following not in ("lrn", "end", "affine")
+        start = _bottleneck_start(found) if linear and following != "batch_norm" else None
+        if start is not None:
+            layers = tuple(layer for one in found[start:] for layer in one.layers)
+            found[start:] = [Block("inverted residual", tuple(replace(layer, path="main") for layer in layers))]
+    return found
+
+
+def _bottleneck_start(found: list[Block]) -> int | None:
+    """Where the block that the last (linear) convolution closes begins; None if it closes none."""
+    start = len(found) - 1
+    while start > 0 and (only(found[start - 1]) in ACTIVATIONS or found[start - 1].kind == "gate"):
+        start -= 1
+    widest = only(found[start - 1]) == "conv" and start > 0
+    if not widest or start == len(found) - 1:
+        return None
+    start -= 1
+    if not is_depthwise(found[start].layers[0].node):
+        grows = found[start].output.shape[1] > found[-1].output.shape[1]
+        return start if grows else None
+    if start > 1 and only(found[start - 1]) in ACTIVATIONS and _is_expansion(found[start - 2]):
+        start -= 2
+    return start
+
+
+def _is_expansion(block: Block) -> bool:
+    return only(block) == "conv" and set(block.layers[0].node.get("kernel", ())) == {1}

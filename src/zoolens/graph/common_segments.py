@@ -1,0 +1,244 @@
+"""The segments that two networks have in common.
+
+Both networks are cut into chains of single-entry, single-exit steps (`single_entry_exit`). Each step has a symbol for
+all that it computes (`segment_symbols`), and common segments are common runs of symbols, found with a suffix automaton:
+the longest one first, then the longest on either side of it. So segments do not overlap, and they do not cross: what
+lies before a segment in A is never paired with what lies behind its partner in B. Greedy is not always the largest
+cover, but it is quick, and the same on every call.
+
+First come steps whose weights are equal too, then those of the same structure in the gaps that are left, then the same
+inside steps that found no partner (one path of a residual block whose other path differs). Last come stretches of the
+longest chain between two places where both networks have the same shapes but compute something else in between, such
+as stage 3 of ResNet-50 and of ResNet-101. Those may overlap the segments before them, and are listed after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+
+from zoolens.graph.model import Graph, Shape
+from zoolens.graph.segment_symbols import Labels, Symbols, paired
+from zoolens.graph.segments import Common, Kind, Segment
+from zoolens.graph.single_entry_exit import chains, homes, joined
+from zoolens.graph.suffix_automaton import CommonRun, SuffixAutomaton
+from zoolens.graph.weight_distance import Likeness, likeness
+
+Line = list[Segment | None]  # the steps of one or more chains; None between two chains, where no run passes
+Worth = Callable[[int, int], tuple[int, ...]]  # of a stretch of a line
+Box = tuple[int, int, int, int]  # a stretch of either line: from and to in A, from and to in B
+
+
+def common_segments(a: Graph, b: Graph, *, least: int = 2) -> tuple[Common, ...]:
+    """What could stand in for each other, in order of computation in `a`; "same interface" ones come last.
+
+    `least`: the fewest nodes that a segment has. Distances are known where both graphs carry weights.
+    """
+    symbols = Symbols()
+    search = _Search(_Side(a, symbols), _Side(b, symbols), least)
+    found = sorted(search.runs(), key=lambda common: search.a.place[common.a.exit])
+    return (*found, *search.interfaces())
+
+
+class _Side:
+    """One of the two graphs: its chains by the step they lie in, and the labels of all steps."""
+
+    def __init__(self, graph: Graph, symbols: Symbols) -> None:
+        self.graph = graph
+        self.place = {node.name: number for number, node in enumerate(graph.nodes)}
+        self.inside = homes(chains(graph))
+        steps = (step for held in self.inside.values() for chain in held for step in chain.steps)
+        self.labels: dict[str, Labels] = {step.exit: symbols.of(graph, step) for step in steps}
+
+    def line(self, exits: Sequence[str]) -> Line:
+        """The chains that lie directly inside these steps, one after the other; of "" the outermost."""
+        found: Line = []
+        for chain in (chain for exit_ in exits for chain in self.inside.get(exit_, ())):
+            found += [*chain.steps, None]
+        return found
+
+    def trunk(self) -> Sequence[Segment]:
+        return max((chain.steps for chain in self.inside.get("", ())), key=_nodes, default=())
+
+    def numbers(self, line: Line, *, exact: bool, gap: int) -> list[int]:
+        """The symbols of steps; between chains stand numbers that come once, counted from `gap` down in twos."""
+        labels = [self.labels[step.exit] if step else None for step in line]
+        return [
+            gap - 2 * place if one is None else one.exact if exact else one.structure
+            for place, one in enumerate(labels)
+        ]
+
+    def worth(self, line: Line, *, exact: bool) -> Worth:
+        """Of a stretch: its nodes, then its parameters. Where only weights count: its nodes with some, then all."""
+        sizes = [self._sizes(step, exact=exact) if step else (0, 0) for step in line]
+        sums = [list(accumulate(values, initial=0)) for values in zip(*sizes, strict=True)]
+        return lambda start, stop: tuple(total[stop] - total[start] for total in sums)
+
+    def _sizes(self, step: Segment, *, exact: bool) -> tuple[int, int]:
+        nodes = step.of(self.graph)
+        if exact:
+            return sum(1 for node in nodes if node.parameters), len(nodes)
+        return len(nodes), sum(node.learned for node in nodes)
+
+    def segment(self, line: Line, start: int, stop: int) -> Segment:
+        return joined([step for step in line[start:stop] if step], self.place)
+
+
+class _Search:
+    def __init__(self, a: _Side, b: _Side, least: int) -> None:
+        self.a, self.b, self.least = a, b, max(1, least)
+        self.weighted = bool(a.graph.weights) and bool(b.graph.weights)
+
+    # --- equal symbols
+
+    def runs(self) -> Iterator[Common]:
+        """Common segments of the outermost chains, and inside steps that found no partner there."""
+        open_ = [(self.a.line([""]), self.b.line([""]))]
+        while open_:
+            one, two = open_.pop()
+            if not one or not two:
+                continue
+            found = self._matched(one, two)
+            for run in _merged(found):
+                yield from self._by_kind(one, two, run)
+            for a0, a1, b0, b1 in _gaps(found, (0, len(one), 0, len(two))):
+                open_.append((self.a.line(_exits(one[a0:a1])), self.b.line(_exits(two[b0:b1]))))
+
+    def _matched(self, one: Line, two: Line) -> list[CommonRun]:
+        """Steps with equal weights, then steps of equal structure between those, in order."""
+        box = (0, len(one), 0, len(two))
+        found = self._tiled(one, two, [box], exact=True) if self.weighted else []
+        found += self._tiled(one, two, _gaps(sorted(found, key=_place), box), exact=False)
+        return sorted(found, key=_place)
+
+    def _tiled(self, one: Line, two: Line, boxes: Sequence[Box], *, exact: bool) -> list[CommonRun]:
+        """The best run in each box, then the best before and behind it, until none is worth it."""
+        ours, theirs = self.a.numbers(one, exact=exact, gap=-1), self.b.numbers(two, exact=exact, gap=-2)
+        worth, least = self.b.worth(two, exact=exact), 1 if exact else self.least
+        found, open_ = [], list(boxes)
+        while open_:
+            a0, a1, b0, b1 = open_.pop()
+            best = SuffixAutomaton(ours[a0:a1]).best(theirs[b0:b1], _shifted(worth, b0))
+            if best is None or worth(b0 + best.b, b0 + best.b + best.length)[0] < least:
+                continue
+            run = CommonRun(a0 + best.a, b0 + best.b, best.length)
+            found.append(run)
+            open_ += _gaps([run], (a0, a1, b0, b1))
+        return found
+
+    def _by_kind(self, one: Line, two: Line, run: CommonRun) -> Iterator[Common]:
+        """A run, cut where its weights cease to be equal or near."""
+        alike = [self._alike(one[run.a + i], two[run.b + i]) for i in range(run.length)]
+        start = 0
+        for kind, group in groupby(_kinds(alike, weighted=self.weighted)):
+            stop = start + len(list(group))
+            if kind is not None:
+                ours = self.a.segment(one, run.a + start, run.a + stop)
+                theirs = self.b.segment(two, run.b + start, run.b + stop)
+                total = sum((step for step in alike[start:stop] if step), Likeness(known=self.weighted))
+                if len(ours) >= self.least:
+                    yield Common(ours, theirs, kind, total.distance)
+            start = stop
+
+    def _alike(self, ours: Segment | None, theirs: Segment | None) -> Likeness | None:
+        """None where two steps of one symbol turn out not to be the same graph."""
+        if ours is None or theirs is None:
+            return None
+        a, b = self.a, self.b
+        pairs = paired((a.graph, ours, a.labels[ours.exit]), (b.graph, theirs, b.labels[theirs.exit]))
+        return None if pairs is None else likeness(a.graph, b.graph, pairs, weighted=self.weighted)
+
+    # --- equal shapes
+
+    def interfaces(self) -> Iterator[Common]:
+        """Stretches of both trunks between shapes that both have in that order, where what is between differs."""
+        one, two = self.a.trunk(), self.b.trunk()
+        for (a0, b0), (a1, b1) in pairwise(_common(_turns(self.a.graph, one), _turns(self.b.graph, two))):
+            ours, theirs = one[a0:a1], two[b0:b1]
+            whole = len(ours) == len(one) and len(theirs) == len(two)  # that would be the other network itself
+            if not whole and self._differ(ours, theirs) and min(_nodes(ours), _nodes(theirs)) >= self.least:
+                yield Common(joined(ours, self.a.place), joined(theirs, self.b.place), "same interface")
+
+    def _differ(self, ours: Sequence[Segment], theirs: Sequence[Segment]) -> bool:
+        mine = [self.a.labels[step.exit].structure for step in ours]
+        return mine != [self.b.labels[step.exit].structure for step in theirs]
+
+
+def _nodes(steps: Sequence[Segment]) -> int:
+    return sum(map(len, steps))
+
+
+def _exits(line: Line) -> list[str]:
+    return [step.exit for step in line if step]
+
+
+def _place(run: CommonRun) -> int:
+    return run.a
+
+
+def _shifted(worth: Worth, by: int) -> Worth:
+    return lambda start, stop: worth(by + start, by + stop)
+
+
+def _gaps(runs: Sequence[CommonRun], box: Box) -> list[Box]:
+    """What is left of a box before, between and behind runs, where something is left on both sides."""
+    a, a_end, b, b_end = box
+    found = []
+    for run in (*runs, CommonRun(a_end, b_end, 0)):
+        if a < run.a and b < run.b:
+            found.append((a, run.a, b, run.b))
+        a, b = run.a + run.length, run.b + run.length
+    return found
+
+
+def _merged(runs: Sequence[CommonRun]) -> list[CommonRun]:
+    """Runs that touch on both sides as one."""
+    found: list[CommonRun] = []
+    for run in runs:
+        last = found[-1] if found else None
+        if last and (last.a + last.length, last.b + last.length) == (run.a, run.b):
+            found[-1] = CommonRun(last.a, last.b, last.length + run.length)
+        else:
+            found.append(run)
+    return found
+
+
+def _kinds(alike: Sequence[Likeness | None], *, weighted: bool) -> list[Kind | None]:
+    """The kind of every step. One without parameters has that of the step before it, else that of the next one."""
+    plain: Kind = "equal weights" if weighted else "same structure"
+    own: list[Kind | None] = [one.kind if one and one.parameters else None for one in alike]
+    for place in (*range(1, len(own)), *range(len(own) - 2, -1, -1)):
+        near = own[place - 1] if place and own[place - 1] else own[place + 1] if place + 1 < len(own) else None
+        own[place] = own[place] or near
+    return [(kind or plain) if one else None for kind, one in zip(own, alike, strict=True)]
+
+
+def _turns(graph: Graph, trunk: Sequence[Segment]) -> list[tuple[Shape, int]]:
+    """The shapes along a trunk, each with the last place it has before it changes; places lie between steps."""
+    values = [*(step.entry for step in trunk[:1]), *(step.exit for step in trunk)]
+    found: list[tuple[Shape, int]] = []
+    for place, value in enumerate(values):
+        shape = graph.by_name[value].shape
+        if found and found[-1][0] == shape:
+            found.pop()
+        found.append((shape, place))
+    return found
+
+
+def _common(one: Sequence[tuple[Shape, int]], two: Sequence[tuple[Shape, int]]) -> list[tuple[int, int]]:
+    """Places of the longest sequence of shapes that both have in the same order."""
+    best = [[0] * (len(two) + 1) for _ in range(len(one) + 1)]
+    for i in range(len(one) - 1, -1, -1):
+        for j in range(len(two) - 1, -1, -1):
+            same = one[i][0] == two[j][0]
+            best[i][j] = best[i + 1][j + 1] + 1 if same else max(best[i + 1][j], best[i][j + 1])
+    found, i, j = [], 0, 0
+    while i < len(one) and j < len(two):
+        if one[i][0] == two[j][0]:
+            found.append((one[i][1], two[j][1]))
+            i, j = i + 1, j + 1
+        elif best[i + 1][j] >= best[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return found

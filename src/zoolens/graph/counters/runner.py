@@ -1,0 +1,139 @@
+"""Runs the installed counters on one model, in a process of their own, and sets what they say beside our count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens import plugins
+from zoolens.engine.pool import WorkerPool
+from zoolens.engine.process import Rights, WorkerKind
+from zoolens.engine.sandbox import trusted
+from zoolens.errors import ZoolensError
+from zoolens.graph.counters.base import KINDS, Counter
+from zoolens.graph.counters.subjects import CountedModel
+from zoolens.graph.counters.terms import MACS
+from zoolens.graph.structure_sources import Source
+
+TIMEOUT: Final = 600.0  # seconds for all counters of one model
+_NONSENSE: Final = "its process answered nonsense"
+_QUIET: Final = (
+    ("OMP_NUM_THREADS", "1"),
+    ("TF_CPP_MIN_LOG_LEVEL", "3"),
+    ("CUDA_VISIBLE_DEVICES", "-1"),
+    ("KERAS_BACKEND", "tensorflow"),  # whose profiler is one of the counters
+)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one counter says, explained: its terms add up to the value but for the residual. Or why it says nothing."""
+
+    counter: Counter
+    value: float | None = None
+    terms: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+    @property
+    def residual(self) -> float:
+        return 0.0 if self.value is None else self.value - sum(self.terms.values())
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """What makes it differ from our multiply-accumulates."""
+        return {term: amount for term, amount in self.terms.items() if term != MACS}
+
+
+def all_counters() -> list[Counter]:
+    """Those of this package and of plug-ins."""
+    return [plugins.load(plugins.COUNTERS, name) for name in plugins.names(plugins.COUNTERS)]
+
+
+def run_counters(source: Source, counters: Sequence[Counter] | None = None) -> list[Count]:
+    """Every counter that can look at the model and is installed is run; the others say why not."""
+    chosen = all_counters() if counters is None else list(counters)
+    subject = CountedModel(source.plugin, source.request)
+    fitting = [one for one in chosen if one.version and one.kind == subject.kind]
+    found = {one.name: count for one, count in zip(fitting, _counted(source, fitting), strict=True)}
+    return [found.get(one.name) or Count(one, reason=_why_not(one)) for one in chosen]
+
+
+def _why_not(counter: Counter) -> str:
+    return f"for {KINDS.get(counter.kind, counter.kind)} only" if counter.version else "not installed"
+
+
+def _counted(source: Source, counters: Sequence[Counter]) -> Iterator[Count]:
+    """A counter that takes the process with it is a reason of its own; the others are run in a new one."""
+    left = list(counters)
+    while left:
+        answers, trouble = _run(source, left)
+        for counter, answer in zip(left, answers, strict=False):
+            yield Count(counter, answer.get("value"), answer.get("terms", {}), answer.get("error"))
+        left = left[len(answers) :]
+        if left:
+            yield Count(left.pop(0), reason=trouble)
+
+
+def _run(source: Source, counters: Sequence[Counter]) -> tuple[list[dict[str, Any]], str]:
+    """What the counters say, as far as they came, and why they came no further."""
+    answers: list[dict[str, Any]] = []
+    with WorkerPool() as workers:
+        try:
+            workers.ask(
+                _worker(source),
+                _job(source, counters),
+                f"counting {Path(source.request.subject).name}",
+                timeout=TIMEOUT,
+                report=lambda answer: answers.append(_checked(answer)),
+            )
+        except ZoolensError as error:
+            return answers, str(error)
+    return answers, _NONSENSE
+
+
+def _checked(answer: Any) -> dict[str, Any]:
+    """The process has read a stranger's file: what is no answer is an error of its counter."""
+    try:
+        value, terms, error = answer.get("value"), dict(answer.get("terms", {})), answer.get("error")
+    except (ValueError, TypeError, AttributeError):
+        return {"error": _NONSENSE}
+    if not all(isinstance(number, int | float) for number in (0 if value is None else value, *terms.values())):
+        return {"error": _NONSENSE}
+    return {"value": value, "terms": terms, "error": None if error is None else str(error)}
+
+
+def _worker(source: Source) -> WorkerKind:
+    """Sandboxed, unless the user trusts the model."""
+    request = source.request
+    files = (request.subject, *request.files.values()) if source.plugin in plugins.names(plugins.GRAPH_FILES) else ()
+    return WorkerKind(
+        "counting process",
+        "zoolens.graph.counters.worker",
+        source.point.partition(":")[0],
+        variables=_QUIET,
+        rights=None if trusted() else Rights(files=files),
+        own_folder=True,
+    )
+
+
+def _job(source: Source, counters: Sequence[Counter]) -> dict[str, Any]:
+    request = source.request
+    return {
+        "plugin": source.plugin,
+        "importer": source.point,
+        "request": {
+            "subject": request.subject,
+            "size": request.size,
+            "arguments": dict(request.arguments),
+            "files": dict(request.files),
+        },
+        "counters": [_point(counter) for counter in counters],
+    }
+
+
+def _point(counter: Counter) -> str:
+    """Where the other process finds it."""
+    registered = plugins.registered(plugins.COUNTERS)
+    return registered[counter.name].value

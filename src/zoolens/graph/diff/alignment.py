@@ -1,0 +1,214 @@
+"""Which part of one network stands beside which part of the other.
+
+Blocks first, over the whole network at once (stages weigh in their similarity, so a stage with more blocks, or a
+stride that sits a block later, does not pull the rest apart); then the layers of each pair of blocks, path by path.
+Both by dynamic programming: the sum of similarities, weighted by what a thing is worth, is the largest possible, and
+where several alignments are equally good, gaps come late. Before that, the layers of a block that only the other side
+closes with a shortcut are joined (`open_shortcuts`); after it, blocks in another order are put beside their like
+(`block_order`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeVar
+
+from zoolens.graph.blocks import Block, Layer
+from zoolens.graph.diff.block_order import Beside, reordered
+from zoolens.graph.diff.open_shortcuts import chained
+from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.outline import groups_of, laid_out
+
+T = TypeVar("T")
+_ROUNDING: Final = 1e-9
+MAX_CELLS: Final = 4_000_000  # of one table: some 2,000 layers beside 2,000
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two layers that stand for each other, or one that has no partner. Positions are those of its own side."""
+
+    a: Layer | None
+    b: Layer | None
+
+
+@dataclass(frozen=True)
+class BlockRow:
+    a: Block | None
+    b: Block | None
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    rows: tuple[BlockRow, ...]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [pair for row in self.rows for pair in row.pairs]
+
+    @cached_property
+    def partner(self) -> dict[str, Node]:
+        """Node of b beside each node of a, by name."""
+        return {pair.a.node.name: pair.b.node for pair in self.pairs if pair.a and pair.b}
+
+    @cached_property
+    def reverse(self) -> dict[str, Node]:
+        return {pair.b.node.name: pair.a.node for pair in self.pairs if pair.a and pair.b}
+
+
+def align(a: Graph, b: Graph) -> Alignment:
+    groups = groups_of(a), groups_of(b)
+    best, most = _aligned(*groups)
+    for joined in chained(*groups):
+        rows, gained = _aligned(*joined)
+        if gained > most + _ROUNDING:
+            best, most = rows, gained
+    return Alignment(tuple(_row(one, two) for one, two in reordered(best)))
+
+
+def _aligned(one: list[Block], two: list[Block]) -> tuple[list[Beside], float]:
+    """The best alignment of two networks' blocks, and the sum of its scores."""
+    left, right = laid_out(one), laid_out(two)
+    cache: dict[tuple[object, ...], float] = {}
+    codes = _codes([*left, *right])
+    weights = {id(block): block_weight(block) for block in (*left, *right)}
+
+    def score(one: Block, two: Block) -> float:
+        key = (codes[id(one)], codes[id(two)], one.stage == two.stage, one.index == two.index)
+        if key not in cache:
+            cache[key] = _worth(block_similarity(one, two), weights[id(one)], weights[id(two)])
+        return cache[key]
+
+    rows = best_pairs(left, right, score)
+    return rows, sum(score(one, two) for one, two in rows if one and two)
+
+
+def _codes(blocks: Sequence[Block]) -> dict[int, int]:
+    """A small number for each distinct (signature, resolution), so that likeness is computed once for each."""
+    known: dict[object, int] = {}
+    return {id(block): known.setdefault((block.signature, block.output.shape), len(known)) for block in blocks}
+
+
+def _worth(similarity: float, one: float, two: float) -> float:
+    return similarity * (one + two) / 2 if similarity >= LEAST else 0.0
+
+
+def best_pairs(
+    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float]
+) -> list[tuple[T | None, T | None]]:
+    """The alignment of two sequences with the largest sum of scores; a score of 0 is no match.
+
+    Sequences too long for one table (no real network's) are cut into pieces that are aligned one after the other.
+    """
+    rows, columns = len(left), len(right)
+    if rows * columns > MAX_CELLS and min(rows, columns) > 1:
+        return _piecewise(left, right, score, pieces=min(-(-rows * columns // MAX_CELLS), rows, columns))
+    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        below, here, item = best[i + 1], best[i], left[i]
+        for j in range(columns - 1, -1, -1):
+            value = max(below[j], here[j + 1])
+            gain = score(item, right[j])
+            here[j] = max(value, gain + below[j + 1]) if gain else value
+    return _trace(left, right, score, best)
+
+
+def _piecewise(
+    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], pieces: int
+) -> list[tuple[T | None, T | None]]:
+    found: list[tuple[T | None, T | None]] = []
+    for one in range(pieces):
+        pairs: list[tuple[T | None, T | None]] = best_pairs(
+            _piece(left, one, pieces), _piece(right, one, pieces), score
+        )
+        found.extend(pairs)
+    return found
+
+
+def _piece(whole: Sequence[T], number: int, pieces: int) -> Sequence[T]:
+    return whole[number * len(whole) // pieces : (number + 1) * len(whole) // pieces]
+
+
+def _trace(
+    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], best: list[list[float]]
+) -> list[tuple[T | None, T | None]]:
+    found: list[tuple[T | None, T | None]] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        gain = score(left[i], right[j])
+        if gain and gain + best[i + 1][j + 1] >= best[i][j] - 1e-9:
+            found.append((left[i], right[j]))
+            i, j = i + 1, j + 1
+        elif best[i + 1][j] >= best[i][j + 1]:
+            found.append((left[i], None))
+            i += 1
+        else:
+            found.append((None, right[j]))
+            j += 1
+    return [*found, *((one, None) for one in left[i:]), *((None, one) for one in right[j:])]
+
+
+def _row(a: Block | None, b: Block | None) -> BlockRow:
+    if a is None or b is None:
+        only_a = [Pair(layer, None) for layer in a.layers] if a else []
+        return BlockRow(a, b, tuple(only_a or [Pair(None, layer) for layer in (b.layers if b else ())]))
+    if a.signature == b.signature:
+        return BlockRow(a, b, tuple(Pair(one, two) for one, two in zip(a.layers, b.layers, strict=True)))
+    pairs: list[Pair] = []
+    for one, two in _matched_paths(a, b):
+        pairs.extend(_layer_pairs(a.on(one) if one is not None else [], b.on(two) if two is not None else []))
+    return BlockRow(a, b, tuple(_in_order(pairs, a, b)))
+
+
+def _layer_pairs(left: Sequence[Layer], right: Sequence[Layer]) -> list[Pair]:
+    def score(one: Layer, two: Layer) -> float:
+        return _worth(node_similarity(one.node, two.node), weight(one), weight(two))
+
+    return [Pair(one, two) for one, two in best_pairs(left, right, score)]
+
+
+def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
+    """Paths of the same name where names mean something; branches by likeness, best first."""
+    named_a, named_b = set(a.paths), set(b.paths)
+    if "" in named_a ^ named_b and len(named_a) == len(named_b) == 1:
+        return [(a.paths[0], b.paths[0])]  # a chain beside a chain, whatever each is called
+    both = sorted(path for path in named_a & named_b if not path.startswith("branch"))
+    left = [path for path in a.paths if path not in both]
+    right = [path for path in b.paths if path not in both]
+    scored = sorted(
+        ((_path_score(a.on(one), b.on(two)) + 0.01 * (one == two), one, two) for one in left for two in right),
+        key=lambda item: -item[0],
+    )
+    matched: list[tuple[str | None, str | None]] = [(path, path) for path in both]
+    for value, one, two in scored:
+        if value > 0.1 and one in left and two in right:
+            matched.append((one, two))
+            left.remove(one)
+            right.remove(two)
+    return [*matched, *((one, None) for one in left), *((None, two) for two in right)]
+
+
+def _path_score(left: Sequence[Layer], right: Sequence[Layer]) -> float:
+    total = sum(map(weight, left)) + sum(map(weight, right))
+    gained = sum(
+        _worth(node_similarity(pair.a.node, pair.b.node), weight(pair.a), weight(pair.b))
+        for pair in _layer_pairs(left, right)
+        if pair.a and pair.b
+    )
+    return 2 * gained / total if total else 1.0
+
+
+def _in_order(pairs: list[Pair], a: Block, b: Block) -> list[Pair]:
+    """As the layers come in a; what only b has, where b has it."""
+    place_a = {id(layer): number for number, layer in enumerate(a.layers)}
+    place_b = {id(layer): number for number, layer in enumerate(b.layers)}
+    scale = len(a.layers) / max(len(b.layers), 1)
+
+    def place(pair: Pair) -> float:
+        return place_a[id(pair.a)] if pair.a else place_b[id(pair.b)] * scale
+
+    return sorted(pairs, key=place)

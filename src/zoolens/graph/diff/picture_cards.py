@@ -1,0 +1,199 @@
+"""What a picture of a diff shows, before anything is drawn: cards with lines, side by side.
+
+A card is a block, or the single layers of one stage between two blocks. Cards that look the same on both sides and
+carry the same marks are put together ("blocks 2–6 ×5"), so that a network of 200 layers stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zoolens.graph.blocks import Block, Layer, resolution
+from zoolens.graph.diff import settings
+from zoolens.graph.diff.alignment import BlockRow, Pair
+from zoolens.graph.diff.causes import CONSTANTS
+from zoolens.graph.diff.place_names import ranges
+from zoolens.graph.diff.report import Diff
+from zoolens.graph.diff.similarity import channels
+from zoolens.graph.model import Node
+
+QUIET: Final = frozenset({"activation", "norm", "add", "concat", "mul", "slice", "reshape", "transpose"})
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """One layer on each side; "" where a side has nothing. `marks` are numbers of differences, from 1."""
+
+    a: str
+    b: str
+    marks: tuple[int, ...] = ()
+    major: bool = False
+    hint_a: str = ""  # what the source calls it
+    hint_b: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    stage: str
+    title_a: str  # "" where the side has nothing
+    title_b: str
+    lines: tuple[CardLine, ...]
+    macs_a: int = 0
+    macs_b: int = 0
+    indices: tuple[int, ...] = ()  # of the blocks in it
+    kind: str = ""
+    whole: tuple[int, ...] = ()  # marks of a block that the other side lacks; its lines are not shown
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        return self.whole or tuple(sorted({mark for line in self.lines for mark in line.marks}))
+
+    @property
+    def major(self) -> bool:
+        return bool(self.whole) or any(line.major for line in self.lines)
+
+    @property
+    def count(self) -> int:
+        return max(len(self.indices), 1)
+
+
+def cards(diff: Diff) -> list[Card]:
+    marks = _marks(diff)
+    macs = [{layer.name: layer.macs for layer in cost.layers} for cost in (diff.cost_a, diff.cost_b)]
+    found: list[Card] = []
+    for rows in _runs(diff.alignment.rows):
+        card = _card(rows, marks, macs)
+        if found and _mergeable(found[-1], card):
+            found[-1] = _merged(found[-1], card)
+        else:
+            found.append(card)
+    return [_titled(card) for card in found]
+
+
+Marks = Mapping[tuple[str | None, str | None], list[tuple[int, bool]]]
+
+
+def _marks(diff: Diff) -> Marks:
+    found: dict[tuple[str | None, str | None], list[tuple[int, bool]]] = {}
+    for number, difference in enumerate(diff.differences, 1):
+        major = difference.cause not in CONSTANTS or bool(difference.macs)
+        for one in difference.findings:
+            found.setdefault(_key(one.pair), []).append((number, major))
+    return found
+
+
+def _key(pair: Pair) -> tuple[str | None, str | None]:
+    return (pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None)
+
+
+def _runs(rows: Sequence[BlockRow]) -> Iterator[list[BlockRow]]:
+    """Single layers of a stage together, blocks alone."""
+    run: list[BlockRow] = []
+    for row in rows:
+        block = row.a or row.b
+        if run and (block is None or not block.plain or not _beside(run[-1], row)):
+            yield run
+            run = []
+        run.append(row)
+        if block is not None and not block.plain:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _beside(one: BlockRow, two: BlockRow) -> bool:
+    return (one.a or one.b).stage == (two.a or two.b).stage  # type: ignore[union-attr]
+
+
+def _card(rows: list[BlockRow], marks: Marks, macs: Sequence[Mapping[str, int]]) -> Card:
+    pairs = [pair for row in rows for pair in row.pairs]
+    block = rows[0].a or rows[0].b
+    assert block is not None
+    one_sided = not block.plain and (rows[0].a is None or rows[0].b is None)
+    return Card(
+        block.stage,
+        _kind_title(row.a for row in rows),
+        _kind_title(row.b for row in rows),
+        () if one_sided else tuple(_lines(pairs, marks)),
+        sum(macs[0].get(pair.a.node.name, 0) for pair in pairs if pair.a),
+        sum(macs[1].get(pair.b.node.name, 0) for pair in pairs if pair.b),
+        (block.index,) if block.index else (),
+        "" if block.plain else block.kind,
+        tuple(sorted({number for pair in pairs for number, _ in marks.get(_key(pair), [])})) if one_sided else (),
+    )
+
+
+def _kind_title(blocks: Iterable[Block | None]) -> str:
+    kinds = [block.kind for block in blocks if block is not None]
+    return "" if not kinds else "layers" if kinds[0] == "layer" else kinds[0]
+
+
+def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
+    for pair in pairs:
+        own = marks.get(_key(pair), [])
+        shown = (pair.a or pair.b).kind not in QUIET  # type: ignore[union-attr]
+        if shown or any(major for _, major in own):
+            yield CardLine(
+                layer_text(pair.a),
+                layer_text(pair.b),
+                tuple(sorted({number for number, _ in own})),
+                any(major for _, major in own),
+                pair.a.node.source or pair.a.node.name if pair.a else "",
+                pair.b.node.source or pair.b.node.name if pair.b else "",
+            )
+
+
+def layer_text(layer: Layer | None) -> str:
+    """shortcut: 3×3 conv 64 /2, batch norm"""
+    if layer is None:
+        return ""
+    path = f"{layer.path}: " if layer.path not in ("", "main") else ""
+    return path + node_text(layer.node)
+
+
+def node_text(node: Node) -> str:
+    window = "×".join(map(str, settings.kernel(node)))
+    words = [window, settings.operator(node)]
+    if node.op in ("conv", "conv_transpose", "dense"):
+        words.append(f"{channels(node):,}")
+    if node.op == "input":
+        words.append("×".join(map(str, (*resolution(node.shape), channels(node)))))
+    if settings.strides(node):
+        words.append(f"/{max(settings.stride(node))}")
+    extras = [f"{settings.groups(node)} groups"] if settings.groups(node) > 1 else []
+    extras += [f"{settings.normed(node)} norm"] if settings.normed(node) else []
+    extras += ["bias"] if node.parameter("bias") else []
+    return ", ".join([" ".join(word for word in words if word), *extras])
+
+
+def _mergeable(one: Card, two: Card) -> bool:
+    if not (one.indices and two.indices and one.stage == two.stage and one.kind == two.kind):
+        return False
+    if bool(one.title_a) != bool(two.title_a) or bool(one.title_b) != bool(two.title_b):
+        return False
+    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in (one, two)]
+    if one.whole or two.whole:
+        return one.whole == two.whole
+    quiet = not one.major and not two.major
+    return (quiet and one.marks == two.marks and len(patterns[0]) == len(patterns[1])) or patterns[0] == patterns[1]
+
+
+def _merged(one: Card, two: Card) -> Card:
+    return replace(
+        one,
+        macs_a=one.macs_a + two.macs_a,
+        macs_b=one.macs_b + two.macs_b,
+        indices=(*one.indices, *two.indices),
+    )
+
+
+def _titled(card: Card) -> Card:
+    if not card.indices:
+        return card
+    numbers = ranges(sorted(card.indices))
+    times = f" ×{card.count}" if card.count > 1 else ""
+    title = f"{card.kind} block{'s' if card.count > 1 else ''} {numbers}{times}"
+    return replace(card, title_a=title if card.title_a else "", title_b=title if card.title_b else "")

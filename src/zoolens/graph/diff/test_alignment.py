@@ -1,0 +1,26 @@
+from zoolens.graph.diff.alignment import align, best_pairs
+from zoolens.graph.diff.conftest import resnet
+
+
+def test_the_best_alignment_leaves_gaps_late():
+    pairs = best_pairs("aab", "aaaab", lambda one, two: float(one == two))
+    assert pairs == [("a", "a"), ("a", "a"), (None, "a"), (None, "a"), ("b", "b")]
+
+
+def test_extra_blocks_stand_at_the_end_of_their_stage():
+    rows = align(resnet((2, 2)), resnet((2, 4))).rows
+    assert [(row.b.stage, row.b.index) for row in rows if row.a is None] == [("stage 2", 3), ("stage 2", 4)]
+
+
+def test_every_node_is_in_one_pair():
+    a, b = resnet((2, 2)), resnet((2, 4), strided="1x1", bias=True)
+    pairs = align(a, b).pairs
+    assert sorted(pair.a.node.name for pair in pairs if pair.a) == sorted(node.name for node in a)
+    assert sorted(pair.b.node.name for pair in pairs if pair.b) == sorted(node.name for node in b)
+
+
+def test_sequences_too_long_for_one_table_are_aligned_in_pieces(monkeypatch):
+    monkeypatch.setattr("zoolens.graph.diff.alignment.MAX_CELLS", 16)
+    pairs = best_pairs("abcdefghij", "abcdefghij", lambda one, two: float(one == two))
+    assert pairs == [(one, one) for one in "abcdefghij"]
+    assert len(best_pairs("a" * 9, "b" * 9, lambda one, two: float(one == two))) == 18

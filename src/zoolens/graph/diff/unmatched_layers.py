@@ -1,0 +1,141 @@
+"""Why a layer has no partner: an extra block, an extra layer, a norm elsewhere, a gate, a final softmax …"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, resolution
+from zoolens.graph.diff import causes, settings
+from zoolens.graph.diff.alignment import Alignment, Pair
+from zoolens.graph.diff.causes import LayerFinding
+from zoolens.graph.model import Node
+from zoolens.graph.stages import SCALING
+from zoolens.graph.vocabulary import ACTIVATIONS
+
+ARRANGEMENT = frozenset(
+    {"reshape", "transpose", "slice", "gather", "expand", "flatten", "output_of", "tile", "roll", "constant"}
+)
+
+Reason = tuple[str, Hashable]
+
+
+def absent_findings(alignment: Alignment) -> Iterator[LayerFinding]:
+    """For every layer that has no partner."""
+    resized = any(_is_resized(pair) for pair in alignment.pairs)
+    for side in (0, 1):
+        reasons: dict[str, Reason] = _by_size(alignment, side) if resized else {}
+        nodes = {layer.node.name: layer.node for pair in alignment.pairs if (layer := (pair.a, pair.b)[side])}
+        redundant = {node.name for node in nodes.values() if _is_redundant(node, nodes)}
+        for number, row in enumerate(alignment.rows):
+            block = (row.a, row.b)[side]
+            alone = [pair for pair in row.pairs if (pair.a, pair.b)[1 - side] is None]
+            if block is not None and alone:
+                whole = (row.a, row.b)[1 - side] is None
+                yield from _of_row(block, alone, number, reasons, redundant, whole=whole)
+
+
+def _of_row(
+    block: Block, alone: list[Pair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
+) -> Iterator[LayerFinding]:
+    gates = _gate_members(block, {_layer(pair).node.name for pair in alone})
+    opened = not whole and any(_layer(pair).node.op == "add" and _layer(pair).path == "" for pair in alone)
+    for pair in alone:
+        node = _layer(pair).node
+        follows = node.op in ACTIVATIONS or node.op in NORMS
+        inherited = reasons.get(node.inputs[0]) if follows and node.inputs else reasons.get(node.name)
+        if node.name in redundant and not inherited:
+            inherited = causes.NORM_PARAMETERS, "affine"
+        if opened and _layer(pair).path == "shortcut":
+            inherited = causes.SHORTCUT, ()
+        cause, group = inherited or _reason(block, _layer(pair), whole=whole, gate=node.name in gates)
+        if node.op in LEARNED or inherited or cause == causes.GATE:
+            reasons[node.name] = cause, group
+        values = (pair.a is not None, pair.b is not None)
+        shared = cause in (causes.WIRING, causes.INPUT_SIZE)
+        yield LayerFinding(cause, number, pair, "whole", values, () if shared else (values, group))
+
+
+def _is_resized(pair: Pair) -> bool:
+    """Whether this is the input, of another image size."""
+    if pair.a is None or pair.b is None or pair.a.node.op != "input":
+        return False
+    return resolution(pair.a.node.shape) != resolution(pair.b.node.shape)
+
+
+def _by_size(alignment: Alignment, side: int) -> dict[str, Reason]:
+    """Layers that only the image size calls for: pads up to a multiple of a window, and pools down to a fixed size."""
+    found: dict[str, Reason] = {}
+    partners = alignment.reverse if side else alignment.partner
+    for pair in alignment.pairs:
+        layer, other = (pair.a, pair.b) if side == 0 else (pair.b, pair.a)
+        if layer is None or other is not None or not layer.node.inputs:
+            continue
+        node = layer.node
+        partner = partners.get(node.inputs[0])
+        fitted = partner is not None and resolution(partner.shape) == resolution(node.shape)
+        if node.op == "pad" or (node.op in POOLS and node.op != "max_pool" and fitted):
+            found[node.name] = causes.INPUT_SIZE, ()
+    return found
+
+
+def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:
+    """A learned scale and shift right after a norm that has its own (Caffe writes batch norm so)."""
+    before = nodes.get(node.inputs[0]) if node.op == "affine" and node.inputs else None
+    return before is not None and (before.op == "batch_norm" or settings.normed(before) == "batch")
+
+
+def _layer(pair: Pair) -> Layer:
+    found = pair.a or pair.b
+    assert found is not None
+    return found
+
+
+def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:
+    node = layer.node
+    if block.stage == "auxiliary":
+        return causes.AUXILIARY, ()
+    if block.stage == "input":
+        return (causes.PREPROCESSING, ()) if node.op in SCALING else (causes.OPERATOR, settings.operator(node))
+    if whole and not block.plain and block.kind != "gate":
+        return causes.DEPTH, ("block", block.kind, block.stage)
+    if gate:
+        return causes.GATE, ()
+    if node.op in ("softmax", "log_softmax", "sigmoid") and block.stage == "head":
+        return causes.OUTPUT, node.op
+    if node.op in POOLS:
+        return causes.POOLING, (node.op, layer.path == "shortcut", block.stage if block.stage == "head" else "")
+    if node.op in ("add", "concat", "mul"):
+        return (causes.SHORTCUT, ()) if node.op == "add" and layer.path == "" else (causes.OPERATOR, node.op)
+    return _by_op(block, layer)
+
+
+def _by_op(block: Block, layer: Layer) -> Reason:
+    node = layer.node
+    if node.op in LEARNED:
+        if block.stage == "head":
+            return causes.HEAD, node.op
+        if layer.path == "shortcut":
+            return causes.SHORTCUT, "conv"
+        return causes.DEPTH, ("layer", node.op, settings.kernel(node), layer.path)
+    if node.op in ACTIVATIONS:
+        return causes.ACTIVATION, node.op
+    if node.op in NORMS:
+        return causes.NORM, node.op
+    if node.op == "lrn":
+        return causes.LRN, ()
+    return (causes.WIRING, ()) if node.op in ARRANGEMENT else (causes.OPERATOR, settings.operator(node))
+
+
+def _gate_members(block: Block, alone: set[str]) -> set[str]:
+    """Partnerless layers between a global pool and a multiplication of one block."""
+    layers = [layer.node for layer in block.layers if layer.node.name in alone]
+    below: set[str] = set()
+    for node in layers:
+        if node.op in ("global_avg_pool", "mean") or any(name in below for name in node.inputs):
+            below.add(node.name)
+    above: set[str] = set()
+    for node in reversed(layers):
+        if (node.op == "mul" and node.name in below) or node.name in above:
+            above.add(node.name)
+            above.update(name for name in node.inputs if name in below)
+    return above & below

@@ -1,0 +1,71 @@
+"""One ONNX node while it is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers import translation
+from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.onnx.output_shapes import output_shapes
+from zoolens.graph.model import Shape, check_shape
+from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor
+from zoolens.runtimes.onnxvalues import array, attributes
+
+SPATIAL_AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@dataclass
+class OnnxTranslation(translation.Translation):
+    folder: Path = Path()
+    opset: int = 9
+    computed: int = 0  # numbers that constants were computed to
+    specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
+    original: bool = True  # whether it is read at the image size for which they hold
+
+    def constant(self, tensor: OnnxTensor, name: str) -> Constant:
+        check_shape(tensor.shape, name, self.builder.name)
+        return Constant(tensor.shape, tensor.dtype, name, lambda: array(tensor, self.folder))
+
+
+class OnnxCall(translation.OperatorCall):
+    state: OnnxTranslation
+
+    def __init__(self, node: OnnxNode, state: OnnxTranslation) -> None:
+        self.node, self.state = node, state
+        self.kind = node.op if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op}"
+        self.inputs, self.outputs = node.inputs, node.outputs
+        self.source = node.name or (node.outputs[0] if node.outputs else node.op)
+        self.attributes: dict[str, Any] = attributes(node)
+
+    @property
+    def opset(self) -> int:
+        return self.state.opset
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute of the type of its default, or None; ModelError where the file has another type there."""
+        value = self.attributes.get(name, default)
+        wanted = (int, float) if isinstance(default, float) else type(default)
+        if value is not None and default is not None and not isinstance(value, wanted):
+            raise ModelError(f"The attribute {name!r} of {self.source[:60]!r} is not what {self.kind[:40]} takes.")
+        return value
+
+    def integers(self, name: str) -> list[int] | None:
+        value = self.attributes.get(name)
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, int) for one in value)):
+            raise ModelError(f"The attribute {name!r} of {self.source[:60]!r} is not a list of whole numbers.")
+        return value
+
+    def declared(self, output: int) -> Shape | None:
+        spec = self.state.specs.get(self.outputs[output]) if output < len(self.outputs) else None
+        if spec is None or not self.state.original or not spec.shape or None in spec.shape[1:]:
+            return None
+        batch = spec.shape[:1] in ((None,), (self.state.batch,))
+        return tuple(1 if batch and axis == 0 else extent or 1 for axis, extent in enumerate(spec.shape))
+
+    def derived(self) -> Sequence[Shape]:
+        return output_shapes(self)

@@ -1,0 +1,215 @@
+"""Which known network a graph is, or is nearest to, by structure alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Any, Final
+
+from zoolens.graph.known_networks import PAPER, KnownNetwork
+from zoolens.graph.model import Graph
+from zoolens.graph.signatures import Signature, signature, without_width
+
+NEAR: Final = 0.6  # below, a network is said to be near nothing
+OTHER_ACTIVATIONS: Final = 0.97  # relu for relu6, at the same places
+MOVED_ACTIVATIONS: Final = 0.9  # pre-activation and post-activation residual networks
+SAME_BUT_WIDTHS: Final = 0.8  # at least
+_LIKE: Final = 0.89  # at most, for networks whose layers or links differ
+_SHOWN: Final = 4  # differences in words
+_PLACE: Final = re.compile(r"/\d+| dilated \d+")
+_CONTAINED: Final = 0.9  # of a network's layers and links, for it to be part of another
+
+
+class Padding(StrEnum):
+    """How the padding of two networks with the same layers compares."""
+
+    EQUAL = "equal"
+    OTHER = "differs"
+    UNKNOWN = "unknown"  # it depends on the image size, and the sizes differ; papers seldom say
+
+
+@dataclass(frozen=True)
+class NetworkMatch:
+    """`similarity` is from 0 to 1. `exact`: the same layers, up to class count, image size, norms, biases, padding.
+
+    `differences` say what the graph has instead of what the known network has.
+    """
+
+    name: str
+    zoo: str
+    similarity: float
+    exact: bool
+    differences: tuple[str, ...]
+    architecture: str = ""
+    note: str = ""
+    padding: Padding = Padding.UNKNOWN
+
+    @property
+    def ref(self) -> str:
+        return f"{self.zoo}:{self.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "zoo": self.zoo,
+            "architecture": self.architecture or None,
+            "note": self.note or None,
+            "similarity": round(self.similarity, 4),
+            "exact": self.exact,
+            "padding": str(self.padding),
+            "differences": list(self.differences),
+        }
+
+
+def nearest(graph: Graph | Signature, known: Iterable[KnownNetwork], n: int = 5) -> list[NetworkMatch]:
+    """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`."""
+    own = signature(graph) if isinstance(graph, Graph) else graph
+    scored = sorted(((similarity(own, one.signature), one) for one in known), key=lambda pair: (-pair[0], pair[1].ref))
+    kept = [(score, one) for place, (score, one) in enumerate(scored) if place < n or score == 1.0]
+    return [_match(own, score, one) for score, one in kept]
+
+
+def _match(own: Signature, score: float, one: KnownNetwork) -> NetworkMatch:
+    exact = own.digest == one.signature.digest
+    said = () if exact else tuple(differences(own, one.signature))
+    return NetworkMatch(one.name, one.zoo, score, exact, said, one.architecture, one.note, compare_padding(own, one))
+
+
+def compare_padding(own: Signature, one: KnownNetwork) -> Padding:
+    theirs = one.signature
+    if one.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
+        return Padding.UNKNOWN
+    return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
+
+
+def contains(whole: Signature, part: Signature) -> bool:
+    """Whether a network has another within it, such as a detector its backbone, whatever its strides and dilations."""
+    pairs = (
+        (_placeless(whole.layers), _placeless(part.layers)),
+        (_placeless_links(whole), _placeless_links(part)),
+    )
+    return all(_held(large, small) >= _CONTAINED for large, small in pairs)
+
+
+def _held(large: Mapping[Any, int], small: Mapping[Any, int]) -> float:
+    total = sum(small.values())
+    return sum(min(count, large.get(key, 0)) for key, count in small.items()) / total if total else 0.0
+
+
+def _placeless(layers: Mapping[str, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for layer, count in layers.items():
+        if not layer.endswith("→classes"):
+            found[_PLACE.sub("", layer)] += count
+    return found
+
+
+def _placeless_links(one: Signature) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for (a, b), count in one.links.items():
+        if not b.endswith("→classes"):
+            found[_PLACE.sub("", a), _PLACE.sub("", b)] += count
+    return found
+
+
+def similarity(a: Signature, b: Signature) -> float:
+    """1: equal. The rest is the overlap of layers, of links and of layers whatever their width."""
+    if a.digest == b.digest:
+        return 1.0
+    if a.skeleton == b.skeleton:
+        return OTHER_ACTIVATIONS if a.activated == b.activated else MOVED_ACTIVATIONS
+    shared = 0.4 * _overlap(a.layers, b.layers) + 0.3 * _overlap(a.links, b.links)
+    alike = shared + 0.3 * _overlap(_widthless(a.layers), _widthless(b.layers))
+    if a.outline == b.outline:
+        return SAME_BUT_WIDTHS + alike * (_LIKE - SAME_BUT_WIDTHS)
+    return min(alike, _LIKE)
+
+
+def _overlap(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
+    common = sum(min(count, b[key]) for key, count in a.items() if key in b)
+    together = sum(a.values()) + sum(b.values()) - common
+    return common / together if together else 1.0
+
+
+def _widthless(layers: Mapping[str, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for layer, count in layers.items():
+        found[without_width(layer)] += count
+    return found
+
+
+def differences(own: Signature, other: Signature) -> list[str]:
+    """What `own` has instead of what `other` has, in a few words each, the most telling first."""
+    if own.skeleton == other.skeleton:
+        return _activations(own, other) or ["activations at other places"]
+    if own.outline == other.outline:
+        return [_width_words(own, other)]
+    more = dict(Counter(own.layers) - Counter(other.layers))
+    less = dict(Counter(other.layers) - Counter(own.layers))
+    told = [*_replaced(more, less), *_alone(more, "more"), *_alone(less, "fewer")]
+    rest = len(told) - _SHOWN
+    found = told[:_SHOWN] + ([f"{rest} more differences"] if rest > 0 else [])
+    return found or _activations(own, other) or ["the same layers, linked otherwise"]
+
+
+def _activations(own: Signature, other: Signature) -> list[str]:
+    more = Counter(own.activations) - Counter(other.activations)
+    less = Counter(other.activations) - Counter(own.activations)
+    if more and less:
+        return [f"{' and '.join(sorted(more))} instead of {' and '.join(sorted(less))}"]
+    return [f"{count} {'more' if more else 'fewer'} {op}" for op, count in sorted((more or less).items())]
+
+
+def _width_words(own: Signature, other: Signature) -> str:
+    """Of the same outline, each kind of layer has the same widths in the same order of size."""
+    ratios = [
+        one / two
+        for kind in {without_width(layer) for layer in own.layers}
+        for one, two in zip(_widths(own, kind), _widths(other, kind), strict=False)
+    ]
+    return f"the same layers with {median(ratios):.2g} × the width" if ratios else "other widths"
+
+
+def _widths(known: Signature, kind: str) -> list[int]:
+    rows = ((layer, count) for layer, count in known.layers.items() if without_width(layer) == kind)
+    return sorted(width for layer, count in rows if (width := _width(layer)) for _ in range(count))
+
+
+def _width(layer: str) -> int:
+    text = layer.rpartition("→")[2]
+    return int(text) if text.isdecimal() else 0
+
+
+def _replaced(more: dict[str, int], less: dict[str, int]) -> list[str]:
+    """Layers of one kind that stand for each other: taken out of both, the rarest and narrowest (stems) first."""
+    told = []
+    for one in sorted(more, key=lambda layer: (more[layer], _input_width(layer), layer)):
+        other = next((layer for layer in sorted(less) if _stand_for(one, layer, more, less)), None)
+        if other is not None:
+            told.append(f"{_times(more.pop(one))}{one} instead of {_times(less.pop(other))}{other}")
+    return told
+
+
+def _stand_for(one: str, other: str, more: Mapping[str, int], less: Mapping[str, int]) -> bool:
+    """The same kind of layer on the same input, or the same layer of another width."""
+    if more[one] != less[other] or one.split()[0] != other.split()[0]:
+        return False
+    return without_width(one) == without_width(other) or ("→" in one and _input_width(one) == _input_width(other))
+
+
+def _input_width(layer: str) -> int:
+    text = layer.rpartition(" ")[2].partition("→")[0]
+    return int(text) if text.isdecimal() else 0
+
+
+def _alone(layers: Mapping[str, int], word: str) -> list[str]:
+    ordered = sorted(layers, key=lambda layer: ("→" not in layer, -layers[layer], layer))
+    return [f"{layers[layer]} {word} {layer}" for layer in ordered]
+
+
+def _times(count: int) -> str:
+    return f"{count} × " if count > 1 else ""

@@ -1,0 +1,137 @@
+"""A canonical graph with weights as an ONNX file.
+
+The same graph gives the same bytes. Values are float32, the opset is fixed, and the batch is free where the graph
+allows it (`free_batch`). Quantised models are written as the real numbers they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from zoolens.errors import MissingDependency, ModelError
+from zoolens.graph.model import Graph, Node, pruned
+from zoolens.graph.onnx_writer.arithmetic import ARITHMETIC
+from zoolens.graph.onnx_writer.arrangement import ARRANGEMENT
+from zoolens.graph.onnx_writer.layers import LAYERS
+from zoolens.graph.onnx_writer.onnx_graph import Kind, NodeWriter, OnnxDraft
+from zoolens.graph.onnx_writer.pools import POOLS
+
+OPSET: Final = 17  # the first with LayerNormalization; runtimes of the last years all read it
+IR_VERSION: Final = 8  # what opset 17 came with
+MAX_BYTES: Final = 2_000_000_000  # a protobuf message ends at 2 GiB
+BATCH: Final = "N"
+
+RULES: Final[dict[str, Callable[[NodeWriter], str]]] = {**LAYERS, **POOLS, **ARITHMETIC, **ARRANGEMENT}
+
+
+def write_onnx(graph: Graph, path: str | Path) -> Path:
+    """Write the file, whole or not at all, and return its path; ModelError names what cannot be written."""
+    target = Path(path)
+    write_whole(target, onnx_bytes(graph))
+    return target
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Whole or not at all, whoever else writes the same file, and whenever this process ends."""
+    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(content)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ModelError(f"{target} cannot be written: {why}.", hint="Name another folder.") from error
+
+
+def onnx_bytes(graph: Graph) -> bytes:
+    """The content of the file, checked by the `onnx` package."""
+    onnx = _onnx()
+    model = _model(onnx, graph)
+    content: bytes = model.SerializeToString(deterministic=True)
+    try:
+        onnx.checker.check_model(content)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"{graph.name} cannot be written as ONNX: {str(error).splitlines()[0]}") from error
+    return content
+
+
+def batch_is_free(graph: Graph) -> bool:
+    """Whether the file will take any number of examples at a time, and not only one."""
+    return OnnxDraft(pruned(graph)).free
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise MissingDependency("Writing ONNX", "onnx", "onnx") from error
+    return onnx
+
+
+def _model(onnx: Any, graph: Graph) -> Any:
+    sheet = _filled(pruned(graph))
+    size = sum(tensor.nbytes for tensor in sheet.tensors.values())
+    if size > MAX_BYTES:
+        raise ModelError(f"{graph.name} has {size:,} bytes of weights; one ONNX file holds {MAX_BYTES:,}.")
+    nodes = [
+        onnx.helper.make_node(one.op, list(one.inputs), [one.output], name=one.output, **one.attributes)
+        for one in sheet.operators
+    ]
+    inputs = [_value_info(onnx, sheet, node, node.name) for node in sheet.graph.inputs]
+    outputs = [_value_info(onnx, sheet, sheet.graph.by_name[name], sheet.values[name]) for name in sheet.graph.outputs]
+    tensors = [onnx.numpy_helper.from_array(values, name) for name, values in sheet.tensors.items()]
+    drawn = onnx.helper.make_graph(nodes, graph.name or "graph", inputs, outputs, tensors)
+    opset = onnx.helper.make_opsetid("", OPSET)
+    return onnx.helper.make_model(drawn, opset_imports=[opset], ir_version=IR_VERSION, producer_name="zoolens")
+
+
+def _filled(graph: Graph) -> OnnxDraft:
+    sheet = OnnxDraft(graph)
+    for node in graph.nodes:
+        if node.op == "input":
+            sheet.values[node.name] = node.name
+            sheet.kinds[node.name] = _input_kind(graph, node)
+        else:
+            _write(sheet, node)
+    for node in map(graph.by_name.__getitem__, dict.fromkeys(graph.outputs)):
+        if sheet.values[node.name] != node.name or node.op == "input":
+            _name_output(sheet, node)
+    return sheet
+
+
+def _write(sheet: OnnxDraft, node: Node) -> None:
+    call = NodeWriter(sheet, node)
+    rule = RULES.get(node.op)
+    if rule is None:
+        raise call.refused(f"there is no way to write {str(node.get('source_op') or node.op)[:60]!r}")
+    try:
+        sheet.settle(node, rule(call))
+    except (AssertionError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise call.refused(f"it lacks what it must have ({type(error).__name__}: {error})") from error
+
+
+def _name_output(sheet: OnnxDraft, node: Node) -> None:
+    """An output has an operator of its own: it may not be an input or a tensor of the file."""
+    value = sheet.values[node.name]
+    sheet.values[node.name] = sheet.emit(node, "Identity", (value,), sheet.kinds[value])
+
+
+def _input_kind(graph: Graph, node: Node) -> Kind:
+    """Indices where an embedding looks them up, real numbers otherwise."""
+    users = graph.consumers[node.name]
+    return "int" if users and all(user.op == "embedding" for user in users) else "float"
+
+
+def _value_info(onnx: Any, sheet: OnnxDraft, node: Node, name: str) -> Any:
+    types = {"float": onnx.TensorProto.FLOAT, "int": onnx.TensorProto.INT64, "bool": onnx.TensorProto.BOOL}
+    shape = [BATCH, *node.shape[1:]] if sheet.free else list(node.shape)
+    return onnx.helper.make_tensor_value_info(name, types[sheet.kinds[name]], shape)

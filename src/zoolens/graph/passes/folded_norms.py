@@ -1,0 +1,99 @@
+"""The canonical graph with its norms folded, for comparing with files whose exporter folded some of them.
+
+Exporters fold what they can: a batch norm behind a convolution becomes its bias, or a scale and shift beside it, while
+one that stands before a convolution stays, or becomes a scale and shift of its own. The numbers are folded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from zoolens.graph.model import Array, Graph, Node, Parameter
+from zoolens.graph.passes.editor import Editor, Rule, rewrite
+from zoolens.graph.passes.order import settle_order
+
+ROLES = ("scale", "shift", "mean", "variance")
+
+
+def folded_norms(graph: Graph, ops: Collection[str]) -> Graph:
+    """With the norms of these layers ("conv", "dense") in their kernels and biases; "batch_norm" becomes `affine`."""
+    rules: dict[str, Rule] = {op: _as_affine if op == "batch_norm" else _into_layer for op in ops}
+    if set(rules) & {"conv", "dense"}:
+        rules["affine"] = _behind_layer(frozenset(rules))
+    return settle_order(rewrite(graph, rules)) if rules else graph
+
+
+def _behind_layer(ops: frozenset[str]) -> Rule:
+    """A scale behind a folded layer, which nothing else uses, is folded into it too."""
+
+    def rule(node: Node, editor: Editor) -> Node | str:
+        before = editor.maker(node.inputs[0])
+        axis = 1 if before.op == "conv" else len(before.shape) - 1
+        if before.op not in ops & {"conv", "dense"} or node.get("axis") != axis or not editor.only_use(before.name):
+            return node
+        taken = tuple(replace(one, role=f"norm_{one.role}") for one in node.parameters)
+        merged = replace(before, parameters=before.parameters + taken).with_attributes(norm="affine")
+        folded = _into_layer(merged, editor)
+        return editor.absorb(folded) if isinstance(folded, Node) else node
+
+    return rule
+
+
+def _into_layer(node: Node, editor: Editor) -> Node | str:
+    if node.get("norm") not in ("batch", "affine"):
+        return node
+    kernel, bias = node.parameter("kernel"), node.parameter("bias")
+    if kernel is None:
+        return node
+    norm = [node.parameter(f"norm_{role}") for role in ROLES]
+    epsilon, width = float(node.get("epsilon", 0.0)), kernel.shape[0]
+    scale, _ = _folded(norm, epsilon, width, node.name, editor)
+    scaled = editor.derived(f"{kernel.key}:folded", _scaled, kernel.key, scale)
+    _, shift = _folded(norm, epsilon, width, node.name, editor, bias)
+    parameters = (replace(kernel, key=scaled), Parameter("bias", (width,), shift))
+    return replace(node, parameters=parameters).with_attributes(norm=None, epsilon=None)
+
+
+def _as_affine(node: Node, editor: Editor) -> Node | str:
+    norm = [node.parameter(role) for role in ROLES]
+    width = next(one.size for one in norm if one is not None)
+    scale, shift = _folded(norm, float(node.get("epsilon", 0.0)), width, node.name, editor)
+    parameters = (Parameter("scale", (width,), scale), Parameter("shift", (width,), shift))
+    return replace(node, op="affine", attributes={"axis": min(1, len(node.shape) - 1)}, parameters=parameters)
+
+
+def _folded(
+    norm: Sequence[Parameter | None],
+    epsilon: float,
+    width: int,
+    name: str,
+    editor: Editor,
+    bias: Parameter | None = None,
+) -> tuple[str, str]:
+    """Keys of the scale and the shift that a norm comes to; of a value with this bias."""
+    given = [one for one in (*norm, bias) if one is not None]
+    places = [position for position, one in enumerate((*norm, bias)) if one is not None]
+
+    def full(values: Sequence[Array]) -> list[Array]:
+        found = [np.full(width, default) for default in (1.0, 0.0, 0.0, 1.0 - epsilon, 0.0)]
+        for place, value in zip(places, values, strict=True):
+            found[place] = np.asarray(value, float).reshape(-1)
+        return found
+
+    def scale(*values: Array) -> Array:
+        by, _, _, variance, _ = full(values)
+        return np.asarray(by / np.sqrt(variance + epsilon))
+
+    def shift(*values: Array) -> Array:
+        _, plus, mean, _, added = full(values)
+        return np.asarray(plus + (added - mean) * scale(*values))
+
+    keys = [one.key for one in given]
+    return editor.derived(f"{name}:scale", scale, *keys), editor.derived(f"{name}:shift", shift, *keys)
+
+
+def _scaled(kernel: Array, scale: Array) -> Array:
+    return np.asarray(kernel * scale.reshape(-1, *[1] * (kernel.ndim - 1)))

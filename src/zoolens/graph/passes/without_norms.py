@@ -1,0 +1,24 @@
+"""The canonical graph without its norms, for comparing with files in which they were folded into the layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.passes.order import settle_order
+
+
+def norm_blind(graph: Graph) -> Graph:
+    """Without batch norms, per-channel affines and the biases of conv and dense layers."""
+    rules = {"conv": _bare, "conv_transpose": _bare, "dense": _bare, "batch_norm": _skipped, "affine": _skipped}
+    return settle_order(rewrite(graph, rules))
+
+
+def _bare(node: Node, _: Editor) -> Node | str:
+    kernel = tuple(one for one in node.parameters if one.role == "kernel")
+    return replace(node, parameters=kernel).with_attributes(norm=None, epsilon=None)
+
+
+def _skipped(node: Node, _: Editor) -> Node | str:
+    return node if node.op == "affine" and node.get("axis") is None else node.inputs[0]

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolens.engine.sandbox import trusting
+from zoolens.errors import ModelError
+from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.passes.conftest import Sketch
+from zoolens.graph.proof import random_inputs
+from zoolens.graph.reference import run
+from zoolens.graph.weighted_graph import folded, weighted_graph
+from zoolens.testing import models
+from zoolens.zoos.demo import MODELS_FOLDER
+
+REPO = Path(__file__).parents[3]
+
+
+def test_a_model_has_its_own_weights():
+    graph = weighted_graph("demo:lenet-torch")
+    assert all(one.key in graph.weights for node in graph for one in node.parameters)
+    assert graph.facts["file_outputs"] == ("logits",)
+
+
+def test_both_formats_of_a_model_are_the_same_function():
+    onnx, tflite = (weighted_graph(MODELS_FOLDER / f"resnet-tiny.{suffix}") for suffix in ("onnx", "tflite"))
+    feed = next(iter(random_inputs(onnx, 0).values()))
+    answers = [next(iter(run(one, {one.inputs[0].name: feed}).values())) for one in (onnx, tflite)]
+    assert np.allclose(*answers, rtol=1e-4, atol=1e-5)
+
+
+def test_the_order_of_axes_in_the_file_is_remembered(tmp_path):
+    pytest.importorskip("tensorflow")
+    graph = weighted_graph(next(iter(models.tflite(tmp_path).files.values())))
+    assert list(graph.facts["input_axes"].values()) == ["NHWC"]
+    assert graph.inputs[0].shape == (1, models.CHANNELS, models.SIDE, models.SIDE)
+    image = models.images(1)
+    (answer,) = run(graph, {graph.inputs[0].name: image}).values()
+    assert np.allclose(answer, models.reference(image), rtol=1e-4, atol=1e-5)
+
+
+def test_structure_alone_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    with pytest.raises(ModelError, match="only its structure is here"):
+        weighted_graph("onnx:light/squeezenet")
+
+
+def test_several_models_are_refused():
+    with pytest.raises(ModelError, match="names 12 models"):
+        weighted_graph("demo:*")
+
+
+def test_a_file_that_is_gone_is_said(tmp_path):
+    shutil.copy(MODELS_FOLDER / "mlp-small.yaml", tmp_path)
+    with pytest.raises(ModelError, match="does not exist"):
+        weighted_graph(tmp_path / "mlp-small.yaml")
+
+
+def test_folded_norms_compute_the_same():
+    sketch = Sketch("NCHW")
+    x = sketch.input(3, 5, 6)
+    x = sketch.norm(sketch.conv(x, 4, 3, bias=True))
+    x = sketch.two("mul", sketch.conv(sketch.one("relu", x), 2), sketch.learned(2, 1, 1))
+    graph = canonical(sketch.graph(sketch.norm(sketch.one("relu", x))))
+    assert {node.get("norm") for node in graph} == {None, "batch", "affine"}
+    plain = folded(graph)
+    assert {node.get("norm") for node in plain} == {None}
+    assert [node.op for node in plain] == [node.op for node in graph]  # a norm that follows no layer stays
+    feed = random_inputs(graph, 0)
+    assert np.allclose(*(next(iter(run(one, feed).values())) for one in (graph, plain)), rtol=1e-5, atol=1e-6)
+
+
+def worker_free_modules(path):
+    """What a fresh process has imported after it read a graph: the framework only where the worker is."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom zoolens.graph.weighted_graph import weighted_graph\n"
+        "weighted_graph(Path(sys.argv[1]))\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.assets
+def test_torch_weights_are_read_with_their_architecture(monkeypatch):
+    pytest.importorskip("torch")
+    assets = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
+    if not assets.exists():
+        pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {assets}; set ZOOLENS_ASSETS to test against them")
+    monkeypatch.setenv("ZOOLENS_ASSETS", str(assets))
+    zoo = REPO / "tests" / "reference_zoo"
+    graph = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    assert graph.parameters == 3_504_872
+    assert "torch" not in worker_free_modules(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    with trusting():
+        here = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    assert here.nodes == graph.nodes
+    assert here.weights.keys() == graph.weights.keys()
+    assert all(np.array_equal(values, graph.weights[key]) for key, values in here.weights.items())
+    with pytest.raises(ModelError, match="Python code"):
+        weighted_graph(zoo / "cifar10" / "resnet20.yaml")

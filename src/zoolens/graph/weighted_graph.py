@@ -1,0 +1,177 @@
+"""The canonical graph of a model with its real weights: what can be cut, joined and run again.
+
+Files in the formats that have an importer carry them (quantised ones as the real numbers they stand for), and torch
+weights together with a library's architecture. `facts` says how the file's own inputs and outputs look: "input_axes"
+has the order of axes that each input had, where it is known, and "file_outputs" the names of the outputs.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.catalog.lookup import Model
+from zoolens.engine.process import WorkerProcess
+from zoolens.engine.sandbox import trusted
+from zoolens.errors import AssetError, ModelError, UnexpectedError, ZoolensError
+from zoolens.graph.export_pool import TIMEOUT, reader
+from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.torch import state_dict
+from zoolens.graph.model import Array, Graph, Node, Parameter
+from zoolens.graph.passes.axis_labels import labels
+from zoolens.graph.passes.canonical import steps
+from zoolens.graph.serialisation import unpack
+from zoolens.graph.structure_sources import find_entries, manifest_size
+from zoolens.manifests.locations import resolve_asset
+from zoolens.manifests.schema import Asset
+from zoolens.zoos.base import Entry
+
+_STATE_DICT: Final = "torch-state-dict"
+_SLACK: Final = 1 << 26  # bytes
+
+
+def weighted_graph(model: Model) -> Graph:
+    """The canonical graph of one model (a reference, a path or an entry), with weights; ModelError if it has none."""
+    entries = find_entries([model])
+    if len(entries) != 1:
+        raise ModelError(f"{model} names {len(entries)} models.", hint="Name one.")
+    return canonical_with_facts(_raw(entries[0]))
+
+
+def canonical_with_facts(raw: Graph) -> Graph:
+    """The canonical form of a raw graph with weights, and how its ends looked before."""
+    graph, known = raw, labels(raw)
+    for name, after in steps(raw):
+        if name == "layout":
+            known = labels(graph)
+        graph = after
+    _check_weights(graph)
+    axes = {node.name: known.get(node.name, "") for node in raw.inputs}
+    return replace(graph, facts={**graph.facts, "input_axes": axes, "file_outputs": raw.outputs})
+
+
+def folded(graph: Graph) -> Graph:
+    """With the norm of every layer multiplied into its kernel, as converters do it: only so are the weights of a
+    trained network and of its exported or quantised copy the same kind of thing."""
+    weights = dict(graph.weights)
+    nodes = tuple(_folded(node, weights) if node.get("norm") else node for node in graph.nodes)
+    used = {one.key for node in nodes for one in node.parameters}
+    return replace(graph, nodes=nodes, weights={key: values for key, values in weights.items() if key in used})
+
+
+def _folded(node: Node, weights: dict[str, Array]) -> Node:
+    def vector(role: str, default: float) -> Array:
+        one = node.parameter(role)
+        return np.full(1, default) if one is None else np.asarray(weights[one.key], np.float64).reshape(-1)
+
+    factor = vector("norm_scale", 1.0)
+    if node.get("norm") == "batch":
+        factor = factor / np.sqrt(vector("norm_variance", 1.0) + node.get("epsilon", 0.0))
+    bias = (vector("bias", 0.0) - vector("norm_mean", 0.0)) * factor + vector("norm_shift", 0.0)
+    kernel = node.parameter("kernel")
+    assert kernel is not None  # only layers that have one take up a norm
+    values = np.asarray(weights[kernel.key], np.float64).reshape(kernel.shape)
+    scaled = values * np.broadcast_to(factor, kernel.shape[:1]).reshape(-1, *(1,) * (values.ndim - 1))
+    learned = [
+        Parameter("kernel", kernel.shape, f"{node.name}:kernel, norm folded"),
+        Parameter("bias", kernel.shape[:1], f"{node.name}:bias, norm folded"),
+    ]
+    for one, numbers in zip(learned, (scaled, np.broadcast_to(bias, kernel.shape[:1])), strict=True):
+        weights[one.key] = numbers.astype(np.float32)
+    return replace(node.with_attributes(norm=None, epsilon=None), parameters=tuple(learned))
+
+
+def _check_weights(graph: Graph) -> None:
+    for node in graph.nodes:
+        lost = next((one for one in node.parameters if one.key not in graph.weights), None)
+        if lost is not None:
+            raise ModelError(
+                f"{graph.name} has no values for the {lost.role} of {node.name[:60]!r}.",
+                hint="Name a model whose weights are on this machine.",
+            )
+
+
+def _raw(entry: Entry) -> Graph:
+    """From the first asset that is here and can be read; what keeps the others from it is said if none is."""
+    reasons: list[str] = []
+    for asset in _readable(entry):
+        try:
+            read = _from_weights if asset.format == _STATE_DICT else _from_file
+            return read(entry, asset)
+        except AssetError as error:
+            reasons.append(str(error))
+    if reasons:
+        raise ModelError(f"The weights of {entry.ref} cannot be read: {' '.join(reasons)}")
+    formats = ", ".join(dict.fromkeys(asset.format for asset in entry.manifest.assets))
+    known = ", ".join((*plugins.names(plugins.GRAPH_FILES), _STATE_DICT))
+    raise ModelError(
+        f"{entry.ref} has no weights that can be read into a graph"
+        f"{f': it comes as {formats}' if formats else ': only its structure is here'}.",
+        hint=f"Weights are read from {known}.",
+    )
+
+
+def _readable(entry: Entry) -> Iterator[Asset]:
+    known = plugins.registered(plugins.GRAPH_FILES)
+    yield from (asset for asset in entry.manifest.assets if asset.format in known)
+    yield from (asset for asset in entry.manifest.assets if asset.format == _STATE_DICT)
+
+
+def _from_file(entry: Entry, asset: Asset) -> Graph:
+    files = resolve_asset(asset, entry.folder, fetch=False)
+    importer: Importer = plugins.load(plugins.GRAPH_FILES, asset.format)
+    others = {role: str(path) for role, path in files.items() if role != "model"}
+    size = manifest_size(entry.manifest) if entry.described else None
+    return importer.load(Request(str(files["model"]), size=size, files=others, weights=True))
+
+
+def _from_weights(entry: Entry, asset: Asset) -> Graph:
+    """A library's network with these weights: torch reads them in a sandboxed worker, unless the user trusts them."""
+    assert asset.architecture is not None  # the schema demands it of this format
+    if asset.architecture.library == "code":
+        raise ModelError(
+            f"{entry.ref} builds its network by Python code in its manifest, which is not run to read a graph.",
+            hint="Export it to ONNX.",
+        )
+    files = {role: str(path.absolute()) for role, path in resolve_asset(asset, entry.folder, fetch=False).items()}
+    arguments = {"architecture": asset.architecture.model_dump(), "shape": _input_shape(entry)}
+    if trusted():
+        return state_dict.STATE_DICT.load(Request(entry.manifest.name, arguments=arguments, files=files, weights=True))
+    message = {"importer": f"{state_dict.__name__}:STATE_DICT", "subject": entry.manifest.name, "arguments": arguments,
+               "files": files, "raw": True, "weights": True}  # fmt: skip
+    # Half precision doubles when it is read as float32; buffers that the file leaves out come from the library.
+    limit = 8 * sum(Path(path).stat().st_size for path in files.values()) + _SLACK
+    worker = WorkerProcess(reader(state_dict.__name__, None, files.values()))
+    try:
+        answer = worker.ask(message, f"reading {entry.manifest.name}", timeout=TIMEOUT)
+        values = {name: view.copy() for name, view in worker.outputs.read(answer["weights"], limit).items()}
+        packed = base64.b64decode(answer["graph"])
+    except UnexpectedError as error:
+        raise ModelError(error.message, hint=error.hint) from error
+    except (KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise worker.nonsense(error) from error
+    finally:
+        worker.stop()
+    return _with_values(unpack(packed), values)
+
+
+def _with_values(graph: Graph, values: dict[str, Array]) -> Graph:
+    for node in graph.nodes:
+        for one in node.parameters:
+            if one.key in values and values[one.key].size != math.prod(one.shape):
+                raise ModelError(f"The {one.role} of {node.name[:60]!r} has {values[one.key].size:,} values.")
+    return replace(graph, weights=values)
+
+
+def _input_shape(entry: Entry) -> list[int]:
+    extents = [extent for extent in entry.manifest.inputs[0].shape[1:] if extent is not None]
+    if len(extents) < len(entry.manifest.inputs[0].shape) - 1:
+        raise ZoolensError(f"The manifest of {entry.ref} leaves the input's size open.", hint="Give its extents.")
+    return extents
