@@ -20,6 +20,7 @@ from itertools import accumulate, groupby, pairwise
 from zoolens.graph.model import Graph, Shape
 from zoolens.graph.segment_symbols import Labels, Symbols, paired
 from zoolens.graph.segments import Common, Kind, Segment
+from zoolens.graph.sequence_alignment import best_pairs
 from zoolens.graph.single_entry_exit import chains, homes, joined
 from zoolens.graph.suffix_automaton import CommonRun, SuffixAutomaton
 from zoolens.graph.weight_distance import Likeness, likeness
@@ -227,18 +228,5 @@ def _turns(graph: Graph, trunk: Sequence[Segment]) -> list[tuple[Shape, int]]:
 
 def _common(one: Sequence[tuple[Shape, int]], two: Sequence[tuple[Shape, int]]) -> list[tuple[int, int]]:
     """Places of the longest sequence of shapes that both have in the same order."""
-    best = [[0] * (len(two) + 1) for _ in range(len(one) + 1)]
-    for i in range(len(one) - 1, -1, -1):
-        for j in range(len(two) - 1, -1, -1):
-            same = one[i][0] == two[j][0]
-            best[i][j] = best[i + 1][j + 1] + 1 if same else max(best[i + 1][j], best[i][j + 1])
-    found, i, j = [], 0, 0
-    while i < len(one) and j < len(two):
-        if one[i][0] == two[j][0]:
-            found.append((one[i][1], two[j][1]))
-            i, j = i + 1, j + 1
-        elif best[i + 1][j] >= best[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return found
+    pairs = best_pairs(one, two, lambda ours, theirs: float(ours[0] == theirs[0]))
+    return [(ours[1], theirs[1]) for ours, theirs in pairs if ours and theirs]

@@ -68,14 +68,7 @@ class ExportJob(Generic[K]):
 
     @property
     def message(self) -> dict[str, Any]:
-        return {
-            "importer": self.importer,
-            "subject": self.request.subject,
-            "size": self.request.size,
-            "arguments": dict(self.request.arguments),
-            "files": dict(self.request.files),
-            "raw": self.raw,
-        }
+        return {**self.request.as_message(), "importer": self.importer, "raw": self.raw}
 
 
 @dataclass(frozen=True)

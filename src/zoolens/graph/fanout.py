@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from zoolens.engine.environments import EnvSpec
 from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
 from zoolens.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.graph.export_pool import Exported, ExportJob, export_many, files_of
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, load_object
 from zoolens.manifests.digests import digest
 from zoolens.runtimes.base import installed_version
 
@@ -107,18 +106,16 @@ def _described(job: ExportJob[Any]) -> dict[str, Any]:
 
 def _packages(job: ExportJob[Any]) -> dict[str, str | None]:
     """The packages that read the structure where the job has no environment of its own: they are in its key."""
-    module, _, attribute = job.importer.partition(":")
-    importer: Importer = getattr(importlib.import_module(module), attribute)
+    importer: Importer = load_object(job.importer, Importer)
     return {} if job.environment else {name: installed_version(name) for name in importer.distributions}
 
 
 def _job(number: int, fields: Mapping[str, Any]) -> ExportJob[int]:
-    size = fields["size"]
     together, alone = fields["environment"] or ((), ())
     return ExportJob(
         number,
         fields["importer"],
-        Request(fields["subject"], (size[0], size[1]) if size else None, fields["arguments"], fields["files"]),
+        Request.from_message(fields),
         EnvSpec(tuple(together), tuple(alone)) if fields["environment"] else None,
         fields["weight"],
         fields["raw"],

@@ -7,7 +7,7 @@ by itself (a class token) is a node of op `parameter`. `vocabulary` says what ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -111,16 +111,17 @@ class Graph:
 
     @property
     def parameters(self) -> int:
-        """Learned numbers, each tensor once however many nodes share it; statistics of norms are not among them."""
+        """How many numbers were learned; statistics of norms are not among them."""
+        return sum(learned.size for _, learned in self.learned_tensors())
+
+    def learned_tensors(self) -> Iterator[tuple[Node, Parameter]]:
+        """Every learned tensor once, with the first node that uses it."""
         seen: set[str] = set()
-        total = 0
         for node in self.nodes:
             for one in node.parameters:
-                if node.op == "constant" or one.role in STATISTICS or (one.key and one.key in seen):
-                    continue
-                seen.add(one.key)
-                total += one.size
-        return total
+                if node.op != "constant" and one.role not in STATISTICS and not (one.key and one.key in seen):
+                    seen.add(one.key)
+                    yield node, one
 
     @property
     def unknown(self) -> tuple[Node, ...]:
@@ -162,6 +163,20 @@ def check_shape(shape: Shape, node: str, graph: str) -> None:
     if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
         text = "×".join(f"{extent:,}" for extent in shape[:8])
         raise ModelError(f"{graph}: the tensor {node[:60]!r} would have the shape {text}; no real layer has.")
+
+
+def unused_name(wanted: str, taken: Container[str]) -> str:
+    """The name, with the first free number behind it where it is taken."""
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}#{count}"
+    return name
+
+
+def nested_tuples(value: Any) -> Any:
+    """Nested lists as the tuples that attributes are made of."""
+    return tuple(map(nested_tuples, value)) if isinstance(value, list) else value
 
 
 def pruned(graph: Graph) -> Graph:

@@ -7,7 +7,7 @@ import zlib
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.model import Graph, Node, Parameter, checked
+from zoolens.graph.model import Graph, Node, Parameter, checked, nested_tuples
 from zoolens.untrusted import parse_json
 
 VERSION: Final = 1  # of this form
@@ -53,15 +53,11 @@ def _read_node(row: dict[str, Any]) -> Node:
         row["op"],
         tuple(row["in"]),
         tuple(row["shape"]),
-        {key: _tuples(value) for key, value in row.get("attributes", {}).items()},
+        {key: nested_tuples(value) for key, value in row.get("attributes", {}).items()},
         tuple(Parameter(role, tuple(shape), key) for role, shape, key in row.get("parameters", ())),
         row.get("source", ""),
         row.get("axes", ""),
     )
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
 
 
 def pack(graph: Graph) -> bytes:

@@ -86,11 +86,15 @@ def output_shape(
     return shape
 
 
+def aligned(shape: Sequence[int], rank: int) -> Shape:
+    """The shape with as many axes of extent 1 before it as it lacks."""
+    return (1,) * (rank - len(shape)) + tuple(shape)
+
+
 def broadcast(shapes: Sequence[Shape]) -> Shape:
     rank = max(len(shape) for shape in shapes)
-    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     found = []
-    for extents in zip(*aligned, strict=True):
+    for extents in zip(*(aligned(shape, rank) for shape in shapes), strict=True):
         different = {extent for extent in extents if extent != 1}
         if len(different) > 1:
             raise ModelError(f"Shapes {_words(shapes)} cannot be combined element by element.")

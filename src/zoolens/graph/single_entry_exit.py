@@ -49,20 +49,6 @@ def chains(graph: Graph) -> tuple[SegmentChain, ...]:
     return tuple(SegmentChain(tuple(line)) for line in ordered)
 
 
-def is_single(graph: Graph, segment: Segment) -> bool:
-    """Whether one value goes in and one comes out: by the definition, whatever made the segment."""
-    inside = set(segment.nodes)
-    if segment.exit not in inside or segment.entry in inside or len(inside) != len(segment.nodes):
-        return False
-    enters = {name for node in segment.of(graph) for name in node.inputs if name not in inside}
-    leaves = {name for name in inside if name in graph.outputs or _users(graph, name) - inside}
-    return enters == {segment.entry} and leaves <= {segment.exit}
-
-
-def _users(graph: Graph, name: str) -> set[str]:
-    return {user.name for user in graph.consumers[name]}
-
-
 class _Work:
     """What is asked again and again while a graph is cut."""
 

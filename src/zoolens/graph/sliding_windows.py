@@ -68,6 +68,21 @@ def same_transposed_pads(
     return (*begins, *(total - begin for total, begin in zip(totals, begins, strict=True)))
 
 
+def fitted_transposed_pads(
+    extents: Shape, wanted: Shape, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[Shape, Shape]:
+    """The pads and output pads with which a transposed convolution makes the `wanted` extents of `extents`: what it
+    makes too much is cut off evenly, the odd one at the end, and what it makes too little is added at the end."""
+    surplus = [
+        (given - 1) * step + reach(size, apart) - target
+        for given, target, size, step, apart in zip(extents, wanted, kernel, stride, dilation, strict=True)
+    ]
+    cut = [max(number, 0) for number in surplus]
+    begins = [number // 2 for number in cut]
+    pads = (*begins, *(number - begin for number, begin in zip(cut, begins, strict=True)))
+    return pads, tuple(max(-number, 0) for number in surplus)
+
+
 def ceil_pads(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Shape) -> Shape:
     """The pads that let the plain rule make as many windows as "ceil" does.
 

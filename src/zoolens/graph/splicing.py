@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.model import Graph, Node, checked, pruned
+from zoolens.graph.model import Graph, Node, checked, pruned, unused_name
 from zoolens.graph.segments import Segment
 
 SPLICED: Final = "spliced"  # in Graph.facts: what stands in for what, in the order in which it was done
@@ -93,24 +93,16 @@ def _renaming(m: Graph, segment: Segment, donor: Graph, replacement: Segment) ->
     names = {replacement.entry: segment.entry, replacement.exit: segment.exit}
     for node in _with_leaves(donor, replacement):
         if node.name not in names:
-            names[node.name] = _unique(node.name, taken)
+            names[node.name] = unused_name(node.name, taken)
             taken.add(names[node.name])
     return names
-
-
-def _unique(wanted: str, taken: set[str]) -> str:
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted}#{count}"
-    return name
 
 
 def _rekeyed(m: Graph, nodes: Iterable[Node]) -> dict[str, str]:
     """A key for each tensor of these nodes that no tensor of `m` has."""
     taken, keys = {one.key for node in m.nodes for one in node.parameters} | set(m.weights), {}
     for key in dict.fromkeys(one.key for node in nodes for one in node.parameters):
-        keys[key] = _unique(key, taken)
+        keys[key] = unused_name(key, taken)
         taken.add(keys[key])
     return keys
 

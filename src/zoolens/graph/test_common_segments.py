@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from zoolens.graph.common_segments import common_segments
 from zoolens.graph.equality import structure_hash
 from zoolens.graph.model import Graph, Node, Parameter, pruned
-from zoolens.graph.single_entry_exit import chains, homes, is_single, joined
-from zoolens.graph.test_sese import SHAPE, graphs, network, value
+from zoolens.graph.single_entry_exit import chains, homes, joined
+from zoolens.graph.test_single_entry_exit import SHAPE, graphs, is_single, network, value
 
 
 def plain(*ops, name="n", weights=None):

@@ -142,10 +142,10 @@ def _from_weights(entry: Entry, asset: Asset) -> Graph:
         )
     files = {role: str(path.absolute()) for role, path in resolve_asset(asset, entry.folder, fetch=False).items()}
     arguments = {"architecture": asset.architecture.model_dump(), "shape": _input_shape(entry)}
+    request = Request(entry.manifest.name, arguments=arguments, files=files, weights=True)
     if trusted():
-        return state_dict.STATE_DICT.load(Request(entry.manifest.name, arguments=arguments, files=files, weights=True))
-    message = {"importer": f"{state_dict.__name__}:STATE_DICT", "subject": entry.manifest.name, "arguments": arguments,
-               "files": files, "raw": True, "weights": True}  # fmt: skip
+        return state_dict.STATE_DICT.load(request)
+    message = {**request.as_message(), "importer": f"{state_dict.__name__}:STATE_DICT", "raw": True}
     # Half precision doubles when it is read as float32; buffers that the file leaves out come from the library.
     limit = 8 * sum(Path(path).stat().st_size for path in files.values()) + _SLACK
     worker = WorkerProcess(reader(state_dict.__name__, None, files.values()))

@@ -11,7 +11,6 @@ It runs in environments that hold numpy and one framework: of zoolens, only `err
 from __future__ import annotations
 
 import base64
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from zoolens.engine.service import Message, Service
 from zoolens.engine.wire import Arena
 from zoolens.errors import ModelError
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, load_object
 from zoolens.graph.model import Graph, checked
 from zoolens.graph.serialisation import pack
 
@@ -30,7 +29,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
 
 
 def answer(request: Mapping[str, Any], values: Arena | None = None) -> Message:
-    graph = _read(_importer(request["importer"]), _request(request))
+    graph = _read(load_object(request["importer"], Importer), Request.from_message(request))
     wanted = graph if request.get("raw") else _canonical(graph)
     packed = base64.b64encode(pack(checked(wanted))).decode()
     if values is not None and request.get("weights"):
@@ -54,22 +53,3 @@ def _canonical(graph: Graph) -> Graph:
     from zoolens.graph.passes.canonical import canonical
 
     return canonical(graph)
-
-
-def _importer(value: str) -> Importer:
-    module, _, attribute = value.partition(":")
-    importer = getattr(importlib.import_module(module), attribute)
-    if not isinstance(importer, Importer):
-        raise TypeError(f"{value} is no Importer")
-    return importer
-
-
-def _request(message: Mapping[str, Any]) -> Request:
-    size = message.get("size")
-    return Request(
-        message["subject"],
-        size=(int(size[0]), int(size[1])) if size else None,
-        arguments=message.get("arguments") or {},
-        files=message.get("files") or {},
-        weights=bool(message.get("weights")),
-    )

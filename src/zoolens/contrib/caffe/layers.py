@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from zoolens.errors import ModelError
 from zoolens.graph.importers import translation
 from zoolens.graph.importers.average_pooling import average
 from zoolens.graph.importers.constants import Constant
+from zoolens.graph.importers.translation import unary
 from zoolens.graph.model import Array, Shape, check_shape
 from zoolens.graph.sliding_windows import ceil_pads, spread
 
@@ -101,13 +103,11 @@ def _convolution(call: CaffeCall) -> None:
     if len(shape) != 4 or len(kernel) != 2 or groups < 1:
         raise ModelError(f"The Caffe layer {call.source[:60]!r} is no convolution over height and width.")
     inner = (shape[1], out // groups) if transposed else (out, shape[1] // groups)
-    parameters = [call.state.parameter("kernel", call.weight(0, (*inner, *kernel)))]
-    if options.flag("bias_term", default=True):
-        parameters.append(call.state.parameter("bias", call.weight(1, (out,))))
+    bias = call.weight(1, (out,)) if options.flag("bias_term", default=True) else None
     call.emit(
         "conv_transpose" if transposed else "conv",
         (call.live(0),),
-        parameters=parameters,
+        parameters=call.learned_layer(call.weight(0, (*inner, *kernel)), bias),
         axes="NCHW",
         kernel=kernel,
         stride=stride,
@@ -127,18 +127,13 @@ def _inner_product(call: CaffeCall) -> None:
         kernel = call.weight(0, (width, out)).transposed((1, 0))
     else:
         kernel = call.weight(0, (out, width))
-    parameters = [call.state.parameter("kernel", kernel)]
-    if options.flag("bias_term", default=True):
-        parameters.append(call.state.parameter("bias", call.weight(1, (out,))))
-    call.emit("dense", (given,), parameters=parameters)
+    bias = call.weight(1, (out,)) if options.flag("bias_term", default=True) else None
+    call.emit("dense", (given,), parameters=call.learned_layer(kernel, bias))
 
 
 def _pooling(call: CaffeCall) -> None:
-    options, shape, kind = (
-        call.options("pooling_param"),
-        call.shape(0),
-        call.options("pooling_param").word("pool", "MAX"),
-    )
+    options, shape = call.options("pooling_param"), call.shape(0)
+    kind = options.word("pool", "MAX")
     if len(shape) != 4 or kind not in ("MAX", "AVE"):
         call.unknown(kind[:20])
     elif options.flag("global_pooling", default=False):
@@ -232,11 +227,7 @@ def _slice(call: CaffeCall) -> None:
     axis = call.axis(options.whole("axis", options.whole("slice_dim", 1)), len(shape))
     count = len(call.outputs)
     points = options.wholes("slice_point") or [shape[axis] * i // count for i in range(1, count)]
-    edges = [0, *points, shape[axis]]
-    if len(edges) != count + 1 or edges != sorted(edges):
-        raise ModelError(f"The Caffe layer {call.source[:60]!r} cuts {shape[axis]:,} at {len(points)} places.")
-    parts = [call.add("slice", (given,), output=i, axis=axis, start=edges[i], stop=edges[i + 1]) for i in range(count)]
-    call.answer(*parts)
+    call.split(given, axis, [stop - start for start, stop in pairwise([0, *points, shape[axis]])])
 
 
 def _eltwise(call: CaffeCall) -> None:
@@ -303,10 +294,6 @@ def _split(call: CaffeCall) -> None:
     call.answer(*(call.live(0) for _ in call.outputs))
 
 
-def _unary(op: str) -> Callable[[CaffeCall], None]:
-    return lambda call: call.emit(op, (call.live(0),))
-
-
 def _elu(call: CaffeCall) -> None:
     call.emit("elu", (call.live(0),), alpha=call.options("elu_param").real("alpha", 1.0))
 
@@ -316,12 +303,12 @@ LAYERS: Final[dict[str, Callable[[CaffeCall], None]]] = {
     "InnerProduct": _inner_product,
     "Pooling": _pooling,
     "ReLU": _relu,
-    "ReLU6": _unary("relu6"),
+    "ReLU6": unary("relu6"),
     "PReLU": _prelu,
     "ELU": _elu,
-    "Sigmoid": _unary("sigmoid"),
-    "TanH": _unary("tanh"),
-    "AbsVal": _unary("abs"),
+    "Sigmoid": unary("sigmoid"),
+    "TanH": unary("tanh"),
+    "AbsVal": unary("abs"),
     "Power": _power,
     "LRN": _lrn,
     "BatchNorm": _batch_norm,

@@ -35,7 +35,6 @@ MOVES: Final = frozenset(  # every number goes to at most one place, or the larg
     {"reshape", "flatten", "transpose", "slice", "channel_shuffle", "space_to_depth", "depth_to_space", "roll",
      "identity", "dropout", "cast", "max", "min", "global_max_pool"}
 )  # fmt: skip
-SUMS: Final = frozenset({"add", "sub"})  # the difference of a sum is at most the sum of the differences
 CHOICES: Final = frozenset({"concat", "maximum", "minimum"})  # each number depends on one of its sources at a time
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.seeded_values import seeded_values
-from zoolens.graph.model import Array, Parameter, Shape
+from zoolens.graph.model import Array, Parameter, Shape, nested_tuples
 
 Arrange = Callable[[Array], Array]
 _TRANSPARENT: Final = frozenset({"Identity", "ReadVariableOp", "Cast", "StopGradient", "Enter", "Snapshot"})
@@ -77,7 +77,7 @@ class TensorFlowWalk:
             return self.builder.unknown(tensor.op.type, (), static_shape(tensor), source=tensor.op.name)
         key = f"{tensor.op.name}/constant"
         values = self.builder.parameter("value", known.shape, key, known)
-        small = _tuples(known.tolist()) if known.size <= 16 else None
+        small = nested_tuples(known.tolist()) if known.size <= 16 else None
         return self.builder.add("constant", (), known.shape, source=tensor.op.name, parameters=[values], value=small)
 
     def with_bias(self, value: str, bias: Parameter) -> bool:
@@ -90,10 +90,6 @@ class TensorFlowWalk:
             return False
         self.builder.nodes[at] = replace(node, parameters=(*node.parameters, bias))
         return True
-
-
-def _tuples(tree: Any) -> Any:
-    return tuple(_tuples(item) for item in tree) if isinstance(tree, list) else tree
 
 
 def constant(tensor: Any) -> Array | None:

@@ -119,21 +119,10 @@ def _worker(source: Source) -> WorkerKind:
 
 
 def _job(source: Source, counters: Sequence[Counter]) -> dict[str, Any]:
-    request = source.request
+    registered = plugins.registered(plugins.COUNTERS)
     return {
         "plugin": source.plugin,
         "importer": source.point,
-        "request": {
-            "subject": request.subject,
-            "size": request.size,
-            "arguments": dict(request.arguments),
-            "files": dict(request.files),
-        },
-        "counters": [_point(counter) for counter in counters],
+        "request": source.request.as_message(),
+        "counters": [registered[counter.name].value for counter in counters],
     }
-
-
-def _point(counter: Counter) -> str:
-    """Where the other process finds it."""
-    registered = plugins.registered(plugins.COUNTERS)
-    return registered[counter.name].value

@@ -7,7 +7,6 @@ which has every operator that a counter may charge for.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from zoolens.engine.service import Message, Service
 from zoolens.errors import ZoolensError
 from zoolens.graph.counters.base import Counter
 from zoolens.graph.counters.subjects import CountedModel
-from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.base import Importer, Request, load_object
 from zoolens.graph.model import Graph
 
 
@@ -23,10 +22,10 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service = Service(settings, began_ns)
 
     def answer(request: Message) -> None:
-        subject = CountedModel(request["plugin"], _request(request["request"]))
-        graph = _named(request["importer"], Importer).load(subject.request)
+        subject = CountedModel(request["plugin"], Request.from_message(request["request"]))
+        graph = load_object(request["importer"], Importer).load(subject.request)
         for point in request["counters"]:
-            service.report(counted(_named(point, Counter), subject, graph))
+            service.report(counted(load_object(point, Counter), subject, graph))
 
     service.serve(answer, lambda _: "The counting process")
 
@@ -38,16 +37,3 @@ def counted(counter: Counter, subject: CountedModel, graph: Graph) -> dict[str, 
         text = error.message if isinstance(error, ZoolensError) else f"{type(error).__name__}: {error}"
         return {"error": (text.strip().splitlines() or [type(error).__name__])[0][:300]}
     return {"value": value, "terms": counter.convention(graph).predicted(graph)}
-
-
-def _named(point: str, kind: type[Any]) -> Any:
-    module, _, attribute = point.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    if not isinstance(found, kind):
-        raise TypeError(f"{point} is no {kind.__name__}")
-    return found
-
-
-def _request(told: Mapping[str, Any]) -> Request:
-    size = told["size"]
-    return Request(told["subject"], (size[0], size[1]) if size else None, told["arguments"], told["files"])

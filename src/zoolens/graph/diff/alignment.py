@@ -10,10 +10,10 @@ closes with a shortcut are joined (`open_shortcuts`); after it, blocks in anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final
 
 from zoolens.graph.blocks import Block, Layer
 from zoolens.graph.diff.block_order import Beside, reordered
@@ -21,10 +21,9 @@ from zoolens.graph.diff.open_shortcuts import chained
 from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.outline import groups_of, laid_out
+from zoolens.graph.sequence_alignment import best_pairs
 
-T = TypeVar("T")
 _ROUNDING: Final = 1e-9
-MAX_CELLS: Final = 4_000_000  # of one table: some 2,000 layers beside 2,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,18 @@ class Pair:
 
     a: Layer | None
     b: Layer | None
+
+    @property
+    def names(self) -> tuple[str | None, str | None]:
+        """The names of both nodes; None on the side that has no layer here."""
+        return self.a.node.name if self.a else None, self.b.node.name if self.b else None
+
+    @property
+    def either(self) -> Layer:
+        """The layer of a, or that of b where a has none."""
+        layer = self.a or self.b
+        assert layer is not None  # a pair without any layer is never made
+        return layer
 
 
 @dataclass(frozen=True)
@@ -95,61 +106,6 @@ def _codes(blocks: Sequence[Block]) -> dict[int, int]:
 
 def _worth(similarity: float, one: float, two: float) -> float:
     return similarity * (one + two) / 2 if similarity >= LEAST else 0.0
-
-
-def best_pairs(
-    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float]
-) -> list[tuple[T | None, T | None]]:
-    """The alignment of two sequences with the largest sum of scores; a score of 0 is no match.
-
-    Sequences too long for one table (no real network's) are cut into pieces that are aligned one after the other.
-    """
-    rows, columns = len(left), len(right)
-    if rows * columns > MAX_CELLS and min(rows, columns) > 1:
-        return _piecewise(left, right, score, pieces=min(-(-rows * columns // MAX_CELLS), rows, columns))
-    best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
-    for i in range(rows - 1, -1, -1):
-        below, here, item = best[i + 1], best[i], left[i]
-        for j in range(columns - 1, -1, -1):
-            value = max(below[j], here[j + 1])
-            gain = score(item, right[j])
-            here[j] = max(value, gain + below[j + 1]) if gain else value
-    return _trace(left, right, score, best)
-
-
-def _piecewise(
-    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], pieces: int
-) -> list[tuple[T | None, T | None]]:
-    found: list[tuple[T | None, T | None]] = []
-    for one in range(pieces):
-        pairs: list[tuple[T | None, T | None]] = best_pairs(
-            _piece(left, one, pieces), _piece(right, one, pieces), score
-        )
-        found.extend(pairs)
-    return found
-
-
-def _piece(whole: Sequence[T], number: int, pieces: int) -> Sequence[T]:
-    return whole[number * len(whole) // pieces : (number + 1) * len(whole) // pieces]
-
-
-def _trace(
-    left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], best: list[list[float]]
-) -> list[tuple[T | None, T | None]]:
-    found: list[tuple[T | None, T | None]] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        gain = score(left[i], right[j])
-        if gain and gain + best[i + 1][j + 1] >= best[i][j] - 1e-9:
-            found.append((left[i], right[j]))
-            i, j = i + 1, j + 1
-        elif best[i + 1][j] >= best[i][j + 1]:
-            found.append((left[i], None))
-            i += 1
-        else:
-            found.append((None, right[j]))
-            j += 1
-    return [*found, *((one, None) for one in left[i:]), *((None, one) for one in right[j:])]
 
 
 def _row(a: Block | None, b: Block | None) -> BlockRow:

@@ -21,7 +21,7 @@ from zoolens.graph.diff.alignment import Alignment, Pair
 from zoolens.graph.diff.causes import INPUT_SIZE, ORDER
 from zoolens.graph.diff.extent_origins import Logs, combined, kernel_factors, origins
 from zoolens.graph.diff.findings import Difference
-from zoolens.graph.model import STATISTICS, Graph, Node
+from zoolens.graph.model import Graph, Node
 
 INTERPLAY = "interplay"  # costs that no single difference explains
 UNBOOKED = -1
@@ -65,7 +65,7 @@ class Books:
         if pair.a and pair.b:
             self._book_two(pair, pair.a.node, pair.b.node)
             return
-        whole = self.owner.get(key_of(pair), {}).get("whole", UNBOOKED)
+        whole = self.owner.get(pair.names, {}).get("whole", UNBOOKED)
         if pair.a:
             name = pair.a.node.name
             _add(self.macs, {whole: -float(self.cost_a[name])})
@@ -77,7 +77,7 @@ class Books:
 
     def _book_two(self, pair: Pair, a: Node, b: Node) -> None:
         one, two = self.cost_a[a.name], self.cost_b[b.name]
-        own = self.owner.get(key_of(pair), {})
+        own = self.owner.get(pair.names, {})
         kernel = kernel_factors(a, b, own, self.origins)
         _add(self.macs, split(one, two, combined([kernel, self.origins.spatial_b.get(b.name, {})]), own))
         width = self.origins.width_b.get(b.name, {})
@@ -112,31 +112,23 @@ def _own_heir(own: Mapping[str, int], otherwise: int) -> int:
     return next((own[aspect] for aspect in ("spatial", "kernel", "width", "groups") if aspect in own), otherwise)
 
 
-def key_of(pair: Pair) -> tuple[str | None, str | None]:
-    return (pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None)
-
-
 def _owners(differences: Iterable[Difference]) -> dict[tuple[str | None, str | None], dict[str, int]]:
     """For each pair, which difference explains which aspect of it."""
     found: dict[tuple[str | None, str | None], dict[str, int]] = {}
     for number, difference in enumerate(differences):
         for one in difference.findings:
             if one.aspect:
-                found.setdefault(key_of(one.pair), {}).setdefault(one.aspect, number)
+                found.setdefault(one.pair.names, {}).setdefault(one.aspect, number)
     return found
 
 
 def _learned_once(graph: Graph) -> dict[str, dict[str, int]]:
     """Learned numbers of each node by role; a tensor that several share belongs to the first."""
-    seen: set[str] = set()
-    found: dict[str, dict[str, int]] = {}
-    for node in graph:
-        roles = found.setdefault(node.name, {})
-        for one in node.parameters:
-            if node.op != "constant" and one.role not in STATISTICS and not (one.key and one.key in seen):
-                seen.add(one.key)
-                roles[one.role] = roles.get(one.role, 0) + one.size
-    return found
+    sizes: dict[str, dict[str, int]] = {node.name: {} for node in graph}
+    for node, learned in graph.learned_tensors():
+        roles = sizes[node.name]
+        roles[learned.role] = roles.get(learned.role, 0) + learned.size
+    return sizes
 
 
 def _add(total: Logs, more: Logs) -> None:

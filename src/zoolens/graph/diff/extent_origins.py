@@ -44,7 +44,7 @@ def combined(parts: Iterable[Mapping[int, float]]) -> Logs:
 def origins(alignment: Alignment, a: Graph, b: Graph, owners: Owners) -> Origins:
     found = Origins()
     for pair in alignment.pairs:
-        own = owners.get((pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None), {})
+        own = owners.get(pair.names, {})
         if pair.a and pair.b:
             _both(pair.a.node, pair.b.node, own, a, b, found, alignment, owners)
         else:
@@ -84,9 +84,7 @@ def _main_input(node: Node, graph: Graph) -> str:
 
 
 def _alone(pair: Pair, own: Mapping[str, int], graph: Graph, found: Origins) -> None:
-    layer = pair.a or pair.b
-    assert layer is not None
-    node, sign = layer.node, -1.0 if pair.a else 1.0
+    node, sign = pair.either.node, -1.0 if pair.a else 1.0
     spatial, width = (found.spatial_a, found.width_a) if pair.a else (found.spatial_b, found.width_b)
     before = graph.by_name[_main_input(node, graph)] if node.inputs else node
     if node.op in VIEWS:

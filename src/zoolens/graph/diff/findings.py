@@ -37,14 +37,6 @@ class Difference:
     macs: int = 0
     parameters: int = 0
 
-    @property
-    def nodes_a(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.pair.a.node.name for one in self.findings if one.pair.a))
-
-    @property
-    def nodes_b(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.pair.b.node.name for one in self.findings if one.pair.b))
-
 
 def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
     found = [
@@ -131,15 +123,13 @@ def _alone(one: LayerFinding) -> tuple[int, str] | None:
     """Side and name of a layer without partner that is not on a shortcut."""
     if one.pair.a and one.pair.b:
         return None
-    layer = one.pair.a or one.pair.b
-    assert layer is not None
+    layer = one.pair.either
     return None if layer.path == "shortcut" else (0 if one.pair.a else 1, layer.node.name)
 
 
 def _is_lone_norm(one: LayerFinding) -> bool:
     """A batch norm that stands by itself on one side only."""
-    layer = one.pair.a or one.pair.b
-    return one.cause == NORM and one.aspect == "whole" and layer is not None and layer.node.op == "batch_norm"
+    return one.cause == NORM and one.aspect == "whole" and one.pair.either.node.op == "batch_norm"
 
 
 def _is_merged_norm(one: LayerFinding) -> bool:

@@ -80,12 +80,8 @@ def _marks(diff: Diff) -> Marks:
     for number, difference in enumerate(diff.differences, 1):
         major = difference.cause not in CONSTANTS or bool(difference.macs)
         for one in difference.findings:
-            found.setdefault(_key(one.pair), []).append((number, major))
+            found.setdefault(one.pair.names, []).append((number, major))
     return found
-
-
-def _key(pair: Pair) -> tuple[str | None, str | None]:
-    return (pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None)
 
 
 def _runs(rows: Sequence[BlockRow]) -> Iterator[list[BlockRow]]:
@@ -122,7 +118,7 @@ def _card(rows: list[BlockRow], marks: Marks, macs: Sequence[Mapping[str, int]])
         sum(macs[1].get(pair.b.node.name, 0) for pair in pairs if pair.b),
         (block.index,) if block.index else (),
         "" if block.plain else block.kind,
-        tuple(sorted({number for pair in pairs for number, _ in marks.get(_key(pair), [])})) if one_sided else (),
+        tuple(sorted({number for pair in pairs for number, _ in marks.get(pair.names, [])})) if one_sided else (),
     )
 
 
@@ -133,8 +129,8 @@ def _kind_title(blocks: Iterable[Block | None]) -> str:
 
 def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
     for pair in pairs:
-        own = marks.get(_key(pair), [])
-        shown = (pair.a or pair.b).kind not in QUIET  # type: ignore[union-attr]
+        own = marks.get(pair.names, [])
+        shown = pair.either.kind not in QUIET
         if shown or any(major for _, major in own):
             yield CardLine(
                 layer_text(pair.a),

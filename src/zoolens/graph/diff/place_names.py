@@ -26,10 +26,9 @@ class LayerPlace:
 
 def place_of(pair: Pair, row: BlockRow) -> LayerPlace:
     """Where a pair is, as side a counts; as b does, where a has nothing."""
-    layer, block = (pair.a, row.a) if pair.a else (pair.b, row.b)
-    assert layer is not None
-    assert block is not None
-    return position(layer, block)
+    block = row.a if pair.a else row.b
+    assert block is not None  # a layer lies in a block of its own side
+    return position(pair.either, block)
 
 
 def position(layer: Layer, block: Block) -> LayerPlace:

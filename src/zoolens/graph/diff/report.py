@@ -93,10 +93,7 @@ class Diff:
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
             "parameters_held": [one.total if one else None for one in self.held],
             "differences": [self._difference(one) for one in self.differences],
-            "alignment": [
-                [pair.a.node.name if pair.a else None, pair.b.node.name if pair.b else None]
-                for pair in self.alignment.pairs
-            ],
+            "alignment": [list(pair.names) for pair in self.alignment.pairs],
         }
 
     def _difference(self, one: Difference) -> dict[str, Any]:
@@ -111,13 +108,14 @@ class Diff:
 
     def _place(self, finding: Any) -> dict[str, Any]:
         place = place_of(finding.pair, self.alignment.rows[finding.row])
+        name_a, name_b = finding.pair.names
         return {
             "stage": place.stage,
             "block": place.block or None,
             "path": place.path or None,
             "layer": f"{place.kind} {place.index}",
-            "a": finding.pair.a.node.name if finding.pair.a else None,
-            "b": finding.pair.b.node.name if finding.pair.b else None,
+            "a": name_a,
+            "b": name_b,
             "values": list(finding.values),
         }
 

@@ -53,9 +53,7 @@ def _other(difference: Difference, names: Names) -> str:
 
 
 def _node(finding: LayerFinding) -> Node:
-    layer = finding.pair.a or finding.pair.b
-    assert layer is not None
-    return layer.node
+    return finding.pair.either.node
 
 
 def _op(finding: LayerFinding) -> str:
@@ -299,8 +297,7 @@ def _strides_more(finding: LayerFinding, side: int) -> bool:
 
 
 def _on_shortcut(finding: LayerFinding) -> bool:
-    layer = finding.pair.a or finding.pair.b
-    return layer is not None and layer.path == "shortcut"
+    return finding.pair.either.path == "shortcut"
 
 
 def _within_blocks(difference: Difference) -> bool:

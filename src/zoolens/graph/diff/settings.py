@@ -9,7 +9,6 @@ from zoolens.graph.model import Node
 from zoolens.graph.sliding_windows import ceil_pads, same_pads
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
-NORM_ROLES: Final = ("norm_scale", "norm_shift")
 
 # Attributes of other ops that are a choice of the designer, with their defaults.
 CHOICES: Final[dict[str, dict[str, Any]]] = {

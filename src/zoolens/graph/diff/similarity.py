@@ -70,9 +70,8 @@ def _plain(a: Block, b: Block) -> float:
 
 
 def _overlap(a: Counter[tuple[object, ...]], b: Counter[tuple[object, ...]]) -> float:
-    common = sum(min(count, b[key]) for key, count in a.items() if key in b)
-    together = a.total() + b.total() - common
-    return common / together if together else 1.0
+    together = (a | b).total()
+    return (a & b).total() / together if together else 1.0
 
 
 def block_weight(block: Block) -> float:

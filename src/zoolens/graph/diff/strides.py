@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import log2
 
-from zoolens.graph.blocks import Block, Layer, resolution
+from zoolens.graph.blocks import Block, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import Alignment, BlockRow, Pair
 from zoolens.graph.diff.causes import STRIDE, STRIDE_PLACEMENT, LayerFinding
@@ -21,7 +21,7 @@ Event = list[tuple[int, Pair]]
 
 
 def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFinding]:
-    start = (_extents(a.inputs[0].shape if a.inputs else ()), _extents(b.inputs[0].shape if b.inputs else ()))
+    start = (resolution(a.inputs[0].shape if a.inputs else ()), resolution(b.inputs[0].shape if b.inputs else ()))
     found: list[LayerFinding] = []
     event: Event = []
     for number, row in enumerate(alignment.rows):
@@ -36,12 +36,7 @@ def strides_differ(pair: Pair) -> bool:
     if pair.a and pair.b:
         windowed = pair.a.node.op in settings.WINDOWED and pair.b.node.op in settings.WINDOWED
         return windowed and settings.stride(pair.a.node) != settings.stride(pair.b.node)
-    alone = pair.a or pair.b
-    return alone is not None and settings.strides(alone.node)
-
-
-def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return resolution(shape)
+    return settings.strides(pair.either.node)
 
 
 def _level(a: Block, b: Block, start: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
@@ -77,16 +72,11 @@ def stride_values(pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _described(pair: Pair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bool) -> Hashable:
-    layer = pair.a or pair.b
-    assert layer is not None
     block = (row.a if pair.a else row.b) or row.a or row.b
     assert block is not None
     where = block_label(block, rows, 0 if pair.a else 1) if moved else ""
-    return (where, *_layer_key(layer), stride_values(pair))
-
-
-def _layer_key(layer: Layer) -> tuple[Hashable, ...]:
-    return (layer.path, layer.kind, layer.index, settings.kernel(layer.node))
+    layer = pair.either
+    return (where, layer.path, layer.kind, layer.index, settings.kernel(layer.node), stride_values(pair))
 
 
 def block_label(block: Block, rows: Sequence[BlockRow], side: int) -> str:

@@ -37,17 +37,17 @@ def absent_findings(alignment: Alignment) -> Iterator[LayerFinding]:
 def _of_row(
     block: Block, alone: list[Pair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
 ) -> Iterator[LayerFinding]:
-    gates = _gate_members(block, {_layer(pair).node.name for pair in alone})
-    opened = not whole and any(_layer(pair).node.op == "add" and _layer(pair).path == "" for pair in alone)
+    gates = _gate_members(block, {pair.either.node.name for pair in alone})
+    opened = not whole and any(pair.either.node.op == "add" and pair.either.path == "" for pair in alone)
     for pair in alone:
-        node = _layer(pair).node
+        node = pair.either.node
         follows = node.op in ACTIVATIONS or node.op in NORMS
         inherited = reasons.get(node.inputs[0]) if follows and node.inputs else reasons.get(node.name)
         if node.name in redundant and not inherited:
             inherited = causes.NORM_PARAMETERS, "affine"
-        if opened and _layer(pair).path == "shortcut":
+        if opened and pair.either.path == "shortcut":
             inherited = causes.SHORTCUT, ()
-        cause, group = inherited or _reason(block, _layer(pair), whole=whole, gate=node.name in gates)
+        cause, group = inherited or _reason(block, pair.either, whole=whole, gate=node.name in gates)
         if node.op in LEARNED or inherited or cause == causes.GATE:
             reasons[node.name] = cause, group
         values = (pair.a is not None, pair.b is not None)
@@ -82,12 +82,6 @@ def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:
     """A learned scale and shift right after a norm that has its own (Caffe writes batch norm so)."""
     before = nodes.get(node.inputs[0]) if node.op == "affine" and node.inputs else None
     return before is not None and (before.op == "batch_norm" or settings.normed(before) == "batch")
-
-
-def _layer(pair: Pair) -> Layer:
-    found = pair.a or pair.b
-    assert found is not None
-    return found
 
 
 def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:

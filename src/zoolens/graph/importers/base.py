@@ -12,10 +12,13 @@ size asks for one (`size`).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
 
 
@@ -29,6 +32,27 @@ class Request:
     files: Mapping[str, str] = field(default_factory=dict)
     weights: bool = False  # carry the values too: a library then initialises them (seeded), a file reads them
 
+    def as_message(self) -> dict[str, Any]:
+        """The request as plain data for another process; `from_message` reads it there."""
+        return {
+            "subject": self.subject,
+            "size": self.size,
+            "arguments": dict(self.arguments),
+            "files": dict(self.files),
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_message(cls, message: Mapping[str, Any]) -> Request:
+        size = message.get("size")
+        return cls(
+            message["subject"],
+            size=(int(size[0]), int(size[1])) if size else None,
+            arguments=message.get("arguments") or {},
+            files=message.get("files") or {},
+            weights=bool(message.get("weights")),
+        )
+
 
 @dataclass(frozen=True)
 class Importer:
@@ -36,6 +60,23 @@ class Importer:
     distributions: tuple[str, ...]  # packages whose versions a graph depends on
     environment: tuple[str, ...] = ()  # requirements of the environment it needs; empty: this one
     without_dependencies: tuple[str, ...] = ()  # further ones, installed alone because they pin what cannot be had
+
+
+def load_object(point: str, kind: type[Any]) -> Any:
+    """The object that "module:attribute" names; TypeError where it is of another kind."""
+    module, _, attribute = point.partition(":")
+    loaded = getattr(importlib.import_module(module), attribute)
+    if not isinstance(loaded, kind):
+        raise TypeError(f"{point} is no {kind.__name__}")
+    return loaded
+
+
+def model_path(request: Request) -> Path:
+    """The file that a request names; ModelError where there is none."""
+    path = Path(request.subject)
+    if not path.is_file():
+        raise ModelError(f"There is no file {path}.")
+    return path
 
 
 def counted(graph: Graph) -> Graph:

@@ -9,7 +9,7 @@ import numpy as np
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.translation import OperatorCall
 from zoolens.graph.model import Array, Shape
-from zoolens.graph.shapes import broadcast
+from zoolens.graph.shapes import aligned, broadcast
 
 
 def combine(call: OperatorCall, op: str) -> None:
@@ -63,9 +63,9 @@ def _only_number(constant: Constant, op: str) -> float | None:
 
 def only_axis(shape: Shape, constant: Shape) -> int | None:
     """The one axis along which a constant differs."""
-    aligned = (1,) * (len(shape) - len(constant)) + tuple(constant)
-    found = [axis for axis, extent in enumerate(aligned) if extent > 1]
-    return found[0] if len(found) == 1 and shape[found[0]] == aligned[found[0]] else None
+    extents = aligned(constant, len(shape))
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    return axes[0] if len(axes) == 1 and shape[axes[0]] == extents[axes[0]] else None
 
 
 def _affine(call: OperatorCall, op: str, live: str, constant: Constant, axis: int, *, reverse: bool) -> None:

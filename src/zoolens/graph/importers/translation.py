@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.constants import Constant, Tensor, computed
-from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape
+from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
 from zoolens.graph.reference import run
 from zoolens.graph.shapes import filled, output_shape
 
@@ -59,6 +61,11 @@ class Translation:
     def node(self, name: str) -> Node:
         return self.builder.nodes[self.positions[name]]
 
+    def value(self, key: str) -> str:
+        """A tensor of the file as a node."""
+        tensor = self.values[key]
+        return tensor if isinstance(tensor, str) else self.materialised(tensor)
+
     def amend(self, name: str, **changes: Any) -> None:
         """Change a node that was already made, such as by the bias that the source adds after it."""
         self.builder.nodes[self.positions[name]] = replace(self.node(name), **changes)
@@ -74,7 +81,7 @@ class Translation:
         if constant.size > _SHOWN or learned:
             parameter, op = self.parameter("value", constant), "parameter" if learned else "constant"
             return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))
-        value = tuples(constant.values().tolist())
+        value = nested_tuples(constant.values().tolist())
         return self.add("constant", (), constant.shape, source=constant.key, value=value)
 
     def of_weights(self, name: str) -> Constant | None:
@@ -127,10 +134,6 @@ def damage_at(call: OperatorCall) -> Iterator[None]:
 def _as_float(constant: Constant) -> Array:
     values = constant.load()
     return values if values.dtype in (np.float32, np.int64, np.bool_) else values.astype(np.float32)
-
-
-def tuples(value: Any) -> Value:
-    return tuple(tuples(one) for one in value) if isinstance(value, list) else value
 
 
 class OperatorCall:
@@ -196,6 +199,11 @@ class OperatorCall:
 
     # --- outputs
 
+    def learned_layer(self, kernel: Constant, bias: Constant | None) -> list[Parameter]:
+        """The parameters of a layer with a kernel and, where there is one, a bias."""
+        roles = {"kernel": kernel, "bias": bias}
+        return [self.state.parameter(role, values) for role, values in roles.items() if values is not None]
+
     def add(
         self,
         op: str,
@@ -230,6 +238,37 @@ class OperatorCall:
 
     def emit(self, op: str, inputs: Sequence[str], **details: Any) -> None:
         self.answer(self.add(op, inputs, **details))
+
+    def rearrange(self, target: Shape) -> None:
+        """Answer with the first input in another shape."""
+        shape = self.shape(0)
+        flat = len(shape) > 1 and target == (shape[0], prod(shape[1:]))
+        self.emit("flatten" if flat else "reshape", (self.live(0),), shape=target)
+
+    def cut(self, value: str, cuts: Iterable[tuple[int, int, int, int]]) -> str:
+        """A value cut along axes: (axis, start, stop, step). Cuts that take everything are left out."""
+        for axis, start, stop, step in cuts:
+            if (start, step) != (0, 1) or stop < self.state.shape(value)[axis]:
+                wide = step if step > 1 else None
+                value = self.add("slice", (value,), axis=axis, start=start, stop=stop, step=wide)
+        return value
+
+    def split(self, value: str, axis: int, sizes: Sequence[int]) -> None:
+        """Answer each output with its part of a value; ModelError where the parts are not the whole."""
+        extent = self.state.shape(value)[axis]
+        if len(sizes) != len(self.outputs) or sum(sizes) != extent or min(sizes) < 0:
+            raise ModelError(f"{self.source[:60]!r} splits {extent:,} into {len(sizes)} parts that do not add up.")
+        stops = list(accumulate(sizes))
+        spans = enumerate(zip(stops, sizes, strict=True))
+        parts = [
+            self.add("slice", (value,), output=output, axis=axis, start=stop - size, stop=stop)
+            for output, (stop, size) in spans
+        ]
+        self.answer(*parts)
+
+    def embed(self, table: Constant, indices: int) -> None:
+        """Answer with the rows of a learned table that the input at the position `indices` chooses."""
+        self.emit("embedding", (self.live(indices),), parameters=(self.state.parameter("table", table),))
 
     def fold(self, values: Array) -> None:
         self.answer(computed(np.asarray(values), self.outputs[0]))
@@ -274,3 +313,12 @@ class OperatorCall:
     def derived(self) -> Sequence[Shape]:
         """The shapes of the outputs of an operator without a place in the vocabulary, where a rule tells them."""
         return ()
+
+
+def unary(op: str) -> Callable[[OperatorCall], None]:
+    """Translates an operator on one value that has no attributes."""
+    return lambda call: call.emit(op, (call.live(0),))
+
+
+def comparison(kind: str) -> Callable[[OperatorCall], None]:
+    return lambda call: call.emit("compare", [call.live(i) for i in range(len(call.inputs))], kind=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -137,10 +138,7 @@ def _group_norm(call: NodeWriter) -> str:
     """As ONNX's norm of each map, on maps that are the groups."""
     channels, rank = call.shape[1], len(call.shape)
     groups = int(call.get("groups", channels))
-    size = channels // groups
-    for extent in call.shape[2:]:
-        size *= extent
-    x = call.reshaped(call.x, (call.shape[0], groups, size))
+    x = call.reshaped(call.x, (call.shape[0], groups, channels // groups * prod(call.shape[2:])))
     ones, zeros = call.tensor(np.ones(groups), "ones"), call.tensor(np.zeros(groups), "zeros")
     y = call.emit("InstanceNormalization", x, ones, zeros, epsilon=float(call.get("epsilon", 0.0)))
     y = call.reshaped(y, call.shape)

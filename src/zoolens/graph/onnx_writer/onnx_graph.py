@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.model import Array, Graph, Node, Shape
+from zoolens.graph.model import Array, Graph, Node, Shape, unused_name
 from zoolens.graph.onnx_writer.free_batch import carriers
 
 Kind = Literal["float", "int", "bool"]
@@ -37,14 +37,11 @@ class OnnxDraft:
         found = carriers(graph)
         self.free = found is not None  # any number of examples
         self.batched = found or frozenset()
-        self._taken = {node.name for node in graph.nodes}
+        self._taken = {"", *(node.name for node in graph.nodes)}
         self._known: dict[tuple[Any, ...], str] = {}
 
     def unique(self, wanted: str) -> str:
-        name, count = wanted, 1
-        while not name or name in self._taken:
-            count += 1
-            name = f"{wanted}#{count}"
+        name = unused_name(wanted, self._taken)
         self._taken.add(name)
         return name
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.model import Array, Graph, Node, Parameter
+from zoolens.graph.model import Array, Graph, Node, Parameter, nested_tuples
 from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.reference import run
 from zoolens.graph.reference_ops import OPERATIONS
@@ -68,7 +68,7 @@ def _folded(node: Node, makers: list[Node], editor: Editor) -> Node:
     values = _computed(node, makers, editor)
     leaf = replace(node, op="parameter" if learned else "constant", inputs=(), attributes={}, axes="")
     if not learned and values is not None and values.size <= _SMALL:
-        return replace(leaf.with_attributes(value=_tuples(values.tolist())), parameters=())
+        return replace(leaf.with_attributes(value=nested_tuples(values.tolist())), parameters=())
     key = f"{node.name}:folded"
     if values is not None:
         editor.weights[key] = values
@@ -94,10 +94,6 @@ def single_number(node: Node) -> float | None:
     if node.op != "constant" or value is None or prod(node.shape) != 1:
         return None
     return float(np.asarray(value).reshape(()))
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
 
 
 def parameter_of(node: Node) -> Parameter | None:

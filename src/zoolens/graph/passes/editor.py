@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import is_
 
 from zoolens.graph.builder import free_key
-from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, pruned
+from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, pruned, unused_name
 
 Rule = Callable[[Node, "Editor"], "Node | str"]
 
@@ -82,10 +82,7 @@ class Editor:
         return key
 
     def _unique(self, wanted: str) -> str:
-        name, count = wanted, 1
-        while name in self.taken:
-            count += 1
-            name = f"{wanted}#{count}"
+        name = unused_name(wanted, self.taken)
         self.taken.add(name)
         return name
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.graph.model import Graph, Node, Parameter, Shape
+from zoolens.graph.model import Graph, Node, Parameter, Shape, nested_tuples
 from zoolens.graph.passes.axis_labels import CANONICAL, KEEPING, REDUCING, Labels, canonical_order, labels
 from zoolens.graph.passes.editor import Editor
 
@@ -79,7 +79,7 @@ class _Layout:
             return np.asarray(values).reshape(node.shape).transpose(order)
 
         if node.get("value") is not None:
-            return node.with_attributes(value=_tuples(turned(node.get("value")).tolist()))
+            return node.with_attributes(value=nested_tuples(turned(node.get("value")).tolist()))
         suffix = "".join(map(str, order))
         keys = [self.editor.derived(f"{one.key}@{suffix}", turned, one.key) for one in node.parameters]
         return replace(
@@ -234,7 +234,3 @@ def moves(shape: Sequence[int], perm: Sequence[int]) -> bool:
     """Whether a permutation changes the order of elements, and not only the place of axes of extent 1."""
     real = [axis for axis in perm if shape[axis] != 1]
     return real != sorted(real)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value

@@ -10,6 +10,7 @@ import numpy as np
 from zoolens.graph.model import Array, Graph, Node, Parameter
 from zoolens.graph.passes.constants import FIXED, parameter_of
 from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.shapes import aligned
 
 _LAYERS: Final = ("conv", "dense")
 
@@ -31,17 +32,13 @@ def _affine(node: Node, editor: Editor) -> Node | str:
         if one is None or len(node.inputs) != 2 or (place == 0 and node.op in ("sub", "div")):
             continue
         x = node.inputs[1 - place]
-        real = [axis for axis, extent in enumerate(_aligned(one, node)) if extent != 1]
+        real = [axis for axis, extent in enumerate(aligned(one.shape, len(node.shape))) if extent != 1]
         if editor.maker(x).shape == node.shape and editor.maker(x).op not in FIXED and len(real) <= 1:
             role = "scale" if node.op in ("mul", "div") else "shift"
             learned = _with_sign(node.op, replace(one, role=role, shape=(one.size,)), editor)
             attributes = {"axis": real[0]} if real else {}
             return replace(node, op="affine", inputs=(x,), attributes=attributes, parameters=(learned,))
     return node
-
-
-def _aligned(one: Parameter, node: Node) -> tuple[int, ...]:
-    return (1,) * (len(node.shape) - len(one.shape)) + one.shape
 
 
 def _with_sign(op: str, one: Parameter, editor: Editor) -> Parameter:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -20,41 +22,35 @@ _LOWEST: Final = -1e30  # what sources write for minus infinity
 
 
 def merge_pads(graph: Graph) -> Graph:
-    return _Pads().merged(graph)
+    if not any(node.op == "pad" for node in graph.nodes):
+        return graph
+    max_pool = partial(_max_pool, _never_negative(graph))
+    return rewrite(graph, {"conv": _conv, "avg_pool": _avg_pool, "max_pool": max_pool, "slice": _cropped})
 
 
-class _Pads:
-    def __init__(self) -> None:
-        self.never_negative: dict[str, bool] = {}
+def _conv(node: Node, editor: Editor) -> Node | str:
+    pad = _spatial_pad(node, editor)
+    return _with_pads(node, pad) if pad is not None and pad.get("value", 0) == 0 else node
 
-    def merged(self, graph: Graph) -> Graph:
-        if not any(node.op == "pad" for node in graph.nodes):
-            return graph
-        self.never_negative = _never_negative(graph)
-        rules = {"conv": self._conv, "avg_pool": self._avg_pool, "max_pool": self._max_pool, "slice": _cropped}
-        return rewrite(graph, rules)
 
-    def _conv(self, node: Node, editor: Editor) -> Node | str:
-        pad = _spatial_pad(node, editor)
-        return _with_pads(node, pad) if pad is not None and pad.get("value", 0) == 0 else node
+def _avg_pool(node: Node, editor: Editor) -> Node | str:
+    """The zeros of a pad node are in the mean, so its own padding may not be left out of it."""
+    pad = _spatial_pad(node, editor)
+    if pad is None or pad.get("value", 0) != 0 or (any(node.get("pads") or ()) and not node.get("count_pad")):
+        return node
+    return _with_pads(node, pad).with_attributes(count_pad=True)
 
-    def _avg_pool(self, node: Node, editor: Editor) -> Node | str:
-        """The zeros of a pad node are in the mean, so its own padding may not be left out of it."""
-        pad = _spatial_pad(node, editor)
-        if pad is None or pad.get("value", 0) != 0 or (any(node.get("pads") or ()) and not node.get("count_pad")):
-            return node
-        return _with_pads(node, pad).with_attributes(count_pad=True)
 
-    def _max_pool(self, node: Node, editor: Editor) -> Node | str:
-        pad = _spatial_pad(node, editor)
-        if pad is None or node.get("pad_value") is not None:
-            return node
-        value = pad.get("value", 0)
-        if value <= _LOWEST or (value == 0 and self.never_negative.get(pad.inputs[0], False)):
-            return _with_pads(node, pad)
-        if any(node.get("pads") or ()) or value == inf:
-            return node
-        return _with_pads(node, pad).with_attributes(pad_value=float(value))
+def _max_pool(never_negative: Mapping[str, bool], node: Node, editor: Editor) -> Node | str:
+    pad = _spatial_pad(node, editor)
+    if pad is None or node.get("pad_value") is not None:
+        return node
+    value = pad.get("value", 0)
+    if value <= _LOWEST or (value == 0 and never_negative.get(pad.inputs[0], False)):
+        return _with_pads(node, pad)
+    if any(node.get("pads") or ()) or value == inf:
+        return node
+    return _with_pads(node, pad).with_attributes(pad_value=float(value))
 
 
 def _cropped(node: Node, editor: Editor) -> Node | str:

@@ -11,6 +11,7 @@ from typing import Final
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.graph.passes.constants import parameter_of
 from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.shapes import aligned
 
 # Rank and channel axis of what is normalised, and what its axes then are. Raw graphs are read here, in either layout.
 _LAYOUTS: Final = {(2, 1): "NC", (3, 1): "NCW", (4, 1): "NCHW", (4, 3): "NHWC", (5, 1): "NCDHW", (5, 4): "NDHWC"}
@@ -61,7 +62,7 @@ def _centred(node: Node, editor: Editor) -> Node | str:
 
 
 def _batch_norm(node: Node, x: str, mean: Parameter, found: _Deviation, shift: Parameter | None) -> Node | str:
-    axis = next((i for i, extent in enumerate(_aligned(found.variance, node)) if extent != 1), 1)
+    axis = next((i for i, extent in enumerate(aligned(found.variance.shape, len(node.shape))) if extent != 1), 1)
     axes = _LAYOUTS.get((len(node.shape), axis))
     if axes is None:
         return node
@@ -69,10 +70,6 @@ def _batch_norm(node: Node, x: str, mean: Parameter, found: _Deviation, shift: P
     flat = tuple(Parameter(role, (one.size,), one.key) for role, one in roles.items() if one is not None)
     attributes = {"epsilon": found.epsilon}
     return replace(node, op="batch_norm", inputs=(x,), attributes=attributes, parameters=flat, axes=axes)
-
-
-def _aligned(one: Parameter, node: Node) -> tuple[int, ...]:
-    return (1,) * (len(node.shape) - len(one.shape)) + one.shape
 
 
 def _pairs(node: Node) -> list[tuple[str, ...]]:

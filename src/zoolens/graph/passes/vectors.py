@@ -7,6 +7,7 @@ it or the map that it multiplies.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Parameter, Shape
@@ -68,10 +69,8 @@ def _conv(node: Node, editor: Editor) -> Node | str:
 
 
 def _flattened(source: Node, editor: Editor) -> str:
-    extent = 1
-    for other in source.shape[1:]:
-        extent *= other
-    return editor.emit("flatten", (source.name,), (source.shape[0], extent), base=source.name)
+    shape = (source.shape[0], prod(source.shape[1:]))
+    return editor.emit("flatten", (source.name,), shape, base=source.name)
 
 
 def _flatten(node: Node, editor: Editor) -> Node | str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, positive
+
+ActivationStep = tuple[str, dict[str, Any]]  # an op of the vocabulary and its attributes
 
 # name of the function, or of the operation's class in lower case without underscores -> our op
 _PLAIN: Final = {
@@ -33,60 +36,50 @@ def known(name: str) -> bool:
 def activation(walk: KerasWalk, call: KerasCall, value: str, name: str, owner: Any) -> str:
     """One activation by its plain name. `owner` is the function, layer or operation; it may carry options."""
     shape = walk.shape(value)
-    if name in _PLAIN:
-        return walk.add(_PLAIN[name], call, inputs=[value], shape=shape)
-    if name in _WITH_OPTIONS:
-        return _WITH_OPTIONS[name](walk, call, value, owner)
-    return walk.add("unknown", call, inputs=[value], shape=shape, source_op=name)
+    steps = _WITH_OPTIONS[name](owner, len(shape)) if name in _WITH_OPTIONS else _plain(name)
+    for op, options in steps:
+        value = walk.add(op, call, inputs=[value], shape=shape, **options)
+    return value
 
 
-def _relu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
+def _plain(name: str) -> list[ActivationStep]:
+    return [(_PLAIN[name], {})] if name in _PLAIN else [("unknown", {"source_op": name})]
+
+
+def _relu(owner: Any, _: int) -> list[ActivationStep]:
     top = getattr(owner, "max_value", None)
     slope = float(getattr(owner, "negative_slope", 0.0) or 0.0)
-    shape = walk.shape(value)
     if float(getattr(owner, "threshold", 0.0) or 0.0):
-        return walk.add("unknown", call, inputs=[value], shape=shape, source_op="ThresholdedReLU")
+        return [("unknown", {"source_op": "ThresholdedReLU"})]
     if slope:
-        value = walk.add("leaky_relu", call, inputs=[value], shape=shape, alpha=slope)
-        return value if top is None else walk.add("minimum", call, inputs=[value], shape=shape, scalar=float(top))
-    if top is None:
-        return walk.add("relu", call, inputs=[value], shape=shape)
-    if float(top) == 6.0:
-        return walk.add("relu6", call, inputs=[value], shape=shape)
-    return walk.add("clip", call, inputs=[value], shape=shape, low=0.0, high=float(top))
+        capped = [] if top is None else [("minimum", {"scalar": float(top)})]
+        return [("leaky_relu", {"alpha": slope}), *capped]
+    if top is None or float(top) == 6.0:
+        return [("relu" if top is None else "relu6", {})]
+    return [("clip", {"low": 0.0, "high": float(top)})]
 
 
-def _leaky_relu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
-    slope = float(getattr(owner, "negative_slope", 0.2))
-    return walk.add("leaky_relu", call, inputs=[value], shape=walk.shape(value), alpha=slope)
+def _gelu(owner: Any, _: int) -> list[ActivationStep]:
+    return [("gelu", {"approximate": "tanh" if getattr(owner, "approximate", False) else None})]
 
 
-def _elu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
-    return walk.add("elu", call, inputs=[value], shape=walk.shape(value), alpha=float(getattr(owner, "alpha", 1.0)))
+def _softmax(op: str) -> Callable[[Any, int], list[ActivationStep]]:
+    def steps(owner: Any, rank: int) -> list[ActivationStep]:
+        axis = getattr(owner, "axis", -1)
+        if not isinstance(axis, int):
+            return [("unknown", {"source_op": "Softmax over several axes"})]
+        return [(op, {"axis": positive(axis, rank)})]
+
+    return steps
 
 
-def _gelu(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
-    approximate = "tanh" if getattr(owner, "approximate", False) else None
-    return walk.add("gelu", call, inputs=[value], shape=walk.shape(value), approximate=approximate)
-
-
-def _hard_tanh(walk: KerasWalk, call: KerasCall, value: str, _: Any) -> str:
-    return walk.add("clip", call, inputs=[value], shape=walk.shape(value), low=-1.0, high=1.0)
-
-
-def _softmax(walk: KerasWalk, call: KerasCall, value: str, owner: Any, op: str = "softmax") -> str:
-    axis = getattr(owner, "axis", -1)
-    shape = walk.shape(value)
-    if not isinstance(axis, int):
-        return walk.add("unknown", call, inputs=[value], shape=shape, source_op="Softmax over several axes")
-    return walk.add(op, call, inputs=[value], shape=shape, axis=positive(axis, len(shape)))
-
-
-def _log_softmax(walk: KerasWalk, call: KerasCall, value: str, owner: Any) -> str:
-    return _softmax(walk, call, value, owner, "log_softmax")
-
-
-_WITH_OPTIONS: Final = {
-    "relu": _relu, "leakyrelu": _leaky_relu, "elu": _elu, "gelu": _gelu, "hardtanh": _hard_tanh,
-    "softmax": _softmax, "logsoftmax": _log_softmax,
-}  # fmt: skip
+# from the owner of the options and the rank of the value to the steps that compute it
+_WITH_OPTIONS: Final[dict[str, Callable[[Any, int], list[ActivationStep]]]] = {
+    "relu": _relu,
+    "leakyrelu": lambda owner, _: [("leaky_relu", {"alpha": float(getattr(owner, "negative_slope", 0.2))})],
+    "elu": lambda owner, _: [("elu", {"alpha": float(getattr(owner, "alpha", 1.0))})],
+    "gelu": _gelu,
+    "hardtanh": lambda *_: [("clip", {"low": -1.0, "high": 1.0})],
+    "softmax": _softmax("softmax"),
+    "logsoftmax": _softmax("log_softmax"),
+}

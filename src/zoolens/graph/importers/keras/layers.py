@@ -12,9 +12,10 @@ import numpy as np
 
 from zoolens.graph.importers.keras.activations import activate
 from zoolens.graph.importers.keras.norms import batch_norm, group_norm, layer_norm, normalization, rms_norm, unit_norm
-from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
+from zoolens.graph.importers.keras.walk import Arrange, KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
 from zoolens.graph.importers.padding_modes import explicit_pads
-from zoolens.graph.model import Array, Shape
+from zoolens.graph.model import Array, Parameter, Shape
+from zoolens.graph.sliding_windows import fitted_transposed_pads
 
 Handler = Callable[[KerasWalk, KerasCall], str]
 
@@ -33,39 +34,35 @@ def _depthwise_kernel(values: Array) -> Array:
     return moved.reshape(-1, 1, *values.shape[:-2])
 
 
-def _convolve(walk: KerasWalk, call: KerasCall, value: str, shape: Shape, **attributes: Any) -> str:
-    layer = call.target
-    return walk.add(
-        "conv", call, inputs=[value], shape=shape, axes=axes_name(len(shape), _last(layer)),
-        kernel=tuple(layer.kernel_size), **attributes,
-    )  # fmt: skip
-
-
-def _windows(walk: KerasWalk, call: KerasCall) -> dict[str, Any]:
+def _convolve(walk: KerasWalk, call: KerasCall, shape: Shape, groups: int, parameters: list[Parameter]) -> str:
     layer = call.target
     extents = spatial(walk.shape(call.value), _last(layer))
     pads = explicit_pads(layer.padding, extents, layer.kernel_size, layer.strides, layer.dilation_rate)
-    return {"stride": tuple(layer.strides), "dilation": tuple(layer.dilation_rate), "pads": pads}
+    return walk.add(
+        "conv", call, inputs=[call.value], shape=shape, axes=axes_name(len(shape), _last(layer)),
+        kernel=tuple(layer.kernel_size), groups=groups, parameters=parameters,
+        stride=tuple(layer.strides), dilation=tuple(layer.dilation_rate), pads=pads,
+    )  # fmt: skip
 
 
 def _conv(walk: KerasWalk, call: KerasCall) -> str:
-    layer = call.target
-    parameters = [walk.parameter("kernel", layer.kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
-    options = _windows(walk, call)
-    value = _convolve(
-        walk, call, call.value, call.shape, groups=int(layer.groups), parameters=parameters, **options
-    )  # fmt: skip
-    return activate(walk, call, value, layer.activation)
+    return _whole_convolution(walk, call, _conv_kernel, int(call.target.groups))
 
 
 def _depthwise(walk: KerasWalk, call: KerasCall) -> str:
+    return _whole_convolution(walk, call, _depthwise_kernel, int(call.target.kernel.shape[-2]))
+
+
+def _whole_convolution(walk: KerasWalk, call: KerasCall, arrange: Arrange, groups: int) -> str:
+    """The convolution of a layer with its bias and activation."""
     layer = call.target
-    parameters = [walk.parameter("kernel", layer.kernel, _depthwise_kernel), *walk.optional({"bias": layer.bias})]
-    groups = int(layer.kernel.shape[-2])
-    value = _convolve(
-        walk, call, call.value, call.shape, groups=groups, parameters=parameters, **_windows(walk, call)
-    )  # fmt: skip
+    parameters = _kernel_and_bias(walk, layer.kernel, layer.bias, arrange)
+    value = _convolve(walk, call, call.shape, groups=groups, parameters=parameters)
     return activate(walk, call, value, layer.activation)
+
+
+def _kernel_and_bias(walk: KerasWalk, kernel: Any, bias: Any, arrange: Arrange) -> list[Parameter]:
+    return [walk.parameter("kernel", kernel, arrange), *walk.optional({"bias": bias})]
 
 
 def _separable(walk: KerasWalk, call: KerasCall) -> str:
@@ -74,10 +71,8 @@ def _separable(walk: KerasWalk, call: KerasCall) -> str:
     between = list(call.shape)
     between[-1 if _last(layer) else 1] = groups * multiplier
     kernel = walk.parameter("kernel", layer.depthwise_kernel, _depthwise_kernel)
-    value = _convolve(
-        walk, call, call.value, tuple(between), groups=groups, parameters=[kernel], **_windows(walk, call)
-    )  # fmt: skip
-    parameters = [walk.parameter("kernel", layer.pointwise_kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
+    value = _convolve(walk, call, tuple(between), groups=groups, parameters=[kernel])
+    parameters = _kernel_and_bias(walk, layer.pointwise_kernel, layer.bias, _conv_kernel)
     ones = (1,) * len(layer.kernel_size)
     axes = axes_name(len(call.shape), _last(layer))
     value = walk.add("conv", call, inputs=[value], axes=axes, kernel=ones, parameters=parameters)
@@ -88,22 +83,23 @@ def _conv_transpose(walk: KerasWalk, call: KerasCall) -> str:
     """Keras chooses the output's extent; what it cuts off are pads, what it adds are output pads."""
     layer = call.target
     before, after = spatial(walk.shape(call.value), _last(layer)), spatial(call.shape, _last(layer))
-    reach = [(size - 1) * rate + 1 for size, rate in zip(layer.kernel_size, layer.dilation_rate, strict=True)]
-    surplus = [(b - 1) * s + r - a for b, a, s, r in zip(before, after, layer.strides, reach, strict=True)]
-    cut = [max(one, 0) for one in surplus]
-    parameters = [walk.parameter("kernel", layer.kernel, _conv_kernel), *walk.optional({"bias": layer.bias})]
+    window = {
+        "kernel": tuple(layer.kernel_size),
+        "stride": tuple(layer.strides),
+        "dilation": tuple(layer.dilation_rate),
+    }
+    pads, output_pads = fitted_transposed_pads(before, after, **window)
     value = walk.add(
-        "conv_transpose", call, axes=axes_name(len(call.shape), _last(layer)), parameters=parameters,
-        kernel=tuple(layer.kernel_size), stride=tuple(layer.strides), dilation=tuple(layer.dilation_rate),
-        pads=(*(one // 2 for one in cut), *(one - one // 2 for one in cut)),
-        output_pads=tuple(max(-one, 0) for one in surplus),
+        "conv_transpose", call, axes=axes_name(len(call.shape), _last(layer)),
+        parameters=_kernel_and_bias(walk, layer.kernel, layer.bias, _conv_kernel),
+        pads=pads, output_pads=output_pads, **window,
     )  # fmt: skip
     return activate(walk, call, value, layer.activation)
 
 
 def _dense(walk: KerasWalk, call: KerasCall) -> str:
     layer = call.target
-    parameters = [walk.parameter("kernel", layer.kernel, np.transpose), *walk.optional({"bias": layer.bias})]
+    parameters = _kernel_and_bias(walk, layer.kernel, layer.bias, np.transpose)
     return activate(walk, call, walk.add("dense", call, parameters=parameters), layer.activation)
 
 

@@ -12,6 +12,7 @@ from zoolens.graph.importers.binary_operators import combine, prelu
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.einsum import einsum
 from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
+from zoolens.graph.importers.translation import comparison, unary
 from zoolens.graph.model import Shape
 from zoolens.runtimes.onnxfile import DTYPES
 
@@ -20,10 +21,7 @@ from zoolens.runtimes.onnxfile import DTYPES
 
 def dense(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
     """`kernel` is (out, in)."""
-    parameters = [call.state.parameter("kernel", kernel)]
-    if bias is not None:
-        parameters.append(call.state.parameter("bias", bias))
-    call.emit("dense", (call.live(0),), parameters=parameters)
+    call.emit("dense", (call.live(0),), parameters=call.learned_layer(kernel, bias))
 
 
 def _matmul(call: OnnxCall) -> None:
@@ -88,7 +86,7 @@ def _binary(op: str) -> Callable[[OnnxCall], None]:
 _SELU: Final = (1.67326319, 1.05070102)
 
 
-def _unary(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
+def activation(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
     """`attributes` are those the operator has under the same name, with ONNX's defaults."""
 
     def apply(call: OnnxCall) -> None:
@@ -178,10 +176,6 @@ def _dropout(call: OnnxCall) -> None:
     call.emit("dropout", (call.live(0),), rate=call.get("ratio") if ratio is None else ratio.values().item())
 
 
-def _compare(kind: str) -> Callable[[OnnxCall], None]:
-    return lambda call: call.emit("compare", [call.live(i) for i in range(len(call.node.inputs))], kind=kind)
-
-
 def _norm_over(call: OnnxCall) -> None:
     if call.get("p", 2) != 2:
         call.unknown("of another order than 2", call.shape(0))
@@ -198,17 +192,17 @@ ARITHMETIC: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "Max": _binary("maximum"),
     "Min": _binary("minimum"),
     **{
-        op.capitalize(): _unary(op)
+        op.capitalize(): unary(op)
         for op in ("relu", "sigmoid", "tanh", "softplus", "mish", "abs", "neg", "exp", "log", "sqrt", "erf",
                    "sin", "cos", "floor", "ceil", "round", "reciprocal", "identity")
     },
     "Selu": _selu,
     "Cast": _cast,
     "CastLike": _cast,
-    "HardSwish": _unary("hard_swish"),
-    "HardSigmoid": _unary("hard_sigmoid", alpha=0.2, beta=0.5),
-    "Elu": _unary("elu", alpha=1.0),
-    "LeakyRelu": _unary("leaky_relu", alpha=0.01),
+    "HardSwish": activation("hard_swish"),
+    "HardSigmoid": activation("hard_sigmoid", alpha=0.2, beta=0.5),
+    "Elu": activation("elu", alpha=1.0),
+    "LeakyRelu": activation("leaky_relu", alpha=0.01),
     "PRelu": _prelu,
     "Gelu": _gelu,
     "Clip": _clip,
@@ -216,10 +210,10 @@ ARITHMETIC: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "LogSoftmax": _softmax("log_softmax"),
     "Dropout": _dropout,
     "LpNormalization": _norm_over,
-    "Equal": _compare("=="),
-    "Less": _compare("<"),
-    "LessOrEqual": _compare("<="),
-    "Greater": _compare(">"),
-    "GreaterOrEqual": _compare(">="),
+    "Equal": comparison("=="),
+    "Less": comparison("<"),
+    "LessOrEqual": comparison("<="),
+    "Greater": comparison(">"),
+    "GreaterOrEqual": comparison(">="),
     "Where": lambda call: call.emit("where", [call.live(i) for i in range(3)]),
 }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -13,18 +12,14 @@ from zoolens.graph.importers.constants import MOST, Constant
 from zoolens.graph.importers.onnx.constant_folding import SHAPE_CHANGES, permutation, slices
 from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.graph.importers.resize_rules import ResizedAxis, nearest_rule, resized_axis, smooth_rule
-from zoolens.graph.importers.translation import tuples
-from zoolens.graph.model import Shape, Value
+from zoolens.graph.model import Shape, Value, nested_tuples
 from zoolens.graph.shapes import broadcast
 
 _SHOWN: Final = 64  # indices that an attribute may hold
 
 
 def _reshape(call: OnnxCall) -> None:
-    shape = call.shape(0)
-    target = SHAPE_CHANGES[call.node.op](call, shape)
-    flat = len(shape) > 1 and target == (shape[0], prod(shape[1:]))
-    call.emit("flatten" if flat else "reshape", (call.live(0),), shape=target)
+    call.rearrange(SHAPE_CHANGES[call.node.op](call, call.shape(0)))
 
 
 def _transpose(call: OnnxCall) -> None:
@@ -41,24 +36,13 @@ def _slice(call: OnnxCall) -> None:
     if any(step < 0 for *_, step in cuts):
         call.unknown("backwards")
         return
-    found = call.live(0)
-    for axis, start, stop, step in cuts:
-        if (start, step) != (0, 1) or stop < call.state.shape(found)[axis]:
-            found = call.add("slice", (found,), axis=axis, start=start, stop=stop, step=step if step > 1 else None)
-    call.answer(found)
+    call.answer(call.cut(call.live(0), cuts))
 
 
 def _split(call: OnnxCall) -> None:
     given, axis = call.live(0), call.axis(call.get("axis", 0), len(call.shape(0)))
     extent, count = call.shape(0)[axis], len(call.node.outputs)
-    sizes = call.integers("split") or call.whole(1) or _even(extent, call.get("num_outputs", count))
-    if len(sizes) != count or sum(sizes) != extent or min(sizes) < 0:
-        raise ModelError(f"{call.source[:60]!r} splits {extent:,} into {len(sizes)} parts that do not add up.")
-    start, parts = 0, []
-    for i, size in enumerate(sizes):
-        parts.append(call.add("slice", (given,), output=i, axis=axis, start=start, stop=start + size))
-        start += size
-    call.answer(*parts)
+    call.split(given, axis, call.integers("split") or call.whole(1) or _even(extent, call.get("num_outputs", count)))
 
 
 def _even(extent: int, count: int) -> list[int]:
@@ -95,12 +79,12 @@ def _gather(call: OnnxCall) -> None:
     axis = call.axis(call.get("axis", 0), rank)
     table, indices = call.constant(0), call.constant(1)
     if table is not None and indices is None and axis == 0 and rank == 2 and table.is_float:
-        call.emit("embedding", (call.live(1),), parameters=(call.state.parameter("table", table),))
+        call.embed(table, 1)
     elif indices is not None and (run := _run(indices, call.shape(0)[axis])) is not None:
         _take_run(call, axis, run, indices.shape)
     elif indices is not None and indices.size <= _SHOWN:
         chosen = np.where(indices.values() < 0, indices.values() + call.shape(0)[axis], indices.values())
-        call.emit("gather", (call.live(0),), axis=axis, indices=tuples(chosen.tolist()))
+        call.emit("gather", (call.live(0),), axis=axis, indices=nested_tuples(chosen.tolist()))
     else:
         call.emit("gather", (call.live(0), call.live(1)), axis=axis)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.model import Shape
@@ -70,10 +71,7 @@ def _turned(call: OnnxCall, value: str, letters: str, wanted: str) -> str:
 
 def _grouped(call: OnnxCall, value: str, batch: str, rows: str, columns: str, extents: dict[str, int]) -> str:
     """As matrices: several letters of one side are one axis, none is an axis of 1."""
-    sides = [1, 1]
-    for side, letters in enumerate((rows, columns)):
-        for letter in letters:
-            sides[side] *= extents[letter]
+    sides = (prod(extents[letter] for letter in letters) for letters in (rows, columns))
     return _shaped(call, value, (*(extents[letter] for letter in batch), *sides))
 
 

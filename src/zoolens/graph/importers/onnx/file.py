@@ -16,7 +16,7 @@ from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request, counted
+from zoolens.graph.importers.base import Importer, Request, counted, model_path
 from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized
 from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC
 from zoolens.graph.importers.onnx.arrangement import ARRANGEMENT
@@ -38,9 +38,7 @@ _CONTRIBUTED: Final = ("com.microsoft", "com.microsoft.nchwc")  # onnxruntime's;
 
 
 def load(request: Request) -> Graph:
-    path = Path(request.subject)
-    if not path.is_file():
-        raise ModelError(f"There is no file {path}.")
+    path = model_path(request)
     file = read_graph(path)
     file.check()
     state = _opened(file, path, weights=request.weights)
@@ -51,7 +49,7 @@ def load(request: Request) -> Graph:
     for node in file.nodes:
         _translate(state, node)
     settle(state)
-    outputs = [_output(state, spec.name) for spec in file.outputs]
+    outputs = [state.value(spec.name) for spec in file.outputs]
     facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
     if any(node.op in QUANTISED for node in file.nodes):
         facts["quantised"] = True
@@ -110,11 +108,6 @@ def _translate(state: OnnxTranslation, node: OnnxNode) -> None:
         if not folded(call):
             (_OPERATORS.get(node.op, OnnxCall.unknown) if known else OnnxCall.unknown)(call)
         call.check_answered()
-
-
-def _output(state: OnnxTranslation, name: str) -> str:
-    value = state.values[name]
-    return value if isinstance(value, str) else state.materialised(value)
 
 
 ONNX: Final = Importer(load, distributions=())

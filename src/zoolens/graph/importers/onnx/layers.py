@@ -46,13 +46,10 @@ def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
     if len(kernel.shape) != len(call.shape(0)) or len(kernel.shape) < 3:
         raise ModelError(f"{call.source[:60]!r} has a kernel with {len(kernel.shape)} axes, its input another number.")
     stride, dilation, pads = window(call, kernel.shape[2:])
-    parameters = [call.state.parameter("kernel", kernel)]
-    if bias is not None:
-        parameters.append(call.state.parameter("bias", bias))
     call.emit(
         "conv",
         (call.live(0),),
-        parameters=parameters,
+        parameters=call.learned_layer(kernel, bias),
         axes=_axes(call),
         kernel=kernel.shape[2:],
         stride=stride,

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.graph.importers.constants import Constant, computed
-from zoolens.graph.importers.onnx.arithmetic import dense
+from zoolens.graph.importers.onnx.arithmetic import activation, dense
 from zoolens.graph.importers.onnx.layers import avg_pool, convolve
 from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.importers.quantised_relu import cut, integer_range
@@ -190,13 +190,6 @@ def _concat(call: OnnxCall) -> None:
     call.emit("concat", parts, axis=call.axis(call.get("axis", 1), len(call.shape(2))))
 
 
-def _unary(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
-    def apply(call: OnnxCall) -> None:
-        call.emit(op, (call.live(0),), **{name: call.get(name, default) for name, default in attributes.items()})
-
-    return apply
-
-
 def _softmax(call: OnnxCall) -> None:
     call.emit("softmax", (call.live(0),), axis=call.axis(call.get("axis", -1), len(call.shape(0))))
 
@@ -213,8 +206,8 @@ QUANTISED: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "QLinearConcat": _concat,
     "QLinearGlobalAveragePool": _global_pool,
     "QLinearAveragePool": avg_pool,
-    "QLinearSigmoid": _unary("sigmoid"),
-    "QLinearLeakyRelu": _unary("leaky_relu", alpha=0.01),
+    "QLinearSigmoid": activation("sigmoid"),
+    "QLinearLeakyRelu": activation("leaky_relu", alpha=0.01),
     "QLinearSoftmax": _softmax,
     "ConvInteger": _conv_integer,
     "MatMulInteger": _matmul_integer,

@@ -12,8 +12,8 @@ from zoolens.errors import ModelError
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.resize_rules import nearest_rule, resized_axis, smooth_rule
 from zoolens.graph.importers.tflite.translation import TfliteCall
-from zoolens.graph.importers.translation import Dynamic, tuples
-from zoolens.graph.model import Array, Shape
+from zoolens.graph.importers.translation import Dynamic
+from zoolens.graph.model import Array, Shape, nested_tuples
 from zoolens.graph.shapes import broadcast
 
 _SHOWN: Final = 64
@@ -31,12 +31,11 @@ def _reshape(call: TfliteCall) -> None:
 
 
 def _arrange(call: TfliteCall, target: Shape) -> None:
-    value, shape = call.given(0), call.shape(0)
+    value = call.given(0)
     if isinstance(value, Constant):
         call.answer(value.reshaped(target))
-        return
-    flat = len(shape) > 1 and target == (shape[0], prod(shape[1:]))
-    call.emit("flatten" if flat else "reshape", (call.live(0),), shape=target)
+    else:
+        call.rearrange(target)
 
 
 def _squeeze(call: TfliteCall) -> None:
@@ -85,21 +84,13 @@ def _concat(call: TfliteCall) -> None:
     call.finish(call.add("concat", [call.live(i) for i in range(len(values))], axis=axis), 1)
 
 
-def _cut(call: TfliteCall, given: str, cuts: list[tuple[int, int, int, int]], output: int = 0) -> str:
-    """A value cut along axes: (axis, start, stop, step)."""
-    for axis, start, stop, step in cuts:
-        if (start, step) != (0, 1) or stop < call.state.shape(given)[axis]:
-            wide = step if step > 1 else None
-            given = call.add("slice", (given,), output=output, axis=axis, start=start, stop=stop, step=wide)
-    return given
-
-
 def _slice(call: TfliteCall) -> None:
     begins, sizes, shape = call.whole(1) or [], call.whole(2) or [], call.shape(0)
     if len(begins) != len(shape) or len(sizes) != len(shape):
         raise ModelError(f"{call.source[:60]!r} cuts {len(begins)} of {len(shape)} axes.")
     ends = [extent if size < 0 else begin + size for begin, size, extent in zip(begins, sizes, shape, strict=True)]
-    call.answer(_cut(call, call.live(0), [(i, b, e, 1) for i, (b, e) in enumerate(zip(begins, ends, strict=True))]))
+    cuts = [(axis, begin, end, 1) for axis, (begin, end) in enumerate(zip(begins, ends, strict=True))]
+    call.answer(call.cut(call.live(0), cuts))
 
 
 def _strided_slice(call: TfliteCall) -> None:
@@ -123,7 +114,7 @@ def _strided_slice(call: TfliteCall) -> None:
         index = [slice(start, stop, step) for _, start, stop, step in cuts]
         call.fold(value.values()[tuple(index)].squeeze(tuple(gone)))
         return
-    found = _cut(call, call.live(0), cuts)
+    found = call.cut(call.live(0), cuts)
     kept = tuple(e for i, e in enumerate(call.state.shape(found)) if i not in gone)
     call.answer(call.add("reshape", (found,), shape=kept) if gone else found)
 
@@ -136,14 +127,7 @@ def _split(call: TfliteCall) -> None:
     count = len(call.outputs)
     sizes = [shape[axis] // count] * count if call.kind == "SPLIT" else call.whole(1) or []
     rest = shape[axis] - sum(size for size in sizes if size > 0)
-    sizes = [rest if size < 0 else size for size in sizes]
-    if len(sizes) != count or sum(sizes) != shape[axis] or min(sizes) < 0:
-        raise ModelError(f"{call.source[:60]!r} splits {shape[axis]:,} into parts that do not add up.")
-    start, parts = 0, []
-    for i, size in enumerate(sizes):
-        parts.append(call.add("slice", (given,), output=i, axis=axis, start=start, stop=start + size))
-        start += size
-    call.answer(*parts)
+    call.split(given, axis, [rest if size < 0 else size for size in sizes])
 
 
 def _unpack(call: TfliteCall) -> None:
@@ -177,9 +161,9 @@ def _gather(call: TfliteCall) -> None:
     elif data is not None and indices is not None and data.is_small:
         call.fold(np.take(data.values(), indices.values(), axis=axis))
     elif data is not None and indices is None and axis == 0 and len(data.shape) == 2 and data.is_float:
-        call.emit("embedding", (call.live(1),), parameters=(call.state.parameter("table", data),))
+        call.embed(data, 1)
     elif indices is not None and indices.size <= _SHOWN:
-        call.emit("gather", (call.live(0),), axis=axis, indices=tuples(indices.values().tolist()))
+        call.emit("gather", (call.live(0),), axis=axis, indices=nested_tuples(indices.values().tolist()))
     else:
         call.emit("gather", (call.live(0), call.live(1)), axis=axis)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request, counted
+from zoolens.graph.importers.base import Importer, Request, counted, model_path
 from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized
 from zoolens.graph.importers.quantised_relu import settle
 from zoolens.graph.importers.tflite.arrangement import ARRANGEMENT, folded
@@ -24,9 +23,7 @@ _OPERATORS: Final[dict[str, Callable[[TfliteCall], None]]] = {**LAYERS, **ARRANG
 
 
 def load(request: Request) -> Graph:
-    path = Path(request.subject)
-    if not path.is_file():
-        raise ModelError(f"There is no file {path}.")
+    path = model_path(request)
     file = read_graph(path)
     _check(file)
     state = _opened(file, path.stem, weights=request.weights)
@@ -38,7 +35,7 @@ def load(request: Request) -> Graph:
     for operator in file.operators:
         _translate(state, operator)
     settle(state)
-    outputs = dict.fromkeys(_output(state, index) for index in file.outputs)
+    outputs = dict.fromkeys(state.value(str(index)) for index in file.outputs)
     quantised = {"quantised": True} if any(tensor.scales for tensor in state.tensors) else {}
     return counted(state.builder.finish(outputs, {"format": "tflite", **quantised}))
 
@@ -83,11 +80,6 @@ def _translate(state: TfliteTranslation, operator: TfliteOperator) -> None:
         if not folded(call):
             _OPERATORS.get(call.kind, TfliteCall.unknown)(call)
         call.check_answered()
-
-
-def _output(state: TfliteTranslation, index: int) -> str:
-    value = state.values[str(index)]
-    return value if isinstance(value, str) else state.materialised(value)
 
 
 TFLITE: Final = Importer(load, distributions=())

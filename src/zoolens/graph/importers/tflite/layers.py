@@ -10,8 +10,9 @@ from zoolens.errors import ModelError
 from zoolens.graph.importers.binary_operators import combine, prelu
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.tflite.translation import TfliteCall, spatial
+from zoolens.graph.importers.translation import comparison, unary
 from zoolens.graph.model import Parameter, Shape
-from zoolens.graph.sliding_windows import reach, same_pads
+from zoolens.graph.sliding_windows import fitted_transposed_pads, same_pads
 
 _SAME: Final = 0
 
@@ -22,11 +23,8 @@ def _pads(call: TfliteCall, extents: Shape, kernel: Shape, stride: Shape, dilati
 
 
 def _parameters(call: TfliteCall, kernel: Constant, bias: int) -> list[Parameter]:
-    found = [call.state.parameter("kernel", kernel)]
     values = call.constant(bias)
-    if values is not None:
-        found.append(call.state.parameter("bias", values.reshaped((values.size,))))
-    return found
+    return call.learned_layer(kernel, None if values is None else values.reshaped((values.size,)))
 
 
 def _computed(call: TfliteCall, *positions: int) -> bool:
@@ -73,14 +71,8 @@ def _conv_transpose(call: TfliteCall) -> None:
         return
     kernel = stored.transposed((3, 0, 1, 2))
     stride = (call.option(2), call.option(1))
-    beyond = [
-        (given - 1) * step + reach(size, 1) - wanted
-        for given, step, size, wanted in zip(
-            spatial(call.shape(2)), stride, kernel.shape[2:], spatial(target), strict=True
-        )
-    ]
-    totals, extra = [max(one, 0) for one in beyond], tuple(max(-one, 0) for one in beyond)
-    begins = [total // 2 for total in totals]
+    extents, wanted = spatial(call.shape(2)), spatial(target)
+    pads, extra = fitted_transposed_pads(extents, wanted, kernel.shape[2:], stride, (1, 1))
     name = call.add(
         "conv_transpose",
         (call.live(2),),
@@ -88,7 +80,7 @@ def _conv_transpose(call: TfliteCall) -> None:
         axes="NHWC",
         kernel=kernel.shape[2:],
         stride=stride,
-        pads=(*begins, *(total - begin for total, begin in zip(totals, begins, strict=True))),
+        pads=pads,
         output_pads=extra if any(extra) else None,
     )
     call.finish(name, 3)
@@ -127,10 +119,6 @@ def _binary(op: str, fused: int | None = None) -> Callable[[TfliteCall], None]:
             call.finish_answer(fused)
 
     return apply
-
-
-def _unary(op: str) -> Callable[[TfliteCall], None]:
-    return lambda call: call.emit(op, (call.live(0),))
 
 
 def _clip(low: float, high: float) -> Callable[[TfliteCall], None]:
@@ -187,11 +175,7 @@ def _embedding(call: TfliteCall) -> None:
     if table is None:
         call.unknown("with a computed table")
     else:
-        call.emit("embedding", (call.live(0),), parameters=(call.state.parameter("table", table),))
-
-
-def _compare(kind: str) -> Callable[[TfliteCall], None]:
-    return lambda call: call.emit("compare", (call.live(0), call.live(1)), kind=kind)
+        call.embed(table, 0)
 
 
 def _cast(call: TfliteCall) -> None:
@@ -228,20 +212,20 @@ LAYERS: Final[dict[str, Callable[[TfliteCall], None]]] = {
     "ADD_N": _binary("add"), "POW": _binary("pow"), "MAXIMUM": _binary("maximum"), "MINIMUM": _binary("minimum"),
     "SQUARED_DIFFERENCE": _squared_difference,
     **{
-        op.upper(): _unary(op)
+        op.upper(): unary(op)
         for op in ("relu", "relu6", "tanh", "hard_swish", "elu", "exp", "log", "sqrt", "rsqrt", "square", "abs", "neg",
                    "floor", "ceil", "round", "sin", "cos", "quantize")
     },
     "CAST": _cast,
     "RELU_N1_TO_1": _clip(-1.0, 1.0),
     "RELU_0_TO_1": _clip(0.0, 1.0),
-    "LOGISTIC": _unary("sigmoid"),
+    "LOGISTIC": unary("sigmoid"),
     "LEAKY_RELU": _leaky,
     "PRELU": _prelu,
     "GELU": _gelu,
     "SOFTMAX": _softmax,
     "LOG_SOFTMAX": _log_softmax,
     "DEQUANTIZE": _dequantize,
-    "EQUAL": _compare("=="), "NOT_EQUAL": _compare("!="), "LESS": _compare("<"), "LESS_EQUAL": _compare("<="),
-    "GREATER": _compare(">"), "GREATER_EQUAL": _compare(">="),
+    "EQUAL": comparison("=="), "NOT_EQUAL": comparison("!="), "LESS": comparison("<"), "LESS_EQUAL": comparison("<="),
+    "GREATER": comparison(">"), "GREATER_EQUAL": comparison(">="),
 }  # fmt: skip

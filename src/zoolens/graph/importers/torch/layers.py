@@ -100,17 +100,16 @@ def batch_norm(call: TorchCall) -> str:
 def instance_norm(call: TorchCall) -> str:
     if not call["use_input_stats"]:
         return batch_norm(call)
+    return _norm(call, "instance_norm", axes_of(call))
+
+
+def _norm(call: TorchCall, op: str, axes: str | tuple[int, ...], **settings: Any) -> str:
     parameters = call.parameters(scale=call["weight"], shift=call["bias"])
-    return call.add(
-        "instance_norm", call.value("input"), epsilon=call["eps"], axes=axes_of(call), parameters=parameters
-    )
+    return call.add(op, call.value("input"), epsilon=call["eps"], axes=axes, parameters=parameters, **settings)
 
 
 def group_norm(call: TorchCall) -> str:
-    parameters = call.parameters(scale=call["weight"], shift=call["bias"])
-    groups = call["num_groups"]
-    x = call.value("input")
-    return call.add("group_norm", x, epsilon=call["eps"], groups=groups, axes=axes_of(call), parameters=parameters)
+    return _norm(call, "group_norm", axes_of(call), groups=call["num_groups"])
 
 
 def _last_axes(call: TorchCall) -> tuple[int, ...]:
@@ -119,9 +118,7 @@ def _last_axes(call: TorchCall) -> tuple[int, ...]:
 
 
 def layer_norm(call: TorchCall) -> str:
-    parameters = call.parameters(scale=call["weight"], shift=call["bias"])
-    x = call.value("input")
-    return call.add("layer_norm", x, epsilon=call["eps"], axes=_last_axes(call), parameters=parameters)
+    return _norm(call, "layer_norm", _last_axes(call))
 
 
 def rms_norm(call: TorchCall) -> str:

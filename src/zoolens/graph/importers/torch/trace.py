@@ -15,7 +15,7 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.model import Array, Parameter, Value
+from zoolens.graph.model import Array, Parameter, nested_tuples
 
 _SMALL: Final = 64  # elements: a constant that is shown in the graph itself
 # Take a tensor for its shape, device or type only: what they make is a constant.
@@ -253,7 +253,7 @@ class Trace:
     def _constant(self, tensor: Any, key: str) -> str:
         shape = tuple(tensor.shape)
         if not tensor.is_meta and tensor.numel() <= _SMALL and id(tensor) not in self.buffers:
-            return self.builder.add("constant", (), shape, name=key, source=key, value=_nested(tensor.tolist()))
+            return self.builder.add("constant", (), shape, name=key, source=key, value=nested_tuples(tensor.tolist()))
         one = self.builder.parameter("value", shape, key, self._array(tensor, exact=True))
         return self.builder.add("constant", (), shape, name=key, source=key, parameters=(one,))
 
@@ -268,10 +268,6 @@ class Trace:
 def _storage(tensor: Any) -> int:
     found: int = tensor.untyped_storage()._cdata
     return found
-
-
-def _nested(value: Any) -> Value:
-    return tuple(_nested(one) for one in value) if isinstance(value, list) else value
 
 
 def tensors_in(things: Any) -> Iterator[Any]:
