@@ -8,8 +8,8 @@ import pytest
 
 import zoolens
 from zoolens import plugins
-from zoolens.crosstrain.training.fanout import train_here
 from zoolens.crosstrain.training.job import Job
+from zoolens.crosstrain.training.node import train_here
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.engine.executors.base import running_on

@@ -33,7 +33,6 @@ FRAMEWORKS = {
         "graph/counters/*.py",
         "crosstrain/training/trainers/torch*.py",
         "crosstrain/training/live/torch*.py",
-        "crosstrain/exchange/rerun.py",  # runs the weights of a submission
     ],
     "torchvision": [
         "runtimes/torch*.py",
@@ -161,8 +160,6 @@ MUTUAL = [
     {"engine.executors.base", "engine.executors.local"},
     {"graph.export_pool", "graph.fanout"},
     {"measure.evaluate", "measure.fanout"},
-    {"crosstrain.training.fanout", "crosstrain.training.trainer_pool"},
-    {"crosstrain.training.loading", "crosstrain.training.live.keras_models", "crosstrain.training.live.torch_models"},
 ]
 
 

@@ -24,12 +24,14 @@ from zoolens.crosstrain.exchange.importing import Merged, import_study, submit
 from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.frame import find_trials, trials_frame
 from zoolens.crosstrain.training.data import prepared
-from zoolens.crosstrain.training.job import Job
-from zoolens.crosstrain.training.loading import Told, live_model, told_of, weights_of
+from zoolens.crosstrain.training.job import Job, LoopKind
+from zoolens.crosstrain.training.kept_weights import weights_of
+from zoolens.crosstrain.training.side_recipe import SideRecipe, side_recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import WEIGHTS
 from zoolens.crosstrain.training.trainers.base import Trained
-from zoolens.crosstrain.training.trial_runner import LoopKind, apply, usual_loop
+from zoolens.crosstrain.training.trainers.registry import trainer_named
+from zoolens.crosstrain.training.trial_runner import apply
 from zoolens.crosstrain.training.trials import Hyperparameter, Study, Trial
 from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.errors import DatasetError, ModelError, UnknownName, ZoolensError
@@ -74,10 +76,11 @@ def weights(trial: Trial, framework: str, store: StoreLike = None) -> dict[str, 
 
 
 def model(trial: Trial, framework: str, store: StoreLike = None) -> Any:
-    """A live torch.nn.Module or keras.Model with the trained weights. It takes images divided by 255, channels first
-    in torch and last in Keras, and answers logits."""
+    """A live network of the framework (a torch.nn.Module or a keras.Model) with the trained weights. It takes images
+    divided by 255, channels first in torch and last in Keras, and answers logits."""
     with borrowed_store(store, must_exist=True) as opened:
-        return live_model(told_of(opened, _run(trial, framework)), _weights(opened, trial, framework))
+        side = side_recipe(opened, _run(trial, framework))
+        return trainer_named(framework)().live_model(side, _weights(opened, trial, framework))
 
 
 def continue_training(
@@ -95,25 +98,26 @@ def continue_training(
     starts anew: its moments were not kept, and so the first steps differ from those of a training without a break.
     Batches come in an order of their own. Without `workers`, a process is started for it."""
     with borrowed_store(store, must_exist=True) as opened:
-        told, given = told_of(opened, _run(trial, framework)), _weights(opened, trial, framework)
-    if told.recipe.shipped and framework == "torch":
+        side, given = side_recipe(opened, _run(trial, framework)), _weights(opened, trial, framework)
+    trainer = trainer_named(framework)
+    if side.recipe.shipped and not trainer.starts_shipped:
         raise ModelError(
-            "The trainer torch cannot start a network as torchvision ships it from given weights.",
+            f"The trainer {framework} cannot start a network as its library ships it from given weights.",
             hint="Load it with `model`, and train it with a loop of your own.",
         )
-    seed = (told.recipe.seed + _ANOTHER_ORDER) % (1 << 31)
-    recipe = apply(told.recipe, {"epochs": epochs, "seed": seed})
+    seed = (side.recipe.seed + _ANOTHER_ORDER) % (1 << 31)
+    recipe = apply(side.recipe, {"epochs": epochs, "seed": seed})
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         write_weights(work / "start.safetensors", given)
         job = Job(
             recipe=recipe,
             framework=framework,
-            semantics=told.semantics,
-            data=_data(told),
+            semantics=side.semantics,
+            data=_data(side),
             output=work / "trained",
             weights=work / "start.safetensors",
-            loop=loop or usual_loop(framework, device),
+            loop=loop or trainer.usual_loop(device),
             device=device,
             threads=threads,
             keep_weights=True,
@@ -130,11 +134,11 @@ def _trained(job: Job, workers: Workers | None) -> Trained:
     return Trained(outcome, answers, read_weights(kept) if kept.is_file() else None)
 
 
-def _data(told: Told) -> Path:
-    found = prepared(told.recipe)
-    if found.record.fingerprint != told.dataset.fingerprint:
+def _data(side: SideRecipe) -> Path:
+    found = prepared(side.recipe)
+    if found.record.fingerprint != side.dataset.fingerprint:
         raise DatasetError(
-            f"{told.recipe.dataset} is not the data that this trial was trained on.", hint="Has it changed since?"
+            f"{side.recipe.dataset} is not the data that this trial was trained on.", hint="Has it changed since?"
         )
     return found.folder
 

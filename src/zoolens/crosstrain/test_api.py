@@ -17,9 +17,10 @@ from zoolens.crosstrain.exchange.conftest import Folder
 from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.data import load, prepared
 from zoolens.crosstrain.training.job import Outcome
-from zoolens.crosstrain.training.loading import keep_weights, told_of
+from zoolens.crosstrain.training.kept_weights import keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.training.trial_runner import apply, train_trial
@@ -86,7 +87,7 @@ def _train(store, recipe, workers, name, rate, work):
 
 
 def answered(store, trial, net):
-    told = told_of(store, trial.side("torch").run)
+    told = side_recipe(store, trial.side("torch").run)
     images = np.array(load(prepared(told.recipe).folder).test_x, np.float32).transpose(0, 3, 1, 2) / 255
     with torch.inference_mode():
         return net(torch.from_numpy(images)).argmax(1).numpy()
@@ -155,7 +156,7 @@ def test_what_is_not_there_is_said(store, tmp_path):
             "bare",
             trial,
             recipe_of={"torch": (Recipe(architecture="mlp", learning_rate=1, batch_size=1, epochs=1), Semantics())},
-            dataset=prepared(told_of(store, trial.side("torch").run).recipe).record,
+            dataset=prepared(side_recipe(store, trial.side("torch").run).recipe).record,
             versions={"torch": {}},
         )
         with pytest.raises(ZoolensError, match=r"kept no weights. Train it with --keep-weights"):
@@ -164,25 +165,27 @@ def test_what_is_not_there_is_said(store, tmp_path):
 
 KERAS = """
 import sys, numpy as np
-from zoolens.crosstrain.training import loading
 from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.side_recipe import SideRecipe
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.store.records import DatasetRecord
 recipe = Recipe(architecture="convnorm", learning_rate=1, batch_size=1, epochs=1)
 data = DatasetRecord("d", "d", 1, {"classes": 4, "image": [8, 8, 1]})
 weights = initial_weights(build("convnorm", ALIGNED, (1, 8, 8), 4), ALIGNED, 3)
 images = np.random.default_rng(0).random((5, 8, 8, 1), np.float32)
-keras_side = loading.live_model(loading.Told(sys.argv[1], recipe, ALIGNED, data), weights)
-torch_side = loading.live_model(loading.Told("torch", recipe, ALIGNED, data), weights)
+def live(name):
+    return trainer_named(name)().live_model(SideRecipe(name, recipe, ALIGNED, data), weights)
+keras_side, torch_side = live(sys.argv[1]), live("torch")
 import torch
 theirs = torch_side(torch.from_numpy(images.transpose(0, 3, 1, 2))).detach().numpy()
 ours = np.asarray(keras_side(images, training=False))
 assert np.allclose(ours, theirs, atol=1e-4) and ours.std() > 0.01, (ours, theirs)
 other = {"tensorflow": "jax", "jax": "tensorflow"}[sys.argv[1]]
 try:
-    loading.live_model(loading.Told(other, recipe, ALIGNED, data), weights)
+    live(other)
 except Exception as error:
     print(type(error).__name__, error)
 """
@@ -210,7 +213,7 @@ def test_labels_are_held_against_data_of_a_well_known_name_only(store, place, mo
     folder.rehash()
     with open_store(place / "trusting.sqlite") as other:
         assert api.submit(other, folder.path).written == 2
-    name = told_of(store, api.study("tiny", store).trials[0].side("torch").run).recipe.dataset
+    name = side_recipe(store, api.study("tiny", store).trials[0].side("torch").run).recipe.dataset
     monkeypatch.setattr(importing, "SAFE_NAMES", (name,))
     with open_store(place / "knowing.sqlite") as other, pytest.raises(ZoolensError, match="not those of the same data"):
         api.submit(other, folder.path)

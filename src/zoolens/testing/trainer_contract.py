@@ -9,6 +9,7 @@ finds it. `settings` may choose another architecture or optimizer, where it does
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,10 +18,18 @@ import numpy as np
 import pytest
 
 from zoolens import plugins
+from zoolens.crosstrain.training.architectures import STRUCTURAL, build, tensor_shapes
+from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Job, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainer_process import WEIGHTS
 from zoolens.crosstrain.training.trainers.base import Trainer
+from zoolens.crosstrain.training.weights import read_weights, write_weights
+from zoolens.graph.importers.base import Importer
+from zoolens.store.records import DatasetRecord
 from zoolens.testing.late_imports import frameworks_imported_by
 
 CLASSES, TRAINED, TESTED = 3, 60, 30
@@ -51,9 +60,14 @@ class TrainerContract:
             np.save(folder / f"{part}_y.npy", labels)
         return folder
 
-    def trained(self, workers: Workers, data: Path, output: Path, **changes: Any) -> tuple[Outcome, Any]:
+    def recipe(self, **changes: Any) -> Recipe:
         told = {"architecture": "mlp", "learning_rate": 0.05, "batch_size": 20, "epochs": 3, "seed": 1}
-        recipe = Recipe(**{**told, **self.settings, **changes})
+        return Recipe(**{**told, **self.settings, **changes})
+
+    def trained(
+        self, workers: Workers, data: Path, output: Path, job_changes: Mapping[str, Any] | None = None, **changes: Any
+    ) -> tuple[Outcome, Any]:
+        recipe = self.recipe(**changes)
         output.mkdir(exist_ok=True)
         job = Job(
             recipe=recipe,
@@ -64,13 +78,54 @@ class TrainerContract:
             loop=self.loop,  # type: ignore[arg-type]
             threads=1,
         )
-        return workers.train(job)
+        return workers.train(job.model_copy(update=job_changes or {}))
 
     def test_it_says_what_it_is_and_imports_its_framework_late(self) -> None:
         assert self.trainer_class.name
         assert self.trainer_class.summary
         assert self.trainer_class.distributions
         assert frameworks_imported_by(self.trainer_class.__module__) == []
+
+    def test_its_declarations_can_be_used(self) -> None:
+        trainer = self.trainer_class
+        assert {trainer.usual_loop(device) for device in ("cpu", "cuda")} <= {"eager", "compiled"}
+        assert all(getattr(trainer.habits, name) is not None for name in STRUCTURAL), "habits decide the structure"
+        if trainer.inspector is not None:
+            module, _, name = trainer.inspector.partition(":")
+            assert isinstance(getattr(importlib.import_module(module), name), Importer)
+            assert frameworks_imported_by(module) == []
+        if trainer.reference_precision is not None:
+            assert trainer.captures, "a reference writes what its steps compute"
+            assert trainer.answers is not Trainer.answers, "a reference runs trained networks"
+
+    def test_it_writes_the_steps_that_it_says_it_captures(self, workers: Workers, data: Path, tmp_path: Path) -> None:
+        if not self.trainer_class.captures:
+            return
+        captured = {"capture": (1, 4), "weights": tmp_path / "start.safetensors"}
+        network = build("mlp", ALIGNED, (1, 8, 8), CLASSES)
+        write_weights(captured["weights"], initial_weights(network, ALIGNED, 0))  # type: ignore[arg-type]
+        outcome, _ = self.trained(workers, data, tmp_path / "captured", captured, weights="shared")
+        assert outcome.status == "finished", outcome.message
+        assert outcome.steps == 4, "training ends after the last step that is captured"
+        learned = tensor_shapes(network)
+        for number in (1, 4):
+            state = read_weights(tmp_path / "captured" / f"capture-{number}.safetensors")
+            assert {"loss", "activation/logits"} <= state.keys()
+            for kind in ("gradient", "tensor"):
+                assert {name: state[f"{kind}/{name}"].shape for name in learned} == learned
+
+    def test_a_reference_answers_as_it_was_trained(self, workers: Workers, data: Path, tmp_path: Path) -> None:
+        if self.trainer_class.reference_precision is None:
+            return
+        outcome, answers = self.trained(workers, data, tmp_path / "kept", {"keep_weights": True})
+        recipe = self.recipe()
+        details = {"image": [8, 8, 1], "classes": CLASSES}
+        side = SideRecipe(
+            outcome.framework, recipe, recipe.wanted, DatasetRecord("d" * 64, "contract", TESTED, details)
+        )
+        images = np.load(data / "test_x.npy")
+        again = self.trainer_class().answers(side, read_weights(tmp_path / "kept" / WEIGHTS), images)
+        np.testing.assert_array_equal(again, answers)
 
     def test_it_learns_counts_every_answer_and_repeats_itself(
         self, workers: Workers, data: Path, tmp_path: Path

@@ -137,9 +137,10 @@ class _Asked:
 def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
     """Whatever can be found wrong before anything is trained is found here."""
     from zoolens.crosstrain.study.yaml_files import check_frameworks, check_recipe, load_recipe, read_settings
+    from zoolens.crosstrain.training.trainers.registry import default_frameworks
     from zoolens.crosstrain.training.trial_runner import apply
 
-    how, frameworks = manner(chosen), chosen["frameworks"] or ("torch", "tensorflow")
+    how, frameworks = manner(chosen), chosen["frameworks"] or default_frameworks()
     check_frameworks(frameworks)
     changed = read_settings(chosen["settings"])
     recipe = apply(load_recipe(path), changed)

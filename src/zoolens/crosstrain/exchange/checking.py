@@ -16,7 +16,7 @@ from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
 from zoolens.crosstrain.exchange.reading import read_contents
 from zoolens.crosstrain.exchange.recomputing import metric_problems
 from zoolens.crosstrain.exchange.rerun import CannotRun, answers_problem
-from zoolens.crosstrain.training.loading import TYPES
+from zoolens.crosstrain.training.kept_weights import TYPES
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ModelError, ZoolensError
 

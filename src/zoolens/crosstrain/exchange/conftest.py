@@ -18,7 +18,7 @@ from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Outcome
-from zoolens.crosstrain.training.loading import keep_weights
+from zoolens.crosstrain.training.kept_weights import keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.training.trial_runner import churn, side_of

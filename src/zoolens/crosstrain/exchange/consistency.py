@@ -11,18 +11,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from zoolens import plugins
 from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts, TrialFacts
 from zoolens.crosstrain.training.architectures import build, parameters, tensor_shapes
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import steps
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainers.registry import builds_common_networks, trainer_named
 from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, TENSORS, contradicted
 from zoolens.crosstrain.training.trials import Hyperparameter
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.errors import ZoolensError
 
-BUILT_IN: Final = ("torch", "tensorflow", "jax")  # whose networks are ours, and so are known
 Shapes = Mapping[str, tuple[int, ...]]
 _VERSION: Final = re.compile(r"\d+(\.\d+)*([.+-]?[a-z0-9]+)*", re.IGNORECASE)
 _SEMANTICS: Final = "semantics."
@@ -49,7 +48,7 @@ def consistency_problems(contents: Contents) -> Iterator[str]:
 def weight_problems(facts: SideFacts, dataset: DatasetEntry, shapes: Shapes) -> Iterator[str]:
     """Names and shapes of a side's tensors against those of the network of its recipe. Networks as a library ships them
     have tensors of the library's own, which are not known here."""
-    if facts.recipe is None or facts.recipe.shipped or facts.side.framework not in BUILT_IN:
+    if facts.recipe is None or facts.recipe.shipped or not builds_common_networks(facts.side.framework):
         return
     try:
         wanted = tensor_shapes(_network(facts.recipe, facts.told, dataset))
@@ -130,7 +129,7 @@ def _semantics_problems(facts: SideFacts, recipe: Recipe, trial: TrialFacts) -> 
         first = error.errors()[0]
         yield f"its semantics are none: {'.'.join(map(str, first['loc']))[:60]}: {first['msg']}"
         return
-    if facts.side.framework in BUILT_IN and read == Semantics():
+    if builds_common_networks(facts.side.framework) and read == Semantics():
         yield "it does not say which semantics its live objects had"
     switched = _switched(facts, trial)
     if switched is None:
@@ -176,7 +175,7 @@ def _count_problems(facts: SideFacts, recipe: Recipe, dataset: DatasetEntry) -> 
         most = steps(recipe, samples) * recipe.epochs
         if facts.steps > most or (facts.side.status == "finished" and facts.steps != most):
             yield f"it took {facts.steps} steps, and its recipe makes {most} of {samples} training samples"
-    if recipe.shipped or facts.side.framework not in BUILT_IN:
+    if recipe.shipped or not builds_common_networks(facts.side.framework):
         return
     try:
         expected = parameters(_network(recipe, facts.told, dataset))
@@ -204,8 +203,8 @@ def _built(architecture: str, semantics: Semantics, shape: tuple[int, int, int],
 def _distribution(framework: str) -> str | None:
     """The package whose version is the framework's; None: such a trainer is not installed here."""
     try:
-        names: tuple[str, ...] = plugins.load(plugins.TRAINERS, framework).distributions
-    except (UnknownName, ZoolensError, ImportError):
+        names = trainer_named(framework).distributions
+    except ZoolensError:
         return None
     return names[0] if names else None
 

@@ -35,7 +35,7 @@ from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, table
 from zoolens.crosstrain.exchange.schema import description
 from zoolens.crosstrain.exchange.seeds import replicates_of
 from zoolens.crosstrain.study.filing import Facts, read_study
-from zoolens.crosstrain.training.loading import has_weights, weights_of
+from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Side, Trial

@@ -9,8 +9,8 @@ from typing import Any
 from zoolens.crosstrain.exchange.contents import Contents, TrialFacts
 from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.store_training import REPLICATES, replicates
-from zoolens.crosstrain.training.loading import told_of
 from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.crosstrain.training.trials import Trial
 from zoolens.errors import ZoolensError
 from zoolens.store.records import DatasetRecord
@@ -55,7 +55,7 @@ def _trained(contents: Contents, facts: TrialFacts) -> Any:
 def _trained_here(store: Store, trial: Trial) -> Any:
     run = str(trial.sides[0].run)
     try:
-        recipe = told_of(store, run).recipe
+        recipe = side_recipe(store, run).recipe
     except ZoolensError:  # a claim
         recipe = None
     return _identity(trial, recipe, store.run(run).dataset)

@@ -17,7 +17,8 @@ from zoolens.crosstrain.exchange.exporting import export_study
 from zoolens.crosstrain.exchange.importing import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
 from zoolens.crosstrain.study.filing import read_study
-from zoolens.crosstrain.training.loading import has_weights, told_of, weights_of
+from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
+from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.records import Provenance
@@ -33,7 +34,7 @@ def test_a_study_comes_back_equal(store, elsewhere, folder):
                 assert store.observations(side.run, metric="epoch_time") == elsewhere.observations(
                     side.run, metric="epoch_time"
                 )
-            assert told_of(store, side.run) == told_of(elsewhere, side.run)
+            assert side_recipe(store, side.run) == side_recipe(elsewhere, side.run)
     first = original.trials[0].side("torch").run
     assert has_weights(elsewhere, first)
     assert not has_weights(elsewhere, original.trials[0].side("jax").run)

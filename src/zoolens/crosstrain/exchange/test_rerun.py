@@ -8,15 +8,16 @@ import pytest
 from zoolens.crosstrain.exchange.checking import check_submission
 from zoolens.crosstrain.exchange.conftest import READ, Folder
 from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.exchange.rerun import _answers
 from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.data import load, prepared
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Outcome
-from zoolens.crosstrain.training.loading import Told, keep_weights
+from zoolens.crosstrain.training.kept_weights import keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.side_recipe import SideRecipe
+from zoolens.crosstrain.training.trainers.registry import reference_trainer
 from zoolens.crosstrain.training.trial_runner import side_of
 from zoolens.crosstrain.training.trials import Trial
 from zoolens.measure.answers import keep_labels
@@ -37,7 +38,7 @@ def folder(tmp_path, monkeypatch):
     network = build("mlp", ALIGNED, data.input_shape, data.classes)
     weights = initial_weights(network, ALIGNED, 0)
     images = np.asarray(load(data.folder).test_x)
-    answers = _answers(Told("torch", RECIPE, ALIGNED, data.record), weights, images).astype(np.int32)
+    answers = reference_trainer()().answers(SideRecipe("torch", RECIPE, ALIGNED, data.record), weights, images)
     correct = int((answers == truth).sum())
     epoch = Epoch(number=1, loss=2.3, correct=correct, total=30, seconds=0.5)
     outcome = Outcome(

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from zoolens.crosstrain.training.recipe import Part, Recipe
+from zoolens.crosstrain.training.trainers.registry import default_frameworks
 
 
 class Dimension(Part):
@@ -49,7 +50,7 @@ class Plan(Part):
     """`replicates`: seeds per setting and side, beyond the first, to tell noise from difference."""
 
     name: str = Field(min_length=1, max_length=120, pattern=r"^[\w.-]+$")
-    frameworks: tuple[str, ...] = Field(default=("torch", "tensorflow"), min_length=2)
+    frameworks: tuple[str, ...] = Field(default_factory=default_frameworks, min_length=2)
     recipe: Recipe
     space: tuple[Dimension, ...] = Field(min_length=1)
     search: Search = Field(default_factory=Search)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.loading import filed_answers
+from zoolens.crosstrain.training.kept_weights import filed_answers
 from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.measure.answers import kept_labels
 from zoolens.statistics.intervals import paired_difference

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens import plugins
 from zoolens.crosstrain.study.filing import (
     file_side,
     file_study,
@@ -23,13 +22,14 @@ from zoolens.crosstrain.study.filing import (
 )
 from zoolens.crosstrain.training.data import Prepared, load, prepared
 from zoolens.crosstrain.training.fanout import this_machine
-from zoolens.crosstrain.training.job import Job, Outcome
-from zoolens.crosstrain.training.loading import filed_answers, has_weights, keep_weights
+from zoolens.crosstrain.training.job import Job, LoopKind, Outcome
+from zoolens.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
-from zoolens.crosstrain.training.trial_runner import LoopKind, Report, apply, no_report, train_trial
+from zoolens.crosstrain.training.trainers.registry import trainer_named
+from zoolens.crosstrain.training.trial_runner import Report, apply, no_report, train_trial
 from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.engine.machine import gpu_names
@@ -64,7 +64,7 @@ class Manner:
 @cache
 def trainer_versions(framework: str) -> Mapping[str, str]:
     """The installed packages that change a trainer's numbers, as its outcomes name them."""
-    names = plugins.load(plugins.TRAINERS, framework).distributions
+    names = trainer_named(framework).distributions
     found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in names}
     return {name: version for name, version in found.items() if version}
 

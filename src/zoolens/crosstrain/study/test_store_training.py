@@ -14,7 +14,7 @@ from zoolens.crosstrain.study.store_training import (
 )
 from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Outcome
-from zoolens.crosstrain.training.loading import has_weights
+from zoolens.crosstrain.training.kept_weights import has_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import keep

@@ -5,20 +5,16 @@ Only the training itself is elsewhere. The search, its journal and the store sta
 
 from __future__ import annotations
 
-import platform
-import tempfile
-from collections.abc import Mapping
 from concurrent.futures import wait
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.crosstrain.training.job import Job, Outcome
-from zoolens.engine.executors.base import Executor, check_reachable
+from zoolens.engine.executors.base import Executor
 from zoolens.engine.machine import describe_machine, gpu_names
-from zoolens.errors import Circumstance, ConstraintError
+from zoolens.errors import Circumstance
 
-_FUNCTION: Final = "zoolens.crosstrain.training.fanout:train_here"
+_FUNCTION: Final = "zoolens.crosstrain.training.node:train_here"
 _LOOK: Final = 0.5  # seconds after which whoever waits looks whether it is still wanted
 
 
@@ -46,22 +42,6 @@ class RemoteTraining:
         return Outcome.model_validate(answer["outcome"])
 
 
-def train_here(message: Mapping[str, Any]) -> dict[str, Any]:
-    """On the node: train, and give back the outcome and the files of the output folder."""
-    asked = Job.model_validate(message["job"])
-    _check_machine(asked, message["machine"])
-    check_reachable([str(asked.data)])
-    with tempfile.TemporaryDirectory(prefix="zoolens-node-") as folder:
-        weights = None
-        if message["weights"] is not None:
-            weights = Path(folder) / "initial.safetensors"
-            weights.write_bytes(message["weights"])
-        job = asked.model_copy(update={"weights": weights, "output": Path(folder) / "output"})
-        outcome, _ = _workers().train(job)
-        files = {path.name: path.read_bytes() for path in sorted(job.output.glob("*")) if path.is_file()}
-    return {"outcome": outcome.model_dump(mode="json"), "files": files}
-
-
 def this_machine() -> dict[str, Any]:
     """The properties of this machine that can change what is learnt, or how long it takes."""
     machine = describe_machine()
@@ -72,28 +52,10 @@ def _message(job: Job) -> dict[str, Any]:
     return {
         "job": job.model_dump(mode="json"),
         "weights": None if job.weights is None else job.weights.read_bytes(),
-        "machine": _machine(job),
+        "machine": machine_of(job),
     }
 
 
-def _machine(job: Job) -> dict[str, Any]:
+def machine_of(job: Job) -> dict[str, Any]:
+    """The properties of this machine that a job depends on."""
     return {**this_machine(), **({} if job.gpu is None else {"gpus": list(gpu_names())})}
-
-
-def _check_machine(job: Job, expected: Mapping[str, Any]) -> None:
-    """A training is kept under the machine that it ran on, which decides its last digits."""
-    here = _machine(job)
-    different = [f"{name} {here[name]} instead of {expected[name]}" for name in here if here[name] != expected[name]]
-    if different:
-        raise ConstraintError(
-            f"The node {platform.node()} is another kind of machine: {', '.join(different)}.",
-            hint="Train on machines like the one that you start from, or start from one of them.",
-        )
-
-
-@cache
-def _workers() -> Any:
-    """The training processes of this process: they stay for the next job, and end when it does."""
-    from zoolens.crosstrain.training.trainer_pool import Workers
-
-    return Workers()

@@ -13,6 +13,7 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.errors import ConstraintError
 
 Status = Literal["finished", "non-finite", "out-of-memory", "failed"]
+LoopKind = Literal["eager", "compiled"]
 _DEVICE: Final = re.compile(r"cpu|cuda(?::([0-9]{1,4}))?")
 
 
@@ -34,7 +35,7 @@ class Job(BaseModel):
     data: Path
     output: Path
     weights: Path | None = None
-    loop: Literal["eager", "compiled"] = "compiled"
+    loop: LoopKind = "compiled"
     device: str = "cpu"
     threads: int | None = None
     keep_weights: bool = False

@@ -7,6 +7,7 @@ from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.crosstrain.training.trial_runner import (
     HYPERPARAMETERS,
     _shared_weights,
@@ -15,7 +16,6 @@ from zoolens.crosstrain.training.trial_runner import (
     first_weights,
     side_of,
     train_trial,
-    usual_loop,
 )
 from zoolens.crosstrain.training.trials import Side
 from zoolens.crosstrain.training.weights import read_weights
@@ -141,8 +141,8 @@ def test_shared_weights_are_one_file_unless_a_side_wants_others(recipe, tmp_path
 
 
 def test_the_usual_loops():
-    assert usual_loop("torch", "cpu") == "eager"
-    assert usual_loop("torch", "cuda") == usual_loop("jax", "cpu") == "compiled"
+    assert trainer_named("torch").usual_loop("cpu") == "eager"
+    assert trainer_named("torch").usual_loop("cuda") == trainer_named("jax").usual_loop("cpu") == "compiled"
 
 
 def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path):

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from zoolens import plugins
 from zoolens.crosstrain.training.fanout import RemoteTraining
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.trainer_process import PREDICTIONS
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.engine.executors.base import current_executor
 from zoolens.engine.pool import WorkerPool
 from zoolens.engine.process import WorkerKind
@@ -77,7 +77,7 @@ class Workers:
 
 def _there(training: RemoteTraining, job: Job, report: Report) -> Outcome:
     """Epochs are reported when all are done."""
-    plugins.load(plugins.TRAINERS, job.framework)  # an unknown one is said here
+    trainer_named(job.framework)  # an unknown one is said here
     outcome = training.train(job)
     for epoch in outcome.epochs:
         report(epoch)
@@ -99,7 +99,7 @@ def read_predictions(job: Job) -> NDArray[np.int32]:
 
 def _kind(job: Job) -> WorkerKind:
     """Threads are part of it, since some frameworks read their number only when they start."""
-    trainer = plugins.load(plugins.TRAINERS, job.framework)
+    trainer = trainer_named(job.framework)
     return WorkerKind(
         "training process",
         "zoolens.crosstrain.training.trainer_process",

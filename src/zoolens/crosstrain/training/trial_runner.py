@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,13 @@ from pydantic import BaseModel, ValidationError
 from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.data import Prepared, load, prepared
 from zoolens.crosstrain.training.initial import initial_weights
-from zoolens.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers, read_predictions
 from zoolens.crosstrain.training.trainer_process import PREDICTIONS
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
 from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import UnknownName, WorkerError, ZoolensError
@@ -29,7 +30,6 @@ from zoolens.store.records import fingerprint
 
 Answers = NDArray[np.int32]
 Report = Callable[[str, Epoch], None]  # framework, epoch
-LoopKind = Literal["eager", "compiled"]
 
 # What all frameworks' own layers have, as far as it decides which tensors there are.
 TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
@@ -81,7 +81,7 @@ def train_trial(
             semantics=switched.get(framework, Semantics()).over(recipe.wanted),
             data=data.folder,
             output=work / trial_id / framework,
-            loop=loop or usual_loop(framework, device),
+            loop=loop or trainer_named(framework).usual_loop(device),
             device=device,
             threads=threads,
             keep_weights=keep_weights,
@@ -138,11 +138,6 @@ def contradicted(recipe: Recipe, told: Semantics, switched: Semantics, read: Sem
     if recipe.optimizer.epsilon is not None and switched.adam_epsilon is None:
         told = told.model_copy(update={"adam_epsilon": None})
     return told.differing(read)
-
-
-def usual_loop(framework: str, device: str) -> LoopKind:
-    """torch.compile takes longer on a CPU than the small networks train; the others cannot do without compilation."""
-    return "eager" if framework == "torch" and device == "cpu" else "compiled"
 
 
 def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:

@@ -89,7 +89,7 @@ class SideFacts(Fact):
     norms: tuple[NormFact, ...]
     optimizers: tuple[OptimizerFact, ...]
     loss: LossFact
-    padding: PaddingFact
+    padding: PaddingFact | None = Field(default=None, description="None: it has no layers that pad")
     channels: str = Field(description="first or last")
 
     @property

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
+from zoolens.crosstrain.training.diff.facts import LayerFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.findings import Finding, Item, Same, compared, layer_count, named, tallied
 from zoolens.crosstrain.training.diff.layers import TITLES, WEIGHTED, WINDOWS, times, title_of
 from zoolens.graph.diff import causes
@@ -133,19 +133,21 @@ def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]
     equal = len(both) - sum(map(len, groups.values()))
     if equal:
         yield Same("padding", "padding of single layers", layer_count(equal))
+    if a.padding is None or b.padding is None:
+        return
     affected = sum(map(len, groups.values()))
     here = f"{affected} aligned layers" if affected else "no two aligned layers of these networks"
     yield compared(
         "padding",
         "what a padded 3×3 layer with stride 2 reads beyond an even map",
-        *(_rule(facts) for facts in (a, b)),
+        _rule(a.padding),
+        _rule(b.padding),
         evidence=f"measured on a live layer of each; {here} differ in padding",
         layers=affected,
     )
 
 
-def _rule(facts: SideFacts) -> str:
-    rule = facts.padding
+def _rule(rule: PaddingFact) -> str:
     sides = [name for name, rows in (("top and left", rule.before), ("bottom and right", rule.after)) if rows]
     return f"{' and '.join(sides) or 'nothing'} ({rule.asked})"
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from zoolens.crosstrain.training.architectures import NAMES
 from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
+from zoolens.crosstrain.training.trainers.registry import inspectors
 from zoolens.engine.pool import WorkerPool
 from zoolens.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
 from zoolens.graph.export_pool import reader
@@ -18,23 +19,19 @@ from zoolens.graph.model import Graph
 from zoolens.graph.serialisation import unpack
 
 TIMEOUT: Final = 300.0
-# framework -> importer of its live objects; "keras" is Keras on the backend that most have
-IMPORTERS: Final = {
-    "torch": "zoolens.crosstrain.training.live.torch:TORCH",
-    "keras": "zoolens.crosstrain.training.live.keras:TENSORFLOW",
-    "tensorflow": "zoolens.crosstrain.training.live.keras:TENSORFLOW",
-    "jax": "zoolens.crosstrain.training.live.keras:JAX",
-}
 _SHIPPED_CHANNELS: Final = 3
 _NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating", "ran out of memory")
 
 
 @dataclass(frozen=True)
 class Question:
+    """`inspector`: "module:NAME" of the importer that reads the live objects of the framework."""
+
     framework: str
     architecture: str
     input_shape: tuple[int, int, int]
     classes: int
+    inspector: str
 
     @property
     def ref(self) -> str:
@@ -53,10 +50,11 @@ class Side:
 def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Question:
     """From "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
     framework, colon, architecture = ref.partition(":")
+    known = inspectors()
     if not colon and framework.lower() in NAMES:
-        raise ModelError(f"{ref} names no framework.", hint=f"Write torch:{ref} or keras:{ref}, for example.")
-    if framework not in IMPORTERS:
-        raise UnknownName("framework", framework, IMPORTERS)
+        raise ModelError(f"{ref} names no framework.", hint=f"Write {next(iter(known))}:{ref}, for example.")
+    if framework not in known:
+        raise UnknownName("framework", framework, known)
     if not colon:
         raise ModelError(f"{ref} names no architecture.", hint=f"Write {framework}:resnet50, for example.")
     if architecture.lower() not in NAMES:
@@ -66,7 +64,7 @@ def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Quest
             f"{architecture} as libraries ship it takes images of three channels, not {input_shape[0]}.",
             hint="Use another input shape.",
         )
-    return Question(framework, architecture.lower(), input_shape, classes)
+    return Question(framework, architecture.lower(), input_shape, classes, known[framework])
 
 
 def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
@@ -79,7 +77,7 @@ def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> lis
 def _message(question: Question) -> dict[str, Any]:
     channels, *size = question.input_shape
     return {
-        "importer": IMPORTERS[question.framework],
+        "importer": question.inspector,
         "subject": question.architecture,
         "size": size,
         "arguments": {"channels": channels, "classes": question.classes},
@@ -87,7 +85,7 @@ def _message(question: Question) -> dict[str, Any]:
 
 
 def _side(question: Question, workers: WorkerPool, timeout: float) -> Side:
-    kind = reader(IMPORTERS[question.framework].partition(":")[0], None, None)
+    kind = reader(question.inspector.partition(":")[0], None, None)
     try:
         answer = workers.ask(kind, _message(question), f"inspecting {question.ref}", timeout=timeout)
         graph = unpack(base64.b64decode(answer["graph"]))

@@ -19,8 +19,8 @@ from zoolens.crosstrain.training.diff import losses, optimizers
 from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.initialisers import drawn, fans
 from zoolens.crosstrain.training.diff.layers import layer_facts
-from zoolens.crosstrain.training.live.asked import SEED, Asked, asked
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
+from zoolens.crosstrain.training.live.subject import SEED, Subject, subject_of
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
@@ -38,7 +38,7 @@ def load(backend: str, request: Request) -> Graph:
     keras = _imported(backend)
     from zoolens.graph.importers.keras.library import graph_of_keras_model
 
-    wanted = asked(request)
+    wanted = subject_of(request)
     random.seed(SEED)  # Keras seeds its initialisers from it; its own set_random_seed imports TensorFlow on any backend
     network, model = _built(keras, wanted)
     graph = graph_of_keras_model(model, name=request.subject)
@@ -75,7 +75,7 @@ def _imported(backend: str) -> Any:
     return keras
 
 
-def _built(keras: Any, wanted: Asked) -> tuple[str, Any]:
+def _built(keras: Any, wanted: Subject) -> tuple[str, Any]:
     if wanted.shipped:
         return _shipped(keras, wanted)
     from zoolens.crosstrain.training.trainers.keras_building import HABITS, build_model
@@ -83,7 +83,7 @@ def _built(keras: Any, wanted: Asked) -> tuple[str, Any]:
     return "keras.layers with their defaults", build_model(wanted.network(HABITS), blank=False).model
 
 
-def _shipped(keras: Any, wanted: Asked) -> tuple[str, Any]:
+def _shipped(keras: Any, wanted: Subject) -> tuple[str, Any]:
     """As a user gets it who says nothing: with the softmax that keras.applications puts at the end."""
     [name] = [one for one in vars(keras.applications) if one.lower() == wanted.architecture and one[0].isupper()]
     channels, *extents = wanted.input_shape

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.loading import Told
+from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import Weights
 from zoolens.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
 from zoolens.crosstrain.training.trainers.keras_layout import load, tensors
@@ -17,11 +17,11 @@ from zoolens.errors import ConstraintError, MissingDependency, ModelError
 _POLICIES: Final = {"bfloat16": "mixed_bfloat16", "float64": "float64"}
 
 
-def keras_model(told: Told, weights: Weights) -> Any:
+def keras_model(side: SideRecipe, weights: Weights) -> Any:
     """Channels last. Keras chooses its backend when it is imported: it must be the side's, or not be chosen yet."""
-    keras = _imported(told.framework)
-    with _settings(keras, told.recipe.precision):
-        built = _built(told)
+    keras = _imported(side.framework)
+    with _settings(keras, side.recipe.precision):
+        built = _built(side)
     missing = sorted({tensor.name for tensor in tensors(built)} - weights.keys())
     if missing:
         raise ModelError(f"The weights have no {missing[0]!r}, which the network has.", hint="Are they another's?")
@@ -29,11 +29,11 @@ def keras_model(told: Told, weights: Weights) -> Any:
     return built.model
 
 
-def _built(told: Told) -> Built:
-    architecture = told.recipe.architecture
-    if told.recipe.shipped:
-        return shipped_model(architecture, told.shape, told.classes)
-    return build_model(build(architecture, told.semantics.over(HABITS), told.shape, told.classes), blank=True)
+def _built(side: SideRecipe) -> Built:
+    architecture = side.recipe.architecture
+    if side.recipe.shipped:
+        return shipped_model(architecture, side.shape, side.classes)
+    return build_model(build(architecture, side.semantics.over(HABITS), side.shape, side.classes), blank=True)
 
 
 def _imported(backend: str) -> Any:

@@ -14,8 +14,8 @@ from zoolens.crosstrain.training.diff import losses, optimizers
 from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.initialisers import drawn, fans
 from zoolens.crosstrain.training.diff.layers import layer_facts
-from zoolens.crosstrain.training.live.asked import SEED, Asked, asked
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
+from zoolens.crosstrain.training.live.subject import SEED, Subject, subject_of
 from zoolens.errors import MissingDependency
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
@@ -35,7 +35,7 @@ def load(request: Request) -> Graph:
         raise MissingDependency("Inspecting torch", "torch", "torch") from error
     from zoolens.graph.importers.torch.library import graph_of_module
 
-    wanted = asked(request)
+    wanted = subject_of(request)
     torch.manual_seed(SEED)
     network, module = _built(wanted)
     graph = graph_of_module(module, [torch.zeros(1, *wanted.input_shape)], request.subject)
@@ -60,13 +60,13 @@ def load(request: Request) -> Graph:
 TORCH: Final = Importer(load=load, distributions=("torch", "torchvision"))
 
 
-def _built(wanted: Asked) -> tuple[str, Any]:
-    from zoolens.crosstrain.training.trainers.torch_building import STRUCTURE, build_module, build_shipped
+def _built(wanted: Subject) -> tuple[str, Any]:
+    from zoolens.crosstrain.training.trainers.torch_building import HABITS, build_module, build_shipped
 
     if wanted.shipped:
         module = build_shipped(wanted.architecture, wanted.input_shape, wanted.classes)
         return f"torchvision.models.{wanted.architecture}", module
-    return "torch.nn layers with their defaults", build_module(wanted.network(STRUCTURE))
+    return "torch.nn layers with their defaults", build_module(wanted.network(HABITS))
 
 
 def _drawn(module: Any) -> Iterator[Drawn]:

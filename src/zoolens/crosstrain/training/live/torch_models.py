@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.loading import Told
+from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import Weights
 from zoolens.crosstrain.training.trainers.torch_building import (
-    STRUCTURE,
+    HABITS,
     build_module,
     build_shipped,
     install,
@@ -17,18 +17,18 @@ from zoolens.crosstrain.training.trainers.torch_building import (
 from zoolens.errors import MissingDependency, ModelError
 
 
-def torch_model(told: Told, weights: Weights) -> Any:
+def torch_model(side: SideRecipe, weights: Weights) -> Any:
     """In evaluation mode, on the CPU, in the recipe's precision where that is float64."""
     try:
         import torch
     except ImportError as error:
         raise MissingDependency("A live torch model", "torch", "torch") from error
-    recipe = told.recipe
+    recipe = side.recipe
     if recipe.shipped:
-        module = build_shipped(recipe.architecture, told.shape, told.classes)
+        module = build_shipped(recipe.architecture, side.shape, side.classes)
         _install_shipped(module, weights, recipe.architecture)
     else:
-        network = build(recipe.architecture, told.semantics.over(STRUCTURE), told.shape, told.classes)
+        network = build(recipe.architecture, side.semantics.over(HABITS), side.shape, side.classes)
         module = build_module(network)
         if recipe.precision == "float64":
             module = module.double()

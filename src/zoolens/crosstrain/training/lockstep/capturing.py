@@ -19,8 +19,9 @@ from zoolens.crosstrain.training.order import steps as steps_of
 from zoolens.crosstrain.training.recipe import MAX_EPOCHS, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
-from zoolens.crosstrain.training.trainers.torch_building import STRUCTURE
-from zoolens.crosstrain.training.trial_runner import first_weights, usual_loop
+from zoolens.crosstrain.training.trainers.base import Trainer
+from zoolens.crosstrain.training.trainers.registry import reference_trainer, trainer_named
+from zoolens.crosstrain.training.trial_runner import first_weights
 from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.errors import ModelError, WorkerError
 
@@ -52,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Course:
-    """What all runs of a comparison have in common."""
+    """What all runs of a comparison have in common. `reference` is the trainer that the sides are compared with."""
 
     recipe: Recipe
     data: Prepared
@@ -60,19 +61,24 @@ class Course:
     folder: Path
     workers: Workers
     threads: int | None
+    reference: type[Trainer]
 
     @property
     def samples(self) -> int:
         return int(self.data.record.details["train"])
 
     def network(self, semantics: Semantics) -> Network:
-        """What a side builds; where it decides itself, as torch does, which has the same tensors as the others."""
-        told = semantics.over(STRUCTURE)
+        """What a side builds. Where it decides itself, it has the same tensors as the reference."""
+        told = semantics.over(self.reference.habits)
         return build(self.recipe.architecture, told, self.data.input_shape, self.data.classes)
 
     def first_weights(self, network: Network) -> dict[str, Array]:
         """Tensors of the same name are the same for every network of the architecture."""
         return first_weights(network, self.recipe.wanted, self.recipe.seed)
+
+    def run_reference(self, name: str, semantics: Semantics) -> Run:
+        """Run the reference in the precision that it declares."""
+        return self.run(name, self.reference.name, semantics, precision=self.reference.reference_precision)
 
     def run(
         self,
@@ -96,7 +102,7 @@ class Course:
             data=self.data.folder,
             output=output,
             weights=output / "start.safetensors",
-            loop=usual_loop(framework, device),
+            loop=trainer_named(framework).usual_loop(device),
             device=device,
             threads=self.threads,
             capture=self.steps,
@@ -130,4 +136,4 @@ def course(
             hint="For example 1, 2, 10.",
         )
     same = recipe.model_copy(update={"weights": "shared", "order": "shared", "epochs": epochs})
-    return Course(same, data, tuple(sorted(set(steps))), folder, workers, threads)
+    return Course(same, data, tuple(sorted(set(steps))), folder, workers, threads, reference_trainer())

@@ -51,7 +51,7 @@ def find_cause(course: Course, reference: Run, side: Run, label: str, row: Row) 
     suspects = _suspects(course, reference.semantics, side.semantics, row)
     if not suspects:
         counted = _counts_otherwise(course, reference, side, row)
-        told = f"{label} keeps the variance that divides by n, torch the one that divides by n − 1"
+        told = f"{label} keeps the variance that divides by n, {course.reference.name} the one that divides by n − 1"
         return Cause(told, confirmed=True) if counted else Cause(_unexplained(reference, side, row))
     if row.kind == "definition":
         return Cause(_differ(reference, side, suspects, label), suspects, confirmed=True)
@@ -98,7 +98,7 @@ def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], r
     """Within a floor of its own: other semantics amplify rounding otherwise."""
     switched = reference.semantics.model_copy(update={name: getattr(side.semantics, name) for name in tried})
     alone = replace(course, steps=(row.step,))
-    exact = alone.run(f"switched-{'-'.join(tried)}", "torch", switched, precision="float64")
+    exact = alone.run_reference(f"switched-{'-'.join(tried)}", switched)
     floor = floors(alone, exact, [(row.kind, row.name)])[row.step][row.kind, row.name]
     found, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
     return bool(found and computed and off(computed[key], found[key]).error <= floor < 1)

@@ -33,9 +33,9 @@ ONE_ROUNDING: Final = 2.0**-24  # relative, of float32: no floor lies below it
 
 IN_WORDS: Final = (
     f"The floor of a quantity is {FACTOR:g} times the farthest that rounding moved it in {RUNS} runs, or {MORE_RUNS} "
-    "before a side is accused without a proved cause: in float32, by torch on the CPU, with first weights disturbed by "
-    f"up to {ROUNDINGS} roundings each. They train along, so that the floor grows as rounding errors do. Where it "
-    "reaches the quantity's own size, nothing can be told."
+    "before a side is accused without a proved cause: in float32, by the reference's trainer on the CPU, with first "
+    f"weights disturbed by up to {ROUNDINGS} roundings each. They train along, so that the floor grows as rounding "
+    "errors do. Where it reaches the quantity's own size, nothing can be told."
 )
 Floors = Mapping[int, Mapping[Key, float]]  # by step and quantity
 
@@ -50,7 +50,9 @@ def floors(
     }
     for number in runs:
         start = disturbed(reference.start, number)
-        run = course.run(f"noise-{number}", "torch", reference.semantics, precision="float32", start=start)
+        run = course.run(
+            f"noise-{number}", course.reference.name, reference.semantics, precision="float32", start=start
+        )
         for step, raised in found.items():
             _raise(raised, run.at(step), reference.at(step))
         shutil.rmtree(run.folder)

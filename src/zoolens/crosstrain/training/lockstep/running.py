@@ -16,6 +16,7 @@ from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS, Floors,
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainers.registry import trainer_named, trainers
 from zoolens.errors import ModelError
 
 SideName = Literal["a", "b"]
@@ -70,13 +71,12 @@ def lockstep(
     device: str = "cpu",
     threads: int | None = None,
 ) -> Lockstep:
-    """Train both sides for a few steps and compare them with a reference in float64 (torch on the CPU), which does
-    what the recipe says and, where it is silent, what `a` does. First weights and batches are the same for all,
-    whatever the recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. `device`: of the
-    sides."""
+    """Train both sides for a few steps and compare them with a reference in float64 on the CPU, which does what the
+    recipe says and, where it is silent, what `a` does. First weights and batches are the same for all, whatever the
+    recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. `device`: of the sides."""
     switched = overrides or {}
     told = [switched.get(side, Semantics()).over(recipe.wanted) for side in _SIDES]
-    _check(recipe, told)
+    _check(recipe, (a, b), told)
     with tempfile.TemporaryDirectory(prefix="zoolens-lockstep-") as folder:
         runner = course(recipe, tuple(steps), Path(folder), workers, threads)
         if any(layer.kind == "dropout" for layer in runner.network(recipe.wanted).layers):
@@ -93,7 +93,7 @@ def lockstep(
 
 def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs: tuple[Run, Run]) -> Lockstep:
     semantics = recipe.wanted.over(runs[0].semantics).model_copy(update={"dropout": 0.0})
-    reference = runner.run("reference", "torch", semantics, precision="float64")
+    reference = runner.run_reference("reference", semantics)
     labels = frameworks if frameworks[0] != frameworks[1] else (f"{frameworks[0]} (a)", f"{frameworks[1]} (b)")
     keys = order([run.network for run in (reference, *runs)])
     floor = floors(runner, reference, keys)
@@ -139,7 +139,7 @@ def _departures(
             continue
         values = {name: getattr(runs[side].semantics, name) for name in found.cause.semantics}
         semantics = reference.semantics.model_copy(update=values)
-        reference = runner.run(f"reference-{labels[side]}-{number}", "torch", semantics, precision="float64")
+        reference = runner.run_reference(f"reference-{labels[side]}-{number}", semantics)
         floor = floors(runner, reference, keys)
 
 
@@ -197,7 +197,14 @@ def _side(label: str, run: Run) -> Side:
     return Side(label, told.framework, dict(told.versions), run.semantics, told.status, told.message)
 
 
-def _check(recipe: Recipe, told: Sequence[Semantics]) -> None:
+def _check(recipe: Recipe, frameworks: Sequence[str], told: Sequence[Semantics]) -> None:
+    for name in frameworks:
+        if not trainer_named(name).captures:
+            able = ", ".join(trainer.name for trainer in trainers() if trainer.captures)
+            raise ModelError(
+                f"The trainer {name} does not write what its steps compute, so that it cannot be compared in lockstep.",
+                hint=f"These trainers do: {able}.",
+            )
     if any((one.init, one.bias_init) != (recipe.wanted.init, recipe.wanted.bias_init) for one in told):
         raise ModelError(
             "In lockstep both sides start from the same weights, so that their init cannot be switched.",

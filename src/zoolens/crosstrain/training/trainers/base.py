@@ -11,12 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.side_recipe import SideRecipe
+from zoolens.errors import ModelError
 
 Weights = Mapping[str, NDArray[Any]]
 
@@ -42,12 +45,45 @@ class Trained:
 
 
 class Trainer(ABC):
+    """What a trainer can do beyond `train` is declared by the attributes and methods below. Nobody asks for its name:
+    what is not declared is refused with one sentence that says so."""
+
     name: ClassVar[str]
     summary: ClassVar[str]
     distributions: ClassVar[tuple[str, ...]]  # whose versions change the numbers; the first one is "the" version
     extra: ClassVar[str | None] = None
     variables: ClassVar[Mapping[str, str]] = {}  # environment of its process, such as KERAS_BACKEND
 
+    # Its place among those that train where nobody is named; None: it trains only where it is named.
+    default_place: ClassVar[int | None] = None
+    # What its networks have where nobody says otherwise; decides at least `architectures.STRUCTURAL`.
+    habits: ClassVar[Semantics] = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+    # Its networks are those of `architectures.build`, so that their tensors and parameters are known beforehand.
+    common_networks: ClassVar[bool] = False
+    # It can begin with given weights also where a recipe asks for a network as its library ships it.
+    starts_shipped: ClassVar[bool] = False
+    # It writes what `Job.capture` asks for, so that `--lockstep` can compare its steps.
+    captures: ClassVar[bool] = False
+    # The precision in which it computes what others are compared with in lockstep; a reference also has `answers`.
+    reference_precision: ClassVar[Literal["float64"] | None] = None
+    # "module:NAME" of the `graph.importers.base.Importer` that inspects its live objects for `crosstrain diff`. It puts
+    # `diff.facts.SideFacts` into the fact "live" of the graph. None: it cannot be inspected.
+    inspector: ClassVar[str | None] = None
+    aliases: ClassVar[tuple[str, ...]] = ()  # further names for it in `crosstrain diff`
+
+    @classmethod
+    def usual_loop(cls, device: str) -> LoopKind:
+        """The loop that its users have on a device."""
+        return "compiled"
+
     @abstractmethod
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         """Train and test. Out of memory and a loss that is not finite are outcomes; captures go to `job.output`."""
+
+    def live_model(self, side: SideRecipe, weights: Weights) -> Any:
+        """A network of the framework with these weights, which answers logits to images between 0 and 1."""
+        raise ModelError(f"The trainer {self.name} makes no live models.", hint="Read the numbers with `weights`.")
+
+    def answers(self, side: SideRecipe, weights: Weights, images: NDArray[np.uint8]) -> NDArray[np.int32]:
+        """The class that a network with these weights answers for each image (N×H×W×C)."""
+        raise ModelError(f"The trainer {self.name} runs no trained networks.", hint="Use another trainer.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from zoolens.crosstrain.training.job import Epoch, Job
+from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
+from zoolens.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
 from zoolens.crosstrain.training.trainers.keras_training import train
@@ -15,13 +17,29 @@ from zoolens.errors import ConstraintError, MissingDependency
 from zoolens.runtimes.base import installed_version, quiet_stderr
 
 
-class TensorFlow(Trainer):
+class _Keras(Trainer):
+    extra = "keras"
+    habits = HABITS
+    common_networks = True
+    starts_shipped = True
+    captures = True
+
+    def live_model(self, side: SideRecipe, weights: Weights) -> Any:
+        """A keras.Model; it takes images with channels last."""
+        from zoolens.crosstrain.training.live.keras_models import keras_model
+
+        return keras_model(side, weights)
+
+
+class TensorFlow(_Keras):
     """Loops: "compiled" makes a graph of a step (tf.function, no XLA), "eager" does not."""
 
     name = "tensorflow"
     summary = "Keras on TensorFlow"
     distributions = ("tensorflow", "keras")
-    extra = "keras"
+    default_place = 2
+    inspector = "zoolens.crosstrain.training.live.keras:TENSORFLOW"
+    aliases = ("keras",)  # the backend that most have
     variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
@@ -30,13 +48,14 @@ class TensorFlow(Trainer):
             return train(job, data, weights, report, TensorFlowLoop, _versions(self))
 
 
-class Jax(Trainer):
+class Jax(_Keras):
     """One loop, "compiled": XLA."""
 
     name = "jax"
     summary = "Keras on JAX"
     distributions = ("jax", "jaxlib", "keras")
     extra = "keras,jax"
+    inspector = "zoolens.crosstrain.training.live.keras:JAX"
     variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "jax"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:

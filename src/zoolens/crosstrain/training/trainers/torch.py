@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.initial import initial_weights
-from zoolens.crosstrain.training.job import Epoch, Job, Outcome, Status
+from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome, Status
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import EpochBatches, batches
 from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
 from zoolens.crosstrain.training.trainers.torch_building import (
-    STRUCTURE,
+    HABITS,
     as_arrays,
     build_module,
     build_shipped,
@@ -44,6 +45,17 @@ class Torch(Trainer):
     summary: ClassVar = "PyTorch, eager or compiled"
     distributions: ClassVar = ("torch", "torchvision")
     extra: ClassVar = "torch"
+    default_place: ClassVar = 1
+    habits: ClassVar = HABITS
+    common_networks: ClassVar = True
+    captures: ClassVar = True
+    reference_precision: ClassVar = "float64"
+    inspector: ClassVar = "zoolens.crosstrain.training.live.torch:TORCH"
+
+    @classmethod
+    def usual_loop(cls, device: str) -> LoopKind:
+        """torch.compile takes longer on a CPU than the small networks train."""
+        return "eager" if device == "cpu" else "compiled"
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Report) -> Trained:
         try:
@@ -61,6 +73,23 @@ class Torch(Trainer):
                     raise
                 training.status, training.message = "out-of-memory", f"The memory of {device} is not enough."
         return training.trained(self.distributions)
+
+    def live_model(self, side: SideRecipe, weights: Weights) -> Any:
+        """A torch.nn.Module in evaluation mode; it takes images with channels first."""
+        from zoolens.crosstrain.training.live.torch_models import torch_model
+
+        return torch_model(side, weights)
+
+    def answers(self, side: SideRecipe, weights: Weights, images: NDArray[np.uint8]) -> NDArray[np.int32]:
+        module = self.live_model(side, weights)
+        import torch
+
+        dtype = torch.float64 if side.recipe.precision == "float64" else torch.float32
+        with torch.inference_mode():
+            parts = (images[start : start + _TESTED] for start in range(0, len(images), _TESTED))
+            batches = (torch.from_numpy(part.transpose(0, 3, 1, 2).copy()).to(dtype) / 255 for part in parts)
+            classes = [module(batch).argmax(1).numpy() for batch in batches]
+        return np.concatenate(classes).astype(np.int32)
 
 
 class Training:
@@ -135,7 +164,7 @@ class Training:
         if recipe.shipped:
             return build_shipped(recipe.architecture, (channels, height, width), self._data.classes)
         told = job.semantics
-        network = build(recipe.architecture, told.over(STRUCTURE), (channels, height, width), self._data.classes)
+        network = build(recipe.architecture, told.over(HABITS), (channels, height, width), self._data.classes)
         module = build_module(network)
         self._network = network
         if weights is not None:

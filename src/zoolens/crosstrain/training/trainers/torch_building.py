@@ -15,7 +15,7 @@ from zoolens.errors import MissingDependency, ModelError
 from zoolens.torchvision_shim import import_torchvision
 
 # What a torch user gets who says nothing; norms, initial weights and Adam are left to torch's own objects.
-STRUCTURE: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+HABITS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
 _PARTS: Final = {
     "conv": {"kernel": "weight", "bias": "bias"},
     "dense": {"kernel": "weight", "bias": "bias"},

@@ -1,4 +1,4 @@
-"""What a side's process is asked: one architecture at one size, and at which size its structure shows best."""
+"""What is inspected: one architecture at one size, and the size at which its structure shows best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTLINE_SIDE: Final = 224  # on smaller images the last maps have one place, wh
 
 
 @dataclass(frozen=True)
-class Asked:
+class Subject:
     architecture: str
     input_shape: tuple[int, int, int]  # channels, height, width
     classes: int
@@ -35,7 +35,8 @@ class Asked:
         return build(self.architecture, habits, self.input_shape, self.classes)
 
 
-def asked(request: Request) -> Asked:
+def subject_of(request: Request) -> Subject:
+    """The subject that `inspection` asks an importer of live objects for."""
     assert request.size is not None
     arguments = request.arguments
-    return Asked(request.subject, (int(arguments["channels"]), *request.size), int(arguments["classes"]))
+    return Subject(request.subject, (int(arguments["channels"]), *request.size), int(arguments["classes"]))

@@ -1,24 +1,20 @@
-"""A side's trained weights: kept beside the store's other bulk facts, and loaded into a live model again.
+"""The trained weights of a side, kept beside the other bulk facts of the store.
 
-They are a part like any other, one row a tensor: registered with its SHA-256, verified when it is read.
+They are a part like any other, with one row for each tensor: registered with its SHA-256 and verified when it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainers.base import Weights
-from zoolens.errors import StoreError, UnknownName, ZoolensError
+from zoolens.errors import StoreError, ZoolensError
 from zoolens.measure.answers import trained_answers
-from zoolens.store.records import DatasetRecord
 from zoolens.store.store import Store
 
 WEIGHTS: Final = "weights"
@@ -31,25 +27,6 @@ _SCHEMA: Final = pa.schema(
         pa.field("values", pa.large_binary()),  # little-endian, the last axis fastest
     ]
 )
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a run's side was trained with. `shape`: channels, height, width."""
-
-    framework: str
-    recipe: Recipe
-    semantics: Semantics
-    dataset: DatasetRecord
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        height, width, channels = (int(extent) for extent in self.dataset.details["image"])
-        return channels, height, width
-
-    @property
-    def classes(self) -> int:
-        return int(self.dataset.details["classes"])
 
 
 def keep_weights(store: Store, run: str, weights: Weights, answers: NDArray[Any]) -> bool:
@@ -84,31 +61,6 @@ def weights_of(store: Store, run: str) -> dict[str, NDArray[Any]]:
     if table is None:
         raise ZoolensError(f"Run {run} kept no weights.", hint="Train it with --keep-weights.")
     return {row["tensor"]: _array(row) for row in table.to_pylist()}
-
-
-def told_of(store: Store, run: str) -> Told:
-    found = store.run(run)
-    manifest, framework = found.model.manifest, str(found.stack.identity["framework"])
-    if "recipe" not in manifest:
-        raise ZoolensError(
-            f"Run {run} is a published result without a recipe.",
-            hint="Only what was trained here, or submitted, has one.",
-        )
-    recipe, semantics = Recipe.model_validate(manifest["recipe"]), Semantics.model_validate(manifest["semantics"])
-    return Told(framework, recipe, semantics, found.dataset)
-
-
-def live_model(told: Told, weights: Weights) -> Any:
-    """A torch.nn.Module in evaluation mode, or a keras.Model; both answer logits to images between 0 and 1."""
-    if told.framework == "torch":
-        from zoolens.crosstrain.training.live.torch_models import torch_model
-
-        return torch_model(told, weights)
-    if told.framework in ("tensorflow", "jax"):
-        from zoolens.crosstrain.training.live.keras_models import keras_model
-
-        return keras_model(told, weights)
-    raise UnknownName("framework with live models", told.framework, ("torch", "tensorflow", "jax"))
 
 
 def _row(name: str, array: NDArray[Any]) -> dict[str, Any]:
