@@ -222,7 +222,7 @@ def archive(draw: random.Random, folder: Path) -> None:
 def exported_study() -> Path:
     """A small study, exported once for the process."""
     from zoolens.crosstrain.exchange.conftest import fill
-    from zoolens.crosstrain.exchange.exporting import export_study
+    from zoolens.crosstrain.exchange.export import export_study
     from zoolens.store.store import open_store
 
     folder = Path(tempfile.mkdtemp(prefix="zoolens-fuzz-study-"))
@@ -233,7 +233,7 @@ def exported_study() -> Path:
 
 def submission(draw: random.Random, folder: Path) -> None:
     """One spoilt file with checksums made anew, so that the content itself is judged."""
-    from zoolens.crosstrain.exchange.checking import check_submission
+    from zoolens.crosstrain.exchange.check import check_submission
     from zoolens.crosstrain.exchange.contents import CHECKSUMS
     from zoolens.crosstrain.exchange.files import checksum_lines, digest
 

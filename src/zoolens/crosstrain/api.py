@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.exchange.checking import Check, check_submission
-from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.exchange.importing import Merged, import_study, submit
+from zoolens.crosstrain.exchange.check import Check, check_submission
+from zoolens.crosstrain.exchange.export import export_study
+from zoolens.crosstrain.exchange.merge import Merged, import_study, submit
 from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.frame import find_trials, trials_frame
 from zoolens.crosstrain.training.data import prepared

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from zoolens.crosstrain import api
-from zoolens.crosstrain.exchange import importing
-from zoolens.crosstrain.exchange.checking import check_submission
+from zoolens.crosstrain.exchange import merge
+from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import Folder
 from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.data import load, prepared
@@ -214,6 +214,6 @@ def test_labels_are_held_against_data_of_a_well_known_name_only(store, place, mo
     with open_store(place / "trusting.sqlite") as other:
         assert api.submit(other, folder.path).written == 2
     name = side_recipe(store, api.study("tiny", store).trials[0].side("torch").run).recipe.dataset
-    monkeypatch.setattr(importing, "SAFE_NAMES", (name,))
+    monkeypatch.setattr(merge, "SAFE_NAMES", (name,))
     with open_store(place / "knowing.sqlite") as other, pytest.raises(ZoolensError, match="not those of the same data"):
         api.submit(other, folder.path)

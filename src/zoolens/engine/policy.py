@@ -61,8 +61,10 @@ def worker_policy(
     kept: Path | None = None,
     programs: bool = False,
     accelerated: bool = False,
+    memory: int | None = None,
 ) -> Policy:
-    """The policy of a worker that runs the module `plugin` on `files`. `accelerated`: it may use a GPU's devices."""
+    """The policy of a worker that runs the module `plugin` on `files`. `accelerated`: it may use a GPU's devices.
+    `memory`: bytes that it may use; None is as much as the machine has."""
     needed = [*_SYSTEM, *python_paths(plugin, environment), *_library_paths(), *map(str, files)]
     readable = [str(Path(one).absolute()) for one in needed]
     devices = [*_ALWAYS_USABLE, *(_accelerators() if accelerated else ())]
@@ -72,7 +74,7 @@ def worker_policy(
         str(kept) if kept else None,
         tuple(devices),
         programs=programs,
-        memory=None if accelerated else memory_bytes(),  # drivers of accelerators map more than there is
+        memory=memory or (None if accelerated else memory_bytes()),  # drivers of accelerators map more than there is
     )
 
 

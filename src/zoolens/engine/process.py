@@ -44,6 +44,7 @@ class Rights:
     kept: str | None = None
     programs: bool = False
     accelerated: bool = False
+    memory: int | None = None  # bytes; None: as much as the machine has
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,7 @@ def _policy(kind: WorkerKind, environment: Environment | None, folder: Path | No
         kept=Path(rights.kept) if rights.kept else None,
         programs=rights.programs,
         accelerated=rights.accelerated,
+        memory=rights.memory,
     )
 
 

@@ -12,7 +12,7 @@ from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.exchange.importing import Merged
+    from zoolens.crosstrain.exchange.merge import Merged
     from zoolens.store.store import Store
 
 _there = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -40,7 +40,7 @@ def import_(source: Path, store: str | None) -> None:
 @store_option("reads")
 def export(study: str, target: Path, store: str | None) -> None:
     """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""
-    from zoolens.crosstrain.exchange.exporting import export_study
+    from zoolens.crosstrain.exchange.export import export_study
     from zoolens.crosstrain.exchange.seeds import replicates_of
     from zoolens.crosstrain.study.store_training import REPLICATES
     from zoolens.store.store import open_store
@@ -64,7 +64,7 @@ def submit(source: Path, check: bool, into: str | None, store: str | None) -> No
 
     Where anything is wrong, nothing is changed.
     """
-    from zoolens.crosstrain.exchange.checking import check_submission
+    from zoolens.crosstrain.exchange.check import check_submission
     from zoolens.store.store import open_store
 
     if not check:
@@ -95,7 +95,7 @@ def _import_published(store: Store, source: Path) -> None:
 
 
 def _merge(store: Store, source: Path, into: str | None) -> None:
-    from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
+    from zoolens.crosstrain.exchange.merge import SubmissionRefused, submit
 
     try:
         merged: Merged = submit(store, source, into=into)

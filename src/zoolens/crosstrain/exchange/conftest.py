@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.crosstrain.exchange.exporting import export_study
+from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.initial import initial_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -140,6 +140,7 @@ TABLES: Final[Tables] = {
     "predictions": PREDICTIONS,
     "labels": LABELS,
 }
+NUMBERS: Final = ("predictions", "labels")  # tables of numbers alone, which may be long
 
 
 # --- hyperparameters: columns that each study has for itself
@@ -155,11 +156,16 @@ def hyperparameter_columns(settings: Iterable[Mapping[str, Hyperparameter]]) -> 
 
 
 def _hyperparameter(name: str, types: set[type]) -> Column:
-    about = f"the hyperparameter {name}; null where a trial has none"
     for kind, python in (("int", int), ("float", float), ("text", str)):
         if types == {python}:
-            return Column(f"{HYPERPARAMETER}{name}", kind, about, nullable=True)
-    return Column(f"{MIXED}{name}", "json", about, nullable=True)
+            return hyperparameter_column(f"{HYPERPARAMETER}{name}", kind)
+    return hyperparameter_column(f"{MIXED}{name}", "json")
+
+
+def hyperparameter_column(name: str, kind: str) -> Column:
+    """`name` is that of the column; what follows its first dot is the name of the hyperparameter."""
+    about = f"the hyperparameter {name.partition('.')[2]}; null where a trial has none"
+    return Column(name, kind, about, nullable=True)
 
 
 def found_hyperparameters(schema: pa.Schema) -> tuple[Column, ...]:
@@ -167,11 +173,10 @@ def found_hyperparameters(schema: pa.Schema) -> tuple[Column, ...]:
     kinds = {_KINDS[kind][0]: kind for kind in ("int", "float", "text")}
     found = []
     for field in schema:
-        name = field.name.removeprefix(HYPERPARAMETER)
-        if name != field.name and field.type in kinds:
-            found.append(replace(_hyperparameter(name, {str}), name=field.name, kind=kinds[field.type]))
+        if field.name.startswith(HYPERPARAMETER) and field.type in kinds:
+            found.append(hyperparameter_column(field.name, kinds[field.type]))
         elif field.name.startswith(MIXED) and field.type == pa.string():
-            found.append(_hyperparameter(field.name.removeprefix(MIXED), set()))
+            found.append(hyperparameter_column(field.name, "json"))
     return tuple(found)
 
 
@@ -218,3 +223,8 @@ def _row_schema(columns: Iterable[Column]) -> dict[str, Any]:
         "required": [column.name for column in columns],
         "additionalProperties": False,
     }
+
+
+def shortened(text: str) -> str:
+    """A stranger's text in quotes, cut where it is long."""
+    return repr(text if len(text) <= 60 else f"{text[:60]}…")

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.exchange.checking import check_submission
+from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import READ, Folder
-from zoolens.crosstrain.exchange.exporting import export_study
+from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.data import load, prepared

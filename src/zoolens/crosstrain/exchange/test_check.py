@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.crosstrain.exchange import parsing
-from zoolens.crosstrain.exchange.checking import check_submission
+from zoolens.crosstrain.exchange import tables
+from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, READ, file_numbered
 from zoolens.crosstrain.exchange.datasheet import datasheet
-from zoolens.crosstrain.exchange.exporting import gathered
-from zoolens.crosstrain.exchange.importing import SubmissionRefused, submit
+from zoolens.crosstrain.exchange.export import gathered
+from zoolens.crosstrain.exchange.merge import SubmissionRefused, submit
 from zoolens.crosstrain.study.filing import file_study, read_study, study_names
 from zoolens.crosstrain.training.semantics import ALIGNED
 from zoolens.crosstrain.training.weights import write_weights
@@ -231,16 +231,16 @@ def test_many_columns_are_many_values(folder, monkeypatch):
         table = table.append_column(f"hyperparameter.x{number}", pa.array([1.0] * 3))
     pq.write_table(table, path)
     folder.rehash()
-    monkeypatch.setattr(parsing, "MAX_NUMBERS", 500)
+    monkeypatch.setattr(tables, "MAX_NUMBERS", 500)
     refused(folder, "trials.parquet has more than 500 values")
 
 
 def test_sizes_are_bounded_before_anything_is_unpacked(folder, monkeypatch):
-    monkeypatch.setattr(parsing, "MAX_ROWS", 5)
+    monkeypatch.setattr(tables, "MAX_ROWS", 5)
     refused(folder, "sides.parquet has more than 5 rows")
-    monkeypatch.setattr(parsing, "MAX_ROWS", 100)
+    monkeypatch.setattr(tables, "MAX_ROWS", 100)
     folder.change("trials", 0, "details", '{"a": "' + "x" * 100_000 + '"}')
-    monkeypatch.setattr(parsing, "MAX_TEXTS", 50_000)
+    monkeypatch.setattr(tables, "MAX_TEXTS", 50_000)
     refused(folder, "trials.parquet", "of text")
 
 

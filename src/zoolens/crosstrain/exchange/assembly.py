@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange.contents import STUDY, Contents, SideFacts, TrialFacts
 from zoolens.crosstrain.exchange.files import Files, Refused
-from zoolens.crosstrain.exchange.parsing import Parsed, Row, parse
+from zoolens.crosstrain.exchange.row_types import Row
 from zoolens.crosstrain.exchange.schema import MAX_NAME, MAX_PROBLEMS, settings_of
+from zoolens.crosstrain.exchange.tables import FolderTables, read_tables
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.store.records import Provenance
@@ -23,22 +24,22 @@ RESERVED: Final = frozenset({"study", "labels"})  # what the store files beside 
 
 def read_contents(files: Files) -> Contents:
     """Refused, with what is wrong, where it does not fit together."""
-    parsed = parse(files.content)
-    problems = list(islice(_reference_problems(parsed, files), MAX_PROBLEMS))
+    tables = read_tables(files.content)
+    problems = list(islice(_reference_problems(tables, files), MAX_PROBLEMS))
     if problems:
         raise Refused(problems)
-    return _assembled(parsed, files)
+    return _assembled(tables, files)
 
 
 # --- what refers to what
 
 
-def _reference_problems(parsed: Parsed, files: Files) -> Iterator[str]:
-    sides, trials = parsed.rows["sides"], parsed.rows["trials"]
+def _reference_problems(tables: FolderTables, files: Files) -> Iterator[str]:
+    sides, trials = tables.rows["sides"], tables.rows["trials"]
     names = Counter(row["trial"] for row in trials)
-    for framework in sorted(RESERVED & set(parsed.study.frameworks)):
+    for framework in sorted(RESERVED & set(tables.study.frameworks)):
         yield f"{STUDY}: no framework can be named {framework}."
-    if len(set(parsed.study.frameworks)) < len(parsed.study.frameworks):
+    if len(set(tables.study.frameworks)) < len(tables.study.frameworks):
         yield f"{STUDY} has a framework twice."
     yield from (f"trials.parquet: {name[:60]!r} is no name of a trial." for name in names if not _is_name(name))
     yield from (f"trials.parquet has the trial {name!r} {count} times." for name, count in names.items() if count > 1)
@@ -48,7 +49,7 @@ def _reference_problems(parsed: Parsed, files: Files) -> Iterator[str]:
     for (trial, framework), count in pairs.items():
         if trial not in names:
             yield f"sides.parquet has a side of the trial {trial!r}, which is not in trials.parquet."
-        if framework not in parsed.study.frameworks:
+        if framework not in tables.study.frameworks:
             yield f"sides.parquet has the framework {framework!r}, which is not in {STUDY}."
         if count > 1:
             yield f"sides.parquet has {framework} of the trial {trial!r} {count} times."
@@ -56,19 +57,19 @@ def _reference_problems(parsed: Parsed, files: Files) -> Iterator[str]:
     for row in trials:
         if row["trial"] not in led:
             yield f"trials.parquet, trial {row['trial']!r}: it has no sides."
-        if row["dataset"] >= len(parsed.study.datasets):
+        if row["dataset"] >= len(tables.study.datasets):
             yield f"trials.parquet, trial {row['trial']!r}: there is no dataset {row['dataset']}."
-    for row in parsed.rows["pairs"]:
+    for row in tables.rows["pairs"]:
         if any((row["trial"], row[end]) not in pairs for end in ("framework_a", "framework_b")):
             yield f"pairs.parquet has a pair of the trial {row['trial']!r} that is not in sides.parquet."
     for row in sides:
-        if row["recipe"] is not None and row["recipe"] >= len(parsed.recipes):
+        if row["recipe"] is not None and row["recipe"] >= len(tables.recipes):
             yield f"sides.parquet, side {row['side']}: there is no recipe {row['recipe']}."
         yield from _told_problems(row)
-    yield from _owner_problems("predictions.parquet", parsed.answers, len(sides))
+    yield from _owner_problems("predictions.parquet", tables.answers, len(sides))
     yield from _owner_problems("weights", files.weights, len(sides))
-    yield from _owner_problems("labels.parquet", parsed.labels, len(parsed.study.datasets))
-    yield from _epoch_problems(parsed.rows["epochs"], sides)
+    yield from _owner_problems("labels.parquet", tables.labels, len(tables.study.datasets))
+    yield from _epoch_problems(tables.rows["epochs"], sides)
 
 
 def _is_name(text: str) -> bool:
@@ -104,29 +105,29 @@ def _epoch_problems(epochs: Sequence[Row], sides: Sequence[Row]) -> Iterator[str
 # --- plain values
 
 
-def _assembled(parsed: Parsed, files: Files) -> Contents:
+def _assembled(tables: FolderTables, files: Files) -> Contents:
     epochs: dict[int, list[Row]] = {}
-    for row in parsed.rows["epochs"]:
+    for row in tables.rows["epochs"]:
         epochs.setdefault(row["side"], []).append(row)
     sides: dict[str, list[SideFacts]] = {}
-    for row in parsed.rows["sides"]:
-        sides.setdefault(row["trial"], []).append(_side_facts(row, epochs.get(row["side"], []), parsed, files))
+    for row in tables.rows["sides"]:
+        sides.setdefault(row["trial"], []).append(_side_facts(row, epochs.get(row["side"], []), tables, files))
     churn: dict[str, dict[tuple[str, str], float]] = {}
-    for row in parsed.rows["pairs"]:
+    for row in tables.rows["pairs"]:
         churn.setdefault(row["trial"], {})[row["framework_a"], row["framework_b"]] = row["churn"]
     trials = [
-        _trial_facts(row, tuple(sides.get(row["trial"], ())), churn.get(row["trial"], {}), parsed)
-        for row in parsed.rows["trials"]
+        _trial_facts(row, tuple(sides.get(row["trial"], ())), churn.get(row["trial"], {}), tables)
+        for row in tables.rows["trials"]
     ]
-    return Contents(parsed.study, tuple(trials), parsed.labels)
+    return Contents(tables.study, tuple(trials), tables.labels)
 
 
 def _trial_facts(
-    row: Row, sides: tuple[SideFacts, ...], churn: Mapping[tuple[str, str], float], parsed: Parsed
+    row: Row, sides: tuple[SideFacts, ...], churn: Mapping[tuple[str, str], float], tables: FolderTables
 ) -> TrialFacts:
     trial = Trial(
         row["trial"],
-        settings_of(row, parsed.settings),
+        settings_of(row, tables.settings),
         tuple(one.side for one in sides),
         churn,
         tuple(json.loads(row["notes"])),
@@ -135,7 +136,7 @@ def _trial_facts(
     return TrialFacts(trial, row["dataset"], json.loads(row["conditions"]), Provenance(row["provenance"]), sides)
 
 
-def _side_facts(row: Row, epochs: Sequence[Row], parsed: Parsed, files: Files) -> SideFacts:
+def _side_facts(row: Row, epochs: Sequence[Row], tables: FolderTables, files: Files) -> SideFacts:
     side = Side(
         row["framework"],
         status=row["status"],
@@ -155,12 +156,12 @@ def _side_facts(row: Row, epochs: Sequence[Row], parsed: Parsed, files: Files) -
         raise Refused([f"sides.parquet, side {row['side']}, column collapsed: the answers say {side.collapsed}."])
     return SideFacts(
         side,
-        None if row["recipe"] is None else parsed.recipes[row["recipe"]],
+        None if row["recipe"] is None else tables.recipes[row["recipe"]],
         Semantics.model_validate_json(row["told"]),
         json.loads(row["versions"]),
         row["parameters"],
         row["steps"],
         tuple(epoch["seconds"] for epoch in epochs),
-        parsed.answers.get(row["side"]),
+        tables.answers.get(row["side"]),
         files.weights.get(row["side"]),
     )

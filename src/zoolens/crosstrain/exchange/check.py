@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from zoolens.crosstrain.exchange.assembly import read_contents
 from zoolens.crosstrain.exchange.consistency import consistency_problems, weight_problems
 from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts
+from zoolens.crosstrain.exchange.figures import metric_problems
 from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
-from zoolens.crosstrain.exchange.reading import read_contents
-from zoolens.crosstrain.exchange.recomputing import metric_problems
 from zoolens.crosstrain.exchange.rerun import CannotRun, answers_problem
 from zoolens.crosstrain.training.kept_weights import TYPES
 from zoolens.crosstrain.training.weights import read_weights

@@ -11,10 +11,10 @@ import pytest
 
 from zoolens.contrib.crossedwires.test_trials import write
 from zoolens.contrib.crossedwires.trials import import_published
-from zoolens.crosstrain.exchange.checking import check_submission
+from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
-from zoolens.crosstrain.exchange.exporting import export_study
-from zoolens.crosstrain.exchange.importing import import_study, submit
+from zoolens.crosstrain.exchange.export import export_study
+from zoolens.crosstrain.exchange.merge import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
 from zoolens.crosstrain.study.filing import read_study
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.crosstrain.exchange.checking import MAX_SHOWN, Examined, examine
+from zoolens.crosstrain.exchange.check import MAX_SHOWN, Examined, examine
 from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, SideFacts, TrialFacts
 from zoolens.crosstrain.exchange.files import Refused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, labels_here

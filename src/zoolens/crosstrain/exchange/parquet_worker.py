@@ -1,0 +1,118 @@
+"""The process that unpacks the tables of a stranger's folder, within limits of memory and time.
+
+A few bytes of a Parquet file can unpack to more than any machine has, and a damaged footer can end the process that
+reads it. Both happen here, and not to whoever asks. A request names a table and its limits; the file lies in the
+shared memory. The answer is {"problems": sentences}, or {"settings": kinds of the hyperparameters' columns, "tensors":
+layout}: a table of numbers has a tensor for each column, any other table the tensor "rows" with a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from zoolens.crosstrain.exchange.files import Refused
+from zoolens.crosstrain.exchange.schema import MAX_NAME, NUMBERS, TABLES, Column, found_hyperparameters, shortened
+from zoolens.engine.service import Service
+from zoolens.errors import first_line
+
+MEMORY: Final = 4 << 30  # bytes that the process may use
+_BATCH: Final = 1 << 16  # rows that are unpacked before they are counted
+
+Limits = Mapping[str, int]  # of "rows", "values" and "texts" (bytes)
+Tensors = dict[str, NDArray[Any]]
+
+
+def main(settings: Mapping[str, Any], began_ns: int) -> None:
+    service = Service(settings, began_ns)
+
+    def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+        content = service.inputs.read(request["tensors"])["content"]
+        try:
+            hyperparameters, tensors = unpack(request["table"], content, request["limits"])
+        except Refused as refused:
+            return {"problems": refused.problems}
+        kinds = {column.name: column.kind for column in hyperparameters}
+        return {"problems": [], "settings": kinds, "tensors": service.outputs.write(tensors)}
+
+    service.serve(answer, lambda request: f"Reading {request.get('table')}.parquet")
+
+
+def unpack(name: str, content: NDArray[np.uint8], limits: Limits) -> tuple[tuple[Column, ...], Tensors]:
+    """The columns of hyperparameters and what the table holds. Refused, with what is wrong with it."""
+    try:
+        plain = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
+        # Texts stay behind numbers when they are read, so that one long text is not unpacked a million times.
+        texts = [field.name for field in plain if pa.types.is_string(field.type)]
+        file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        hyperparameters = found_hyperparameters(plain) if name == "trials" else ()
+        columns = (*TABLES[name], *hyperparameters)
+        if problems := list(_column_problems(name, columns, plain)):
+            raise Refused(problems)
+        batches = list(_batches(name, file, limits))
+        return hyperparameters, _numbers(name, columns, batches) if name in NUMBERS else _rows(batches)
+    except MemoryError as error:
+        raise Refused([f"{name}.parquet needs more than {MEMORY >> 20} MiB when it is unpacked."]) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Refused([f"{name}.parquet is not a Parquet file that can be read: {first_line(error)}."]) from error
+
+
+def _column_problems(table: str, columns: Sequence[Column], schema: pa.Schema) -> Iterator[str]:
+    wanted = {column.name: column.arrow for column in columns}
+    there = Counter(schema.names)
+    for name, count in sorted(there.items()):
+        if count > 1:
+            yield f"{table}.parquet has the column {shortened(name)} {count} times."
+        elif name not in wanted:
+            yield f"{table}.parquet has a column {shortened(name)}, which is not in the schema."
+        elif not name.isprintable() or len(name) > MAX_NAME:
+            yield f"{table}.parquet has a column {shortened(name)}, which is no name."
+        elif (found := schema.field(name).type) != wanted[name]:
+            yield f"{table}.parquet, column {name}: its type is {shortened(str(found))} and should be {wanted[name]}."
+    yield from (f"{table}.parquet has no column {name}." for name in wanted if name not in there)
+
+
+def _batches(table: str, file: pq.ParquetFile, limits: Limits) -> Iterator[pa.RecordBatch]:
+    """The rows in batches, which are counted as they are: a footer may say anything."""
+    rows = values = texts = 0
+    for batch in file.iter_batches(_BATCH, use_threads=False):
+        rows += batch.num_rows
+        values += sum(_count(column) for column in batch.columns)
+        texts += sum(_text_size(column) for column in batch.columns)
+        if rows > limits["rows"]:
+            raise Refused([f"{table}.parquet has more than {limits['rows']} rows."])
+        if values > limits["values"]:
+            raise Refused([f"{table}.parquet has more than {limits['values']} values."])
+        if texts > limits["texts"]:
+            raise Refused([f"{table}.parquet has more than {limits['texts'] >> 20} MiB of text."])
+        yield batch
+
+
+def _count(column: pa.Array) -> int:
+    return len(column) + (len(column.flatten()) if pa.types.is_list(column.type) else 0)
+
+
+def _text_size(column: pa.Array) -> int:
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    return pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
+
+
+def _numbers(table: str, columns: Sequence[Column], batches: Sequence[pa.RecordBatch]) -> Tensors:
+    if any(column.null_count for batch in batches for column in batch.columns):
+        raise Refused([f"{table}.parquet has empty cells."])
+    parts = {column.name: [batch.column(column.name).to_numpy() for batch in batches] for column in columns}
+    return {name: np.concatenate([np.empty(0, np.int32), *arrays]) for name, arrays in parts.items()}
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> Tensors:
+    lines = "\n".join(json.dumps(row) for batch in batches for row in batch.to_pylist())
+    return {"rows": np.frombuffer(lines.encode(), np.uint8)}

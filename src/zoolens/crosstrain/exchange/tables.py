@@ -1,0 +1,160 @@
+"""The documents and tables of a folder, read within limits and held against the schema: still only rows and numbers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from zoolens.crosstrain.exchange import parquet_worker
+from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile
+from zoolens.crosstrain.exchange.files import Refused
+from zoolens.crosstrain.exchange.row_types import Row, read_rows, strict_json
+from zoolens.crosstrain.exchange.schema import NUMBERS, TABLES, TRIALS, Column, description, hyperparameter_column
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.errors import Circumstance, WorkerError
+
+MAX_ROWS: Final = 1_000_000
+MAX_NUMBERS: Final = 50_000_000  # rows of answers; values of any other table, entries of lists among them
+MAX_TEXTS: Final = 1 << 29  # bytes of a table's texts once they are unpacked
+SECONDS: Final = 300.0  # that one table may take
+_MODULE: Final = parquet_worker.__name__
+_KIND: Final = WorkerKind(
+    "process that reads tables",
+    _MODULE,
+    _MODULE,
+    variables=(("ARROW_DEFAULT_MEMORY_POOL", "system"),),  # others reserve memory that they do not use
+    rights=Rights(memory=parquet_worker.MEMORY),
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FolderTables:
+    """`rows` by table; `answers` by side, `labels` by dataset, each in the order of the test samples."""
+
+    study: StudyFile
+    recipes: tuple[Recipe, ...]
+    settings: tuple[Column, ...]
+    rows: Mapping[str, list[Row]]
+    answers: Mapping[int, Answers]
+    labels: Mapping[int, Answers]
+
+
+def read_tables(content: Mapping[str, bytes]) -> FolderTables:
+    """Refused, with everything that is wrong."""
+    problems: list[str] = []
+    study = _document(content, STUDY, StudyFile.model_validate, problems)
+    recipes = _document(content, RECIPES, RecipeList.validate_python, problems)
+    unpacked = {name: _reader().read(name, content[f"{name}.parquet"]) for name in TABLES}
+    settings = unpacked["trials"].settings
+    columns = {**TABLES, "trials": (*TRIALS, *settings)}
+    if _document(content, SCHEMA, _as_it_is, problems) != json.loads(json.dumps(description(settings))):
+        problems.append(f"{SCHEMA} does not describe these tables.")
+    rows: dict[str, list[Row]] = {}
+    for name in TABLES.keys() - NUMBERS:
+        rows[name], wrong = read_rows(name, columns[name], unpacked[name].tensors["rows"].tobytes())
+        problems += wrong
+    numbers = {name: _by_owner(name, columns[name], unpacked[name].tensors, problems) for name in NUMBERS}
+    if problems or study is None or recipes is None:
+        raise Refused(problems)
+    return FolderTables(study, recipes, settings, rows, numbers["predictions"], numbers["labels"])
+
+
+def _document(content: Mapping[str, bytes], name: str, validate: Callable[[Any], T], problems: list[str]) -> T | None:
+    try:
+        return validate(strict_json(content[name]))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))[:120]
+        problems.append(f"{name}{f', {place}' if place else ''}: {first['msg']}.")
+    except ValueError as error:
+        problems.append(f"{name} is not JSON: {error}.")
+    return None
+
+
+def _as_it_is(found: Any) -> Any:
+    return found
+
+
+@dataclass(frozen=True)
+class _Unpacked:
+    """`settings`: the columns of hyperparameters. `tensors`: as `parquet_worker` describes them."""
+
+    settings: tuple[Column, ...]
+    tensors: Mapping[str, NDArray[Any]]
+
+
+class _TableReader:
+    """Asks a process to unpack tables. The process is sandboxed, and stays for the next table."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: WorkerProcess | None = None
+
+    def read(self, name: str, content: bytes) -> _Unpacked:
+        numbers = name in NUMBERS
+        limits = {
+            "rows": MAX_NUMBERS if numbers else MAX_ROWS,
+            "values": MAX_NUMBERS * (len(TABLES[name]) if numbers else 1),
+            "texts": MAX_TEXTS,
+        }
+        with self._lock:
+            return self._asked(name, {"table": name, "limits": limits}, np.frombuffer(content, np.uint8))
+
+    def _asked(self, name: str, request: Mapping[str, Any], content: NDArray[np.uint8]) -> _Unpacked:
+        if self._process is None or not self._process.alive:
+            self._process = WorkerProcess(_KIND)
+        process = self._process
+        try:
+            answer = process.ask(request, f"reading {name}.parquet", {"content": content}, timeout=SECONDS)
+            if answer["problems"]:
+                raise Refused(map(str, answer["problems"]))
+            settings = tuple(hyperparameter_column(str(place), kind) for place, kind in answer["settings"].items())
+            tensors = process.outputs.read(answer["tensors"])
+            return _Unpacked(settings, {place: view.copy() for place, view in tensors.items()})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise process.nonsense(error, f"reading {name}.parquet") from error
+        except Circumstance:
+            raise
+        except WorkerError as error:
+            raise Refused([f"{name}.parquet cannot be read: {error.message}"]) from error
+
+
+@cache
+def _reader() -> _TableReader:
+    """The reader of this program; its process ends with the program."""
+    return _TableReader()
+
+
+def _by_owner(
+    name: str, columns: Sequence[Column], tensors: Mapping[str, NDArray[Any]], problems: list[str]
+) -> dict[int, Answers]:
+    """The values of each side or dataset; its samples must come in order, from 0."""
+    owner, sample, value = (np.asarray(tensors[column.name], np.int32) for column in columns)
+    if min((int(one.min()) for one in (owner, sample, value) if len(one)), default=0) < 0:
+        problems.append(f"{name}.parquet has numbers below 0.")
+        return {}
+    found: dict[int, Answers] = {}
+    for place in _stretches(owner):
+        number = int(owner[place.start])
+        expected = np.arange(place.stop - place.start, dtype=np.int32)
+        if number in found or not np.array_equal(sample[place], expected):
+            problems.append(f"{name}.parquet: the samples of {columns[0].name} {number} are not in order from 0.")
+            return {}
+        found[number] = value[place]
+    return found
+
+
+def _stretches(owner: NDArray[np.int32]) -> Iterator[slice]:
+    cuts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
+    return (slice(start, stop) for start, stop in pairwise(cuts) if stop > start)

@@ -1,0 +1,55 @@
+"""Tables that would do harm do it to the process that reads them, and are refused in one sentence."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from zoolens.crosstrain.exchange import tables
+from zoolens.crosstrain.exchange.check import check_submission
+from zoolens.engine.process import Rights
+
+MANY = 1 << 24
+
+
+def problem(folder):
+    folder.rehash()
+    [sentence] = check_submission(folder.path).problems
+    return sentence
+
+
+def test_a_list_that_unpacks_to_more_memory_than_there_may_be(folder, monkeypatch):
+    """Zeros take no room in the file."""
+    small = replace(tables._KIND, rights=Rights(memory=1 << 28))
+    monkeypatch.setattr(tables, "_KIND", small)
+    monkeypatch.setattr(tables, "_reader", tables._TableReader)
+    path = folder.path / "sides.parquet"
+    table = pq.read_table(path).slice(0, 1)
+    bomb = pa.ListArray.from_arrays(pa.array([0, MANY], pa.int32()), pa.array(np.zeros(MANY)))
+    place = table.schema.get_field_index("class_accuracy")
+    pq.write_table(table.set_column(place, table.schema.field(place), bomb), path)
+    assert path.stat().st_size < 1 << 20
+    assert problem(folder).startswith("sides.parquet needs more than")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 3, b"\0" * 4096])
+def test_a_file_that_is_no_table(folder, content):
+    (folder.path / "epochs.parquet").write_bytes(content)
+    assert problem(folder).startswith("epochs.parquet is not a Parquet file that can be read: ")
+
+
+def test_a_table_that_ends_within_a_page(folder):
+    path = folder.path / "labels.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:40] + b"\0" * 24 + content[64:])
+    assert problem(folder).startswith("labels.parquet ")
+
+
+def test_cells_that_are_empty(folder):
+    path = folder.path / "labels.parquet"
+    table = pq.read_table(path)
+    field = pa.field("label", pa.int32())
+    pq.write_table(table.set_column(2, field, pa.array([None] * table.num_rows, pa.int32())), path)
+    assert problem(folder) == "labels.parquet has empty cells."
