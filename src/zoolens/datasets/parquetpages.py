@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -23,27 +22,6 @@ _ROW_GROUPS, _COLUMNS, _COLUMN, _SIZES = 4, 1, 3, 16  # fields that lead to the 
 _TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3  # fields of those
 
 Content = bytes | mmap.mmap
-
-
-@dataclass(frozen=True)
-class Extent:
-    rows: int
-    values: int  # of all columns together
-    size: int  # bytes of all pages, unpacked
-
-
-def extent(metadata: pq.FileMetaData, content: Content) -> Extent:
-    """Uses the larger of the footer's and the pages' counts. ValueError: it is not a Parquet file as it should be."""
-    check_footer(metadata.schema, content)
-    rows = values = size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        rows += group.num_rows
-        for place in range(group.num_columns):
-            counted, unpacked = column_extent(group, place, content)
-            values += counted
-            size += unpacked
-    return Extent(max(metadata.num_rows, rows), values, size)
 
 
 def check_footer(schema: pq.ParquetSchema, content: Content) -> None:

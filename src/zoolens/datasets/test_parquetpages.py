@@ -1,13 +1,14 @@
 """What a file unpacks to is read from its pages, whatever its footer says."""
 
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.datasets.parquetpages import check_footer, extent
+from zoolens.datasets.parquetpages import check_footer, column_extent
 
 COUNT = 3_000_000
 
@@ -16,6 +17,15 @@ def written(table, **settings):
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, **settings)
     return sink.getvalue().to_pybytes()
+
+
+def extent(metadata, content):
+    """Rows, values and unpacked bytes of all columns, as a reader of the file asks for them."""
+    check_footer(metadata.schema, content)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    extents = [column_extent(group, place, content) for group in groups for place in range(group.num_columns)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    return SimpleNamespace(rows=rows, values=sum(one[0] for one in extents), size=sum(one[1] for one in extents))
 
 
 def told(content):

@@ -44,15 +44,15 @@ def read_rows(table: str, columns: Sequence[Column], lines: bytes) -> tuple[list
 def _type(column: Column) -> Any:
     limits: dict[str, float] = {"ge": column.low} if math.isfinite(column.low) else {}
     limits |= {"le": column.high} if math.isfinite(column.high) else {}
-    number = Annotated[float, Field(allow_inf_nan=False, **limits)]  # type: ignore[arg-type]
-    whole = Annotated[int, Field(**limits)]  # type: ignore[arg-type]
+    number = Annotated[float, Field(allow_inf_nan=False, **limits)]
+    whole = Annotated[int, Field(**limits)]
     kinds: dict[str, Any] = {
         "int": whole,
         "int32": whole,
         "float": number,
         "bool": bool,
-        "ints": Annotated[list[whole], Field(max_length=MAX_LIST)],  # type: ignore[valid-type]
-        "floats": Annotated[list[number | None], Field(max_length=MAX_LIST)],  # type: ignore[valid-type]
+        "ints": Annotated[list[whole], Field(max_length=MAX_LIST)],
+        "floats": Annotated[list[number | None], Field(max_length=MAX_LIST)],
         "text": Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_shown)],
     }
     if column.choices:
