@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens import plugins
+from zoolens import catalog, plugins
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.node import train_here
 from zoolens.crosstrain.training.recipe import Recipe
@@ -58,6 +58,21 @@ def test_an_evaluation_elsewhere_finds_the_same_and_goes_on_where_it_was(tmp_pat
         assert facts(there) == facts(here)
         assert all(outcome.measured for outcome in first)
         assert [outcome.measured for outcome in again] == [()] * len(first)
+
+
+def test_a_fresh_attempt_elsewhere_is_numbered_by_the_store_that_asked(tmp_path):
+    """Also where the same content was measured under another name, of which the node is told nothing."""
+    pytest.importorskip("onnxruntime")
+    options = {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    manifest = catalog.find("demo:lenet-narrow").folder / "lenet-narrow.yaml"
+    with open_store(tmp_path / "store.sqlite") as store:
+        (first,) = zoolens.evaluate([manifest], "demo", store=store, **options)
+        with running_on(Pretended()):
+            attempts = [
+                zoolens.evaluate(["demo:lenet-narrow"], "demo", store=store, fresh=True, **options)[0] for _ in range(2)
+            ]
+        assert [outcome.run.key.attempt for outcome in (first, *attempts)] == [0, 1, 2]
+        assert all(outcome.run.key.model == first.run.key.model and outcome.measured for outcome in attempts)
 
 
 def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):

@@ -41,8 +41,8 @@ class UnknownName(ZoolensError):
 class AmbiguousName(ZoolensError):
     """A name that several models have."""
 
-    def __init__(self, name: str, candidates: Iterable[str]) -> None:
-        super().__init__(f"{name!r} could be any of {', '.join(candidates)}.", hint="Say which, as zoo:name.")
+    def __init__(self, name: str, candidates: Iterable[str], hint: str = "Say which, as zoo:name.") -> None:
+        super().__init__(f"{name!r} could be any of {', '.join(candidates)}.", hint=hint)
 
 
 class MissingDependency(ZoolensError):

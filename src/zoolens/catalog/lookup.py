@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from zoolens.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, nearest, parse
@@ -52,11 +52,11 @@ def _matching(model: Model, draft: bool) -> list[Entry]:
     fitting: list[Entry] = []
     known: list[str] = []
     for zoo_name in [zoo] if zoo else CHEAP_ZOOS:
-        entries, _ = list_zoo(zoo_name, None, named=True)
-        known += references(entries)
+        listed = list_zoo(zoo_name, None, named=True)
+        known += references(listed.entries)
         fitting += [
-            entry
-            for entry in entries
+            _unambiguous(entry, listed.namesakes)
+            for entry in listed.entries
             if fnmatch.fnmatchcase(entry.manifest.name, name)
             and (version is None or fnmatch.fnmatchcase(entry.manifest.version, version))
         ]
@@ -99,16 +99,17 @@ def _described(entry: Entry, draft: bool) -> Entry:
 
 def _in_zoo(reference: Reference) -> Entry:
     zoo, name, version = str(reference.zoo), reference.name, reference.version
-    entries, notes = list_zoo(zoo, name, named=True)
+    listed = list_zoo(zoo, name, named=True)
+    entries = listed.entries
     exact = [entry for entry in entries if entry.manifest.name == name]
     chosen = exact or [entry for entry in entries if name in entry.manifest.attributes.get("aliases", ())]
     of_version = [entry for entry in chosen if version is None or entry.manifest.version == version]
     if of_version:
-        return max(of_version, key=_version_order)
+        return _unambiguous(max(of_version, key=_version_order), listed.namesakes)
     if chosen:
         known = ", ".join(entry.manifest.version for entry in chosen)
         raise UnknownName("model", f"{zoo}:{name}@{version}", hint=f"Its versions: {known}.")
-    relevant = [note for note in notes if not entries or name in note]  # its manifest may be the broken one
+    relevant = [note for note in listed.notes if not entries or name in note]  # its manifest may be the broken one
     if relevant:
         raise UnknownName("model", f"{zoo}:{name}", hint=" ".join(relevant))
     raise UnknownName("model", f"{zoo}:{name}", references(entries))
@@ -117,13 +118,15 @@ def _in_zoo(reference: Reference) -> Entry:
 def _by_bare_name(reference: Reference, text: str) -> Entry:
     if not text:
         raise UnknownName("model", text, hint="Name it zoo:name; `zoolens models` lists them.")
-    entries = [entry for zoo in CHEAP_ZOOS for entry in list_zoo(zoo, None, named=True)[0]]
+    listings = [list_zoo(zoo, None, named=True) for zoo in CHEAP_ZOOS]
+    entries = [entry for listed in listings for entry in listed.entries]
     named = [entry for entry in entries if entry.manifest.name == reference.name]
     hits = [entry for entry in named if reference.version in (None, entry.manifest.version)]
     if len({entry.zoo for entry in hits}) > 1:
         raise ambiguous(text, {entry.ref for entry in hits})
     if hits:
-        return max(hits, key=_version_order)
+        namesakes = {reference: paths for listed in listings for reference, paths in listed.namesakes.items()}
+        return _unambiguous(max(hits, key=_version_order), namesakes)
     if Path(text).exists():
         raise ManifestError(
             f"{text} is there, but it is neither a manifest nor a model in a known format.",
@@ -134,6 +137,21 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
     close = _like(reference.name, entries)
     listed = "Name it zoo:name; `zoolens models` lists them."
     raise UnknownName("model", text, hint=f"Did you mean {' or '.join(close)}?" if close else listed)
+
+
+def _unambiguous(entry: Entry, namesakes: Mapping[str, Sequence[Path]]) -> Entry:
+    """The entry, unless a model of another content has the same name and version."""
+    paths = namesakes.get(entry.full_ref, ())
+    if paths:
+        from zoolens.catalog.stored import contents_of  # only here: files are read for it
+
+        first, *others = (_from_path(path) for path in paths)
+        contents = contents_of(first)
+        for other in others:
+            same_text = first.described and other.manifest == first.manifest  # all there is where no file is here
+            if contents_of(other) != contents or not (contents or same_text):
+                raise ambiguous(entry.full_ref, [str(path) for path in paths], hint="Say which, by its path.")
+    return entry
 
 
 def _like(name: str, entries: Iterable[Entry]) -> list[str]:

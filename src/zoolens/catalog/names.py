@@ -11,7 +11,8 @@
 | `1a2b3c4d`, `last`, `last~2` | a stored run, by its id or the beginning of it, where measured runs are asked for |
 
 An unknown name is an `UnknownName`, whose hint names the nearest ones. A name that several models have is an
-`AmbiguousName`, which lists them.
+`AmbiguousName`, which lists them. Two files that declare the same name and version are two models, unless their contents
+are the same.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def nearest(wanted: str, references: Collection[str], count: int = 3, cutoff: fl
     return list(dict.fromkeys(by_spelling[spelling] for spelling in close))
 
 
-def ambiguous(name: str, candidates: Collection[str]) -> AmbiguousName:
+def ambiguous(name: str, candidates: Collection[str], **hint: str) -> AmbiguousName:
     """The error for a name that several models have."""
     ordered = sorted(candidates)
-    return AmbiguousName(name, [*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])])
+    return AmbiguousName(name, [*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])], **hint)

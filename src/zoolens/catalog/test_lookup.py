@@ -68,6 +68,33 @@ def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
         find(demo[0].manifest.name)
 
 
+def test_two_files_with_one_name_and_version_must_be_said_which(zoo):
+    for folder, content in (("old", b"1"), ("new", b"2")):
+        (zoo / folder).mkdir()
+        write(zoo / folder, "gamma")
+        (zoo / folder / "gamma.onnx").write_bytes(content)
+    both = rf"{zoo}/new/gamma\.yaml, {zoo}/old/gamma\.yaml\. Say which, by its path\."
+    for name in ("folder:gamma", "folder:gamma@1.0.0", "gamma"):
+        with pytest.raises(AmbiguousName, match=both):
+            find(name)
+    with pytest.raises(AmbiguousName, match=both):
+        find_all(["folder:g*"])
+    assert find(zoo / "old" / "gamma.yaml").folder == zoo / "old"
+    assert find("folder:alpha").manifest.version == "10.0.0"
+    (zoo / "old" / "gamma.onnx").write_bytes(b"2")
+    assert find("gamma").folder == zoo / "new"  # the same content in both places
+
+
+def test_two_copies_without_weights_are_one_model_and_two_texts_are_not(zoo):
+    for folder in ("old", "new"):
+        (zoo / folder).mkdir()
+        write(zoo / folder, "gamma")
+    assert find("gamma").folder == zoo / "new"
+    write(zoo / "old", "gamma", params=2)
+    with pytest.raises(AmbiguousName, match="Say which"):
+        find("gamma")
+
+
 def test_by_path_of_a_manifest(zoo):
     entry = find(str(zoo / "beta.yaml"))
     assert (entry.zoo, entry.folder, entry.weights) == ("file", zoo, Weights.PRESENT)

@@ -1,13 +1,13 @@
 """Evaluations on other machines: a node evaluates into a store of its own, and what it found is merged into ours.
 
 A node is sent the model's entry, the plan, and what our store has of the model, so that it does only what is missing.
-Keys, figures and predictions are those of an evaluation on that machine.
+Keys, figures and predictions are those of an evaluation on that machine; which attempt a new run is, our store decides.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Manifest
 from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out_entries
 from zoolens.progress import Progress, Silent
-from zoolens.store.records import Run
+from zoolens.store.records import Run, RunKey
 from zoolens.store.store import Store, open_store
 from zoolens.store.transfer import merge_run, pack_run
 from zoolens.zoos.base import Entry, Weights
@@ -46,15 +46,23 @@ def evaluate_elsewhere(
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """The number of each evaluation and its outcomes, as they are stored. `known`: the runs of the store that a node is
     to go on from."""
-    jobs = (_job(evaluation, [pack_run(store, run) for run in known(evaluation.entry)]) for evaluation in evaluations)
+    sent: list[set[str]] = []
+
+    def jobs() -> Iterator[dict[str, Any]]:
+        for evaluation in evaluations:
+            runs = () if evaluation.plan.fresh else known(evaluation.entry)
+            sent.append({run.id for run in runs})
+            yield _job(evaluation, [pack_run(store, run) for run in runs])
+
     timed = any(evaluation.plan.batches or evaluation.plan.cold for evaluation in evaluations)
     progress.begin(f"on {executor.name}", "evaluating", len(evaluations))
     try:
-        for number, answer in run_jobs(executor, _FUNCTION, jobs, whole_machine=timed):
+        for number, answer in run_jobs(executor, _FUNCTION, jobs(), whole_machine=timed):
             if isinstance(answer, ZoolensError):
                 yield number, [Outcome(evaluations[number].entry.ref, errors=(str(answer),))]
             else:
-                yield number, [_merged(store, fields) for fields in answer]
+                fresh = evaluations[number].plan.fresh
+                yield number, [_merged(store, fields, sent[number], fresh=fresh) for fields in answer]
             progress.advance(1)
     finally:
         progress.end()
@@ -109,9 +117,20 @@ def _described(store: Store, outcome: Outcome) -> dict[str, Any]:
     return {**fields, "run": None if outcome.run is None else pack_run(store, outcome.run)}
 
 
-def _merged(store: Store, fields: Mapping[str, Any]) -> Outcome:
+def _merged(store: Store, fields: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Outcome:
+    packed = fields["run"]
     try:
-        run = None if fields["run"] is None else merge_run(store, fields["run"])
+        run = None if packed is None else merge_run(store, _numbered(store, packed, sent, fresh=fresh))
     except ZoolensError as error:  # somebody measured the same here meanwhile
         return Outcome(fields["title"], errors=(str(error),))
     return Outcome(**{**fields, "run": run})
+
+
+def _numbered(store: Store, packed: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Mapping[str, Any]:
+    """A run that the node began as a new attempt, with the next number of this store: the node knows only what it was
+    sent, and the same content may have been measured here under another name."""
+    model, dataset, stack = (packed[part]["fingerprint"] for part in ("model", "dataset", "stack"))
+    attempt = int(packed["attempt"])
+    if fresh or (attempt and RunKey(model, dataset, stack, attempt).id not in sent):
+        return {**packed, "attempt": store.next_attempt(model, dataset, stack)}
+    return packed

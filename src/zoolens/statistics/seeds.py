@@ -7,7 +7,10 @@
   paired differences. Sides that share weights or batches are correlated, and only the differences know by how much;
 - `excess` is |mean difference| − level, Δ minus noise. Its interval is that of a generalised pivotal quantity: means
   and variances are drawn as normal differences would have them (a test simulates its coverage, with and without
-  shared weights).
+  shared weights);
+- an accuracy is a count of right answers, so a difference of two is known to one image. Intervals add the variance of
+  that rounding where the number of test images is known: two seeds whose differences happen to be equal have an
+  interval with a width, and equal sides are called different in at most 5 % of the cases (a test counts them exactly).
 
 One seed says nothing of noise. A paired test of one seed answers only whether two networks differ on these images.
 """
@@ -28,6 +31,7 @@ from zoolens.statistics.student import Estimate, Values, mean_estimate
 
 _DRAWS: Final = 20_000  # of the pivotal quantity
 _HALF_NORMAL: Final = math.sqrt(2 / math.pi)  # mean |x| of a standard normal x
+_COUNT_DIFFERENCE: Final = 2 / 12  # variance of rounding in the difference of two counts
 _TAILS: Final = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 
 
@@ -73,23 +77,28 @@ class SeedNoise:
         return 2.0 ** (1 - self.seeds)
 
 
-def seed_noise(a: str, accuracies_a: Sequence[float], b: str, accuracies_b: Sequence[float]) -> SeedNoise:
-    """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed."""
+def seed_noise(
+    a: str, accuracies_a: Sequence[float], b: str, accuracies_b: Sequence[float], images: int | None = None
+) -> SeedNoise:
+    """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images` is the number of test images, None where
+    nobody knows it."""
     ours, theirs = np.asarray(accuracies_a, np.float64), np.asarray(accuracies_b, np.float64)
-    difference = mean_estimate(theirs - ours)
+    rounding = _COUNT_DIFFERENCE / images**2 if images else 0.0
+    difference = mean_estimate(theirs - ours, rounding)
     known = a, b, tuple(accuracies_a), tuple(accuracies_b)
     if len(ours) < 2:
         return SeedNoise(*known, None, None, difference, None, False, None, None)
     spreads = float(ours.std(ddof=1)), float(theirs.std(ddof=1))
     p_value, exact = sign_flip(theirs - ours)
     level = _HALF_NORMAL * float((theirs - ours).std(ddof=1))
-    return SeedNoise(*known, *spreads, difference, p_value, exact, level, _excess(theirs - ours, level))
+    return SeedNoise(*known, *spreads, difference, p_value, exact, level, _excess(theirs - ours, level, rounding))
 
 
-def _excess(differences: Values, level: float) -> Estimate:
+def _excess(differences: Values, level: float, rounding: float) -> Estimate:
     """|mean| − level. A generalised pivotal quantity holds all values of mean and standard deviation that normal
     differences leave possible; its quantiles are the interval."""
-    n, size, spread = len(differences), abs(float(differences.mean())), float(differences.std(ddof=1))
+    n, size = len(differences), abs(float(differences.mean()))
+    spread = math.sqrt(float(differences.var(ddof=1)) + rounding)
     normal, ratio = _pivots(n)
     low, high = np.quantile(size - spread * ratio * (normal / math.sqrt(n) + _HALF_NORMAL), _TAILS)
     return Estimate(size - level, Interval(min(float(low), size - level), max(float(high), size - level)))

@@ -26,12 +26,16 @@ class Estimate:
         return self.interval is not None and not self.interval.contains(0.0)
 
 
-def mean_estimate(values: Values) -> Estimate:
-    """The mean, and its t interval."""
+def mean_estimate(values: Values, rounding: float = 0.0) -> Estimate:
+    """The mean, and its t interval.
+
+    `rounding` is the variance that each value has because it was rounded. It is added to the observed variance: a few
+    rounded values may be equal by chance, and an interval without width would be wrong for sure.
+    """
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Estimate(mean)
-    half = t_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    half = t_quantile(n - 1) * math.sqrt((float(np.var(values, ddof=1)) + rounding) / n)
     return Estimate(mean, Interval(mean - half, mean + half))
 
 

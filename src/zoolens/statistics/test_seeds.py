@@ -1,7 +1,11 @@
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from zoolens.statistics.seeds import seed_noise
+from zoolens.statistics.student import mean_estimate
 
 
 def test_the_level_is_what_equal_sides_show_and_their_excess_is_within_noise():
@@ -31,6 +35,29 @@ def test_the_level_knows_what_the_sides_of_a_seed_have_in_common():
     common, one, other = generator.normal(0, [[0.02], [0.002], [0.002]], (3, 4000))
     found = seed_noise("a", 0.8 + common + one, "b", 0.8 + common + other)
     assert found.level == pytest.approx(np.abs(one - other).mean(), rel=0.03)
+
+
+@pytest.mark.parametrize(("images", "accuracy"), [(20, 0.5), (20, 0.95), (100, 0.8), (100, 0.95)])
+def test_two_seeds_on_few_images_raise_no_more_than_five_false_alarms_in_a_hundred(images, accuracy):
+    """Sides of equal accuracy: the probability that the interval of their mean difference excludes 0, counted exactly."""
+    counts = stats.binom.pmf(np.arange(images + 1), images, accuracy)
+    chances = {place - images: chance for place, chance in enumerate(np.convolve(counts, counts[::-1]))}
+    likely = {count: chance for count, chance in chances.items() if chance > 1e-5}
+    alarms, without_rounding = 0.0, 0.0
+    for first, second in product(likely, repeat=2):
+        chance = likely[first] * likely[second]
+        differences = np.array([first, second]) / images
+        alarms += chance * mean_estimate(differences, 2 / 12 / images**2).excludes_zero
+        without_rounding += chance * mean_estimate(differences).excludes_zero
+    assert alarms < 0.05 < without_rounding
+
+
+def test_equal_differences_of_counts_have_an_interval_with_a_width():
+    found = seed_noise("a", [0.70, 0.75], "b", [0.73, 0.78], images=100)
+    assert not found.difference.excludes_zero
+    assert not found.beyond_noise
+    assert found.excess.interval.low < found.excess.value < found.excess.interval.high
+    assert seed_noise("a", [0.70, 0.75], "b", [0.20, 0.25], images=100).beyond_noise  # larger than any rounding
 
 
 def test_sides_that_never_vary():

@@ -7,7 +7,7 @@ weights are not on this machine says so; nothing in zoolens ever fills in random
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -69,3 +69,8 @@ class Zoo(ABC):
     def problems(self) -> list[str]:
         """What kept models out of the last listing, such as a broken manifest; one sentence each."""
         return []
+
+    def namesakes(self) -> Mapping[str, Sequence[Path]]:
+        """Where several models of the last listing have the same name and version: the paths of all, by that name. The
+        listing has only the first."""
+        return {}

@@ -23,6 +23,7 @@ class FolderZoo(Zoo):
     def __init__(self, roots: Sequence[Path] | None = None) -> None:
         self._roots = list(roots) if roots is not None else _roots_from_environment()
         self._problems: list[str] = []
+        self._places: dict[str, list[Path]] = {}
 
     def available(self) -> str | None:
         return None if self._roots else f"No folder to look into: set {PATH_VARIABLE}."
@@ -30,30 +31,35 @@ class FolderZoo(Zoo):
     def problems(self) -> list[str]:
         return self._problems
 
+    def namesakes(self) -> dict[str, list[Path]]:
+        return {reference: places for reference, places in self._places.items() if len(places) > 1}
+
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         self._problems = []
-        seen: set[str] = set()
+        self._places = {}
         for root in self._roots:
             if not root.is_dir():
                 self._problems.append(f"{root} is not a folder.")
                 continue
-            for entry in self._entries_in(root):
-                if entry.full_ref in seen:
-                    self._problems.append(f"{entry.full_ref} is there twice; the one in {root} is left out.")
+            for entry, path in self._entries_in(root):
+                places = self._places.setdefault(entry.full_ref, [])
+                places.append(path)
+                if len(places) > 1:
+                    self._problems.append(f"{entry.full_ref} is there twice; {path} is left out.")
                 elif search is None or search.lower() in entry.manifest.name.lower():
                     yield entry
-                seen.add(entry.full_ref)
 
-    def _entries_in(self, root: Path) -> Iterator[Entry]:
+    def _entries_in(self, root: Path) -> Iterator[tuple[Entry, Path]]:
+        """Each model with the path of its manifest, or of its file."""
         paths = sorted(_walk(root))
         described: set[Path] = set()
         for path in paths:
             if path.suffix in SUFFIXES and (entry := self._described(path)) is not None:
                 described |= local_files(entry.manifest, path.parent)
-                yield entry
+                yield entry, path
         for path in paths:
             if not _is_among(path, described) and (entry := self._bare(path, root)) is not None:
-                yield entry
+                yield entry, path
 
     def _described(self, path: Path) -> Entry | None:
         """The model that a manifest describes. Whatever is wrong with one is told, and the others are listed."""

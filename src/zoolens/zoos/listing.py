@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +31,7 @@ _log = logging.getLogger("zoolens")
 class Listing:
     entries: list[Entry]
     notes: list[str] = field(default_factory=list)  # zoos that could not be listed, manifests that are broken
+    namesakes: Mapping[str, Sequence[Path]] = field(default_factory=dict)  # see `Zoo.namesakes`
 
 
 def models(
@@ -59,11 +60,11 @@ def listing(
     entries: list[Entry] = []
     notes: list[str] = []
     for name in [zoo] if zoo else plugins.names(plugins.ZOOS):
-        found, said = list_zoo(name, search, named=zoo is not None)
-        notes += said
+        listed = list_zoo(name, search, named=zoo is not None)
+        notes += listed.notes
         entries += [
             entry
-            for entry in found
+            for entry in listed.entries
             if (task is None or entry.manifest.task == task)
             and (max_params is None or _params(entry) <= max_params)
             and (wanted is None or entry.weights is wanted)
@@ -87,26 +88,26 @@ def _params(entry: Entry) -> float:
 # --- one zoo
 
 
-def list_zoo(name: str, search: str | None, *, named: bool) -> tuple[list[Entry], list[str]]:
-    """Entries and notes. A zoo that cannot be listed is a note; nothing here stops the listing of the others."""
+def list_zoo(name: str, search: str | None, *, named: bool) -> Listing:
+    """The models of one zoo. A zoo that cannot be listed is a note; nothing here stops the listing of the others."""
     zoo: Zoo = _open_zoo(name)
     if zoo.remote and not named:
-        return [], []
+        return Listing([])
     missing = _missing(zoo)
     if missing:
-        return [], [missing]
+        return Listing([], [missing])
     try:
         if zoo.remote:
-            return list(zoo.entries(search)), zoo.problems()
+            return Listing(list(zoo.entries(search)), zoo.problems())
         if zoo.distributions:
-            return _cached(zoo), []
-        return list(zoo.entries()), zoo.problems()
+            return Listing(_cached(zoo))
+        return Listing(list(zoo.entries()), zoo.problems(), zoo.namesakes())
     except ZoolensError as error:
         if named and zoo.remote:
             raise
-        return [], [f"{name}: {error}"]
+        return Listing([], [f"{name}: {error}"])
     except Exception as error:
-        return [], [f"{name}: cannot be listed: {type(error).__name__}: {error}"]
+        return Listing([], [f"{name}: cannot be listed: {type(error).__name__}: {error}"])
 
 
 def kept_names() -> Iterator[str]:

@@ -5,10 +5,10 @@ What is computed, and on which assumptions, is told in `zoolens.statistics.seeds
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from zoolens.crosstrain.training.trials import Trial
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.errors import ZoolensError
 from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.statistics.seeds import SeedNoise, seed_noise
@@ -20,11 +20,22 @@ _SIGNIFICANT: Final = 1 - CONFIDENCE
 
 def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
     """From one trial and its replicates. A seed counts if both of its sides have an accuracy."""
-    pairs = [(trial.side(a).accuracy, trial.side(b).accuracy) for trial in trials]
-    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    pairs = [(trial.side(a), trial.side(b)) for trial in trials]
+    both = [(ours, theirs) for ours, theirs in pairs if ours.accuracy is not None and theirs.accuracy is not None]
     if not both:
         raise ZoolensError(f"No trial has an accuracy of both {a} and {b}.", hint="See the notes of the trials.")
-    return seed_noise(a, [one for one, _ in both], b, [other for _, other in both])
+    return noise_of_sides(a, [ours for ours, _ in both], b, [theirs for _, theirs in both])
+
+
+def noise_of_sides(a: str, ours: Sequence[Side], b: str, theirs: Sequence[Side]) -> SeedNoise:
+    """From sides that have an accuracy, in the order of their seeds."""
+    totals = [side.total for side in (*ours, *theirs)]
+    images = None if None in totals else min(total for total in totals if total is not None)
+    return seed_noise(a, _accuracies(ours), b, _accuracies(theirs), images)
+
+
+def _accuracies(sides: Iterable[Side]) -> list[float]:
+    return [side.accuracy for side in sides if side.accuracy is not None]
 
 
 def verdict(noise: SeedNoise) -> str:

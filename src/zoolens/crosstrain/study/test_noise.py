@@ -36,6 +36,14 @@ def test_noise_of_trials_skips_seeds_without_both():
         noise_of([trial(1, None, 0.7)], "torch", "jax")
 
 
+def test_trials_that_say_on_how_many_images_have_an_interval_with_a_width():
+    trials = [
+        Trial(seed, {}, (Side("torch", accuracy=a, total=100), Side("jax", accuracy=a + 0.03, total=100)))
+        for seed, a in (("0", 0.70), ("1", 0.75))
+    ]
+    assert noise_of(trials, "torch", "jax").beyond_noise is False
+
+
 def test_equal_small_differences_are_not_beyond_the_seeds_own_spread():
     found = seed_noise("a", [0.70, 0.75], "b", [0.701, 0.751])
     assert found.difference.excludes_zero

@@ -16,6 +16,7 @@ from zoolens.crosstrain.study.explaining.design import Fraction, choose
 from zoolens.crosstrain.study.explaining.results import Explained, Explanation, StandIn, Switch, Verification
 from zoolens.crosstrain.study.explaining.shapley import Share, interactions, shares
 from zoolens.crosstrain.study.filing import file_study
+from zoolens.crosstrain.study.noise import noise_of_sides
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
@@ -24,7 +25,7 @@ from zoolens.crosstrain.training.trial_runner import apply
 from zoolens.crosstrain.training.trials import Side
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress, Silent
-from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate, Values, mean_estimate
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
@@ -175,10 +176,12 @@ class _Explaining:
         return judged(culprits, side, before, self._noise("verification", arms["a"], arms["b"], self._fresh))
 
     def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
-        ours, theirs = self._bench.accuracies(stage, self._recipe, (a, b), seeds).T
+        self._bench.accuracies(stage, self._recipe, (a, b), seeds)  # says which run has none
+        sides = self._bench.sides(stage, self._recipe, (a, b), seeds)
         same = a.framework == b.framework
         names = (f"{a.framework} (A)", f"{b.framework} (B)") if same else (a.framework, b.framework)
-        return seed_noise(names[0], ours.tolist(), names[1], theirs.tolist())
+        ours, theirs = ([sides[arm, seed] for seed in seeds] for arm in (a, b))
+        return noise_of_sides(names[0], ours, names[1], theirs)
 
 
 def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
