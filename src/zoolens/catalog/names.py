@@ -11,8 +11,8 @@
 | `1a2b3c4d`, `last`, `last~2` | a stored run, by its id or the beginning of it, where measured runs are asked for |
 
 An unknown name is an `UnknownName`, whose hint names the nearest ones. A name that several models have is an
-`AmbiguousName`, which lists them. Two files that declare the same name and version are two models, unless their contents
-are the same.
+`AmbiguousName`, which lists them. Two files that declare the same name and version are two models, unless their
+contents are the same.
 """
 
 from __future__ import annotations

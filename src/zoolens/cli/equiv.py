@@ -87,9 +87,9 @@ def _pair(
 ) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.comparisons.equivalence import as_data, equiv
-    from zoolens.comparisons.equivalence_gate import parse_gate
+    from zoolens.comparisons.gate import parse_equivalence_gate
 
-    gates = [parse_gate(text) for text in conditions]
+    gates = [parse_equivalence_gate(text) for text in conditions]
     with Bars() as bars:
         report = equiv(
             *models, data=data, runtime=runtime, store=store, confidence=confidence, bound=bound, progress=bars

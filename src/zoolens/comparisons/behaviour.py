@@ -7,7 +7,7 @@ within a relative l2 distance (`tolerance`) of each other. Of several outputs th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from zoolens.comparisons.compatibility import Compatibility
 from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
-from zoolens.preprocess.classes import Translation
+from zoolens.measure.predictions import renumbered
 from zoolens.statistics.anytime import paired_interval
 from zoolens.statistics.intervals import Interval, paired_difference
-from zoolens.tasks.base import TOLERANCE, Answers, task_named
+from zoolens.tasks.base import TOLERANCE, Answers, Floats, PairFigures, task_named
 
 
 @dataclass(frozen=True)
@@ -66,44 +66,117 @@ class Behaviour:
         return self.agreeing / self.n
 
 
-def behaviour(a: Signature, b: Signature, fit: Compatibility, *, tolerance: float = TOLERANCE) -> tuple[Behaviour, ...]:
-    """One Behaviour an output that both have."""
+@dataclass(frozen=True)
+class PairedAnswers:
+    """What two models answered in one output to the same inputs. `agreement`: how far they agree on each input, between
+    0 and 1, as their task tells. `labels` are None where the data do not say what this output should answer."""
+
+    a: Answers
+    b: Answers
+    agreement: Floats
+    labels: NDArray[np.int32] | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.agreement)
+
+    @property
+    def agreeing(self) -> int | float:
+        """The sum of the agreements: a count where each is all or nothing."""
+        total = self.agreement.sum()
+        return int(total) if _is_all_or_nothing(self.agreement) else float(total)
+
+    @property
+    def identical(self) -> float | None:
+        """The share of inputs with bit-equal raw outputs; None where these were not kept."""
+        digests = self.a.digest, self.b.digest
+        return None if digests[0] is None or digests[1] is None else float(np.mean(digests[0] == digests[1]))
+
+    @property
+    def figures(self) -> PairFigures:
+        return task_named(self.a.task).figures(self.a, self.b)
+
+    @property
+    def scores(self) -> tuple[Floats, Floats] | None:
+        """How right the answers of both are; None where labels cannot judge them."""
+        if self.labels is None or not (self.labels >= 0).any():
+            return None
+        task = task_named(self.a.task)
+        ours, theirs = task.scores(self.a, self.labels), task.scores(self.b, self.labels)
+        return None if ours is None or theirs is None else (ours, theirs)
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """None where answers are not simply right or wrong."""
+        scores = self.scores
+        if scores is None or not all(map(_is_all_or_nothing, scores)):
+            return None
+        right_a, right_b = (side == 1 for side in scores)
+        return Accuracy(
+            right_a=int(np.count_nonzero(right_a)),
+            right_b=int(np.count_nonzero(right_b)),
+            only_a=int(np.count_nonzero(right_a & ~right_b)),
+            only_b=int(np.count_nonzero(right_b & ~right_a)),
+            n=len(right_a),
+        )
+
+    def difference(self, confidence: float) -> Interval | None:
+        """Of how right the two are, B − A. Where answers are simply right or wrong, the interval is that of two
+        accuracies; else it is the one of sequences, which holds for any scores between 0 and 1."""
+        if (accuracy := self.accuracy) is not None:
+            return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, confidence)
+        scores = self.scores
+        return None if scores is None else paired_interval(scores[1] - scores[0], 1 - confidence)
+
+
+def pair_answers(
+    a: Answers, b: Answers, labels: NDArray[np.int32] | None = None, tolerance: float = TOLERANCE
+) -> PairedAnswers:
+    return PairedAnswers(a, b, task_named(a.task).agreement(a, b, tolerance), labels)
+
+
+def pair_outputs(
+    a: Signature, b: Signature, fit: Compatibility, *, tolerance: float = TOLERANCE
+) -> tuple[PairedAnswers, ...]:
+    """Every output that both have, the classes of the main one brought into one order."""
     check_paired(a, b)
-    a, b = translated(a, fit.translation_a), translated(b, fit.translation_b)
+    a, b = renumbered(a, fit.translation_a), renumbered(b, fit.translation_b)
     shared = zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False)
     return tuple(
-        _behaviour(one, two, None if number else a.labels, tolerance) for number, (one, two) in enumerate(shared)
+        pair_answers(ours, theirs, None if number else a.labels, tolerance)
+        for number, (ours, theirs) in enumerate(shared)
+    )
+
+
+def behaviour(a: Signature, b: Signature, fit: Compatibility, *, tolerance: float = TOLERANCE) -> tuple[Behaviour, ...]:
+    """One Behaviour an output that both have."""
+    return tuple(map(behaviour_of, pair_outputs(a, b, fit, tolerance=tolerance)))
+
+
+def behaviour_of(pair: PairedAnswers) -> Behaviour:
+    figures, identical = pair.figures, pair.identical
+    return Behaviour(
+        output=pair.a.output,
+        task=pair.a.task,
+        n=pair.n,
+        agreeing=pair.agreeing,
+        identical=np.nan if identical is None else identical,
+        l2=figures.l2,
+        top5_overlap=figures.top5_overlap,
+        accuracy=pair.accuracy,
+        relative_l2=figures.relative_l2,
+        cosine=figures.cosine if task_named(pair.a.task).directional else None,
     )
 
 
 def worst(behaviours: Sequence[Behaviour]) -> Behaviour:
     """The output on which the two agree least."""
-    return min(behaviours, key=lambda one: one.agreement)
+    return min(behaviours, key=lambda behaviour: behaviour.agreement)
 
 
 def agreement_of(a: Signature, b: Signature, fit: Compatibility, *, tolerance: float = TOLERANCE) -> float:
     """The agreement on the worst output and no more: a few microseconds a pair, for one against many."""
-    check_paired(a, b)
-    a, b = translated(a, fit.translation_a), translated(b, fit.translation_b)
-    shared = zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False)
-    return min(float(np.mean(task_named(one.task).agreement(one, two, tolerance))) for one, two in shared)
-
-
-def translated(signature: Signature, translation: Translation | None) -> Signature:
-    """The same answers with the classes of the main output renumbered; `label_score` is of the old numbering and is
-    left out."""
-    main = signature.main
-    top = main.columns.get("top")
-    if translation is None or top is None:
-        return signature
-    if top.max(initial=0) >= len(translation):
-        raise ZoolensError(
-            f"{signature.run.ref} answers class {int(top.max())} but names only {len(translation)} classes.",
-            hint="Correct the labels in its manifest.",
-        )
-    kept = {name: values for name, values in main.columns.items() if name != "label_score"}
-    renumbered = replace(main, columns={**kept, "top": translation[top]})
-    return replace(signature, outputs=(renumbered, *signature.outputs[1:]))
+    return min(float(np.mean(pair.agreement)) for pair in pair_outputs(a, b, fit, tolerance=tolerance))
 
 
 def check_paired(a: Signature, b: Signature) -> None:
@@ -116,57 +189,5 @@ def check_paired(a: Signature, b: Signature) -> None:
         )
 
 
-def _behaviour(a: Answers, b: Answers, labels: NDArray[np.int32] | None, tolerance: float) -> Behaviour:
-    """`labels`: of the main output; what further ones should answer, the data does not say."""
-    task = task_named(a.task)
-    agreement, figures = task.agreement(a, b, tolerance), task.figures(a, b)
-    scores = None
-    if labels is not None and (labels >= 0).any():
-        scores = task.scores(a, labels), task.scores(b, labels)
-    return Behaviour(
-        output=a.output,
-        task=a.task,
-        n=len(agreement),
-        agreeing=counted(agreement),
-        identical=identical(a, b),
-        l2=figures.l2,
-        top5_overlap=figures.top5_overlap,
-        accuracy=None if scores is None else _accuracy(*scores),
-        relative_l2=figures.relative_l2,
-        cosine=figures.cosine if task.directional else None,
-    )
-
-
-def counted(shares: NDArray[np.float64]) -> int | float:
-    """The sum of shares between 0 and 1: a count where each is all or nothing."""
-    return int(shares.sum()) if is_all_or_nothing(shares) else float(shares.sum())
-
-
-def is_all_or_nothing(shares: NDArray[np.float64]) -> bool:
+def _is_all_or_nothing(shares: Floats) -> bool:
     return bool(((shares == 0) | (shares == 1)).all())
-
-
-def _accuracy(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> Accuracy | None:
-    """None where answers are not simply right or wrong."""
-    if a is None or b is None or not (is_all_or_nothing(a) and is_all_or_nothing(b)):
-        return None
-    right_a, right_b = a == 1, b == 1
-    return Accuracy(
-        right_a=int(np.count_nonzero(right_a)),
-        right_b=int(np.count_nonzero(right_b)),
-        only_a=int(np.count_nonzero(right_a & ~right_b)),
-        only_b=int(np.count_nonzero(right_b & ~right_a)),
-        n=len(right_a),
-    )
-
-
-def score_difference(a: NDArray[np.float64], b: NDArray[np.float64], confidence: float) -> Interval:
-    """Of how right two models are on the same inputs, B − A. Where answers are simply right or wrong, the interval is
-    that of two accuracies; else it is the one of sequences, which holds for any scores between 0 and 1."""
-    if (accuracy := _accuracy(a, b)) is not None:
-        return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, confidence)
-    return paired_interval(b - a, 1 - confidence)
-
-
-def identical(a: Answers, b: Answers) -> float:
-    return np.nan if a.digest is None or b.digest is None else float(np.mean(a.digest == b.digest))

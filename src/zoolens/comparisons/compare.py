@@ -6,27 +6,27 @@ report.answers.difference, report.answers.p_value, report.answers.disagreements
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.behaviour import counted, identical, score_difference
+from zoolens.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.runs import choose_pair
+from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
-from zoolens.measure.answers import answering_stage, answers_table, has_answers, numbers, read_output
-from zoolens.measure.classorder import data_classes, judged_right, stored_translation, translated_predictions
-from zoolens.measure.predictions import Predictions, read_predictions
+from zoolens.measure.answers import answering_stage, answers_table, has_answers
+from zoolens.measure.classorder import data_classes, judged_right, stored_translation
+from zoolens.measure.predictions import Predictions, renumbered
 from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation, Run
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tasks.base import Answers as TaskAnswers
 from zoolens.tasks.base import task_named
 
 
@@ -151,9 +151,12 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
             f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
-    without = [run for run in (a, b) if answering_stage(run) not in store.stages(run.id) or not _classifies(run)]
-    answers = None if len(without) == 2 else _compare_answers(_predictions(store, a), _predictions(store, b))
-    vectors = tuple(_compare_vectors(store, a, b))
+    classifying = any(answering_stage(run) in store.stages(run.id) and _classifies(run) for run in (a, b))
+    sides: tuple[Signature, ...] = ()
+    if classifying or (has_answers(a) and has_answers(b)):
+        sides = tuple(_signature(store, run, classifying=classifying) for run in (a, b))
+    answers = _compare_answers(*sides) if classifying else None
+    vectors = tuple(_compare_vectors(*sides)) if sides else ()
     differ = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
     differ = differ or any(one.identical_outputs < 1 for one in vectors)
     manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
@@ -169,76 +172,52 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
 
 
 def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
-    right_a, right_b = ours.correct, theirs.correct
-    only_a = int(np.count_nonzero(right_a & ~right_b))
-    only_b = int(np.count_nonzero(right_b & ~right_a))
-    same = ours.top[:, 0] == theirs.top[:, 0]
-    scored = ours.scored and theirs.scored
-    score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[same]
+    pair = pair_answers(ours.main, theirs.main, ours.labels)
+    accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)  # without labels nobody is right
+    both_right = accuracy.right_a - accuracy.only_a
+    score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[pair.agreement == 1]
     median_change = float(np.median(score_change)) if len(score_change) else 0.0
+    scored = ours.scored and theirs.scored
     return Answers(
-        n=len(ours),
-        both_right=int(np.count_nonzero(right_a & right_b)),
-        only_a=only_a,
-        only_b=only_b,
-        both_wrong=int(np.count_nonzero(~right_a & ~right_b)),
-        difference=paired_difference(only_a, only_b, len(ours)),
-        p_value=exact_mcnemar(only_a, only_b),
-        agreement=float(np.mean(same)),
-        identical_outputs=_identical(ours, theirs),
+        n=pair.n,
+        both_right=both_right,
+        only_a=accuracy.only_a,
+        only_b=accuracy.only_b,
+        both_wrong=pair.n - both_right - accuracy.only_a - accuracy.only_b,
+        difference=paired_difference(accuracy.only_a, accuracy.only_b, pair.n),
+        p_value=exact_mcnemar(accuracy.only_a, accuracy.only_b),
+        agreement=pair.agreeing / pair.n,
+        identical_outputs=pair.identical,
         max_score_change=float(score_change.max(initial=0)) if scored else None,
         median_score_change=median_change if scored else None,
-        classes=_class_changes(ours, right_a, right_b) if (ours.labels >= 0).any() else (),
-        labelled=bool((ours.labels >= 0).any()),
+        classes=_class_changes(ours, ours.correct, theirs.correct) if ours.labelled else (),
+        labelled=ours.labelled,
         disagreements=_disagreements(ours, theirs),
         ties_a=ours.ties,
         ties_b=theirs.ties,
     )
 
 
-def _identical(a: Predictions, b: Predictions) -> float | None:
-    return None if a.digest is None or b.digest is None else float(np.mean(a.digest == b.digest))
-
-
-def _compare_vectors(store: Store, a: Run, b: Run) -> Iterator[VectorChange]:
-    if not (has_answers(a) and has_answers(b)):
-        return
-    outputs = zip(a.resolved.get("outputs") or (), b.resolved.get("outputs") or (), strict=False)
-    alike = [
-        (place, one)
-        for place, (one, two) in enumerate(outputs)
-        if not (_is_discrete(one) or _is_discrete(two)) and one["width"] == two["width"]
-    ]
-    if not alike:
-        return
-    ours, theirs = answers_table(store, a), answers_table(store, b)
-    for place, about in alike:
-        mine, other = (
-            read_output(table, place, [*run.resolved["outputs"]], run) for table, run in ((ours, a), (theirs, b))
-        )
-        task = task_named(mine.task)
-        agreement, figures = task.agreement(mine, other), task.figures(mine, other)
+def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
+    """Outputs in the same place that have the same width and are no classes."""
+    for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False)):
+        if task_named(ours.task).discrete or task_named(theirs.task).discrete or ours.width != theirs.width:
+            continue
+        pair = pair_answers(ours, theirs, None if place else a.labels)
+        figures, scores = pair.figures, pair.scores
         yield VectorChange(
-            output=about["name"],
-            task=about["task"],
-            n=len(agreement),
-            agreeing=counted(agreement),
-            identical_outputs=identical(mine, other),
+            output=ours.output,
+            task=ours.task,
+            n=pair.n,
+            agreeing=pair.agreeing,
+            identical_outputs=np.nan if pair.identical is None else pair.identical,
             median_distance=figures.median_relative_l2,
             max_distance=figures.max_relative_l2,
             cosine=figures.cosine,
-            **({} if place else _judged(mine, other, numbers(ours["label"]))),
+            score_a=None if scores is None else float(scores[0].mean()),
+            score_b=None if scores is None else float(scores[1].mean()),
+            difference=pair.difference(CONFIDENCE),
         )
-
-
-def _judged(a: TaskAnswers, b: TaskAnswers, labels: NDArray[np.int32]) -> dict[str, Any]:
-    """How right the two are, where the data have labels that say so."""
-    task = task_named(a.task)
-    scores = (task.scores(a, labels), task.scores(b, labels)) if (labels >= 0).any() else (None, None)
-    if scores[0] is None or scores[1] is None:
-        return {}
-    difference = score_difference(scores[0], scores[1], CONFIDENCE)
-    return {"score_a": float(scores[0].mean()), "score_b": float(scores[1].mean()), "difference": difference}
 
 
 def identical_share(store: Store, a: Run, b: Run) -> float | None:
@@ -257,27 +236,18 @@ def identical_share(store: Store, a: Run, b: Run) -> float | None:
 
 def _classifies(run: Run) -> bool:
     outputs = run.resolved.get("outputs")
-    return not outputs or _is_discrete(outputs[0])
+    return not outputs or task_named(outputs[0]["task"]).discrete
 
 
-def _is_discrete(output: Mapping[str, Any]) -> bool:
-    return task_named(output["task"]).discrete
-
-
-def _predictions(store: Store, run: Run) -> Predictions:
-    if not _classifies(run):
+def _signature(store: Store, run: Run, *, classifying: bool) -> Signature:
+    """What a run answered, with classes in the data's order. `classifying`: the other one answers with classes."""
+    if classifying and not _classifies(run):
         raise ZoolensError(
             f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
             hint="`zoolens equiv` compares vectors with vectors.",
         )
-    state = store.stages(run.id).get(answering_stage(run))
-    if state is None or not state.done:
-        raise ZoolensError(
-            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
-            hint="Run the same `zoolens eval` again to finish it.",
-        )
-    predictions = read_predictions(answers_table(store, run), data_classes(run))
-    return translated_predictions(predictions, stored_translation(run))
+    signature = replace(signature_of(store, run), classes=data_classes(run))
+    return renumbered(signature, stored_translation(run))
 
 
 def _class_changes(
@@ -328,8 +298,6 @@ def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]
 
 def as_data(report: Report) -> dict[str, Any]:
     """The report as plain JSON-able values."""
-    from dataclasses import asdict
-
     data = asdict(report)
     for side in ("a", "b"):
         run: Run = getattr(report, side)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.catalog.names import bare
-from zoolens.comparisons.behaviour import agreement_of, translated
+from zoolens.comparisons.behaviour import agreement_of
 from zoolens.comparisons.compatibility import Compatibility, compare_interfaces, interface_of
 from zoolens.comparisons.contents import changed_notes, without_replaced
 from zoolens.comparisons.runs import close_names, formats_read, in_runtime, runs_of
@@ -30,6 +30,7 @@ from zoolens.comparisons.signatures import (
 )
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes
+from zoolens.measure.predictions import renumbered
 from zoolens.present.tables import csv_text
 from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store, borrowed_store
@@ -169,8 +170,8 @@ def _panel(
 ) -> tuple[tuple[Neighbour, ...], list[Signature]]:
     """The model and its nearest, all with their classes in one order. These are read once more: the signatures of all
     candidates together would be large."""
-    theirs = [translated(signature_of(store, near.run), fit.translation_b) for near, fit in nearest]
-    mine = translated(ours, nearest[0][1].translation_a)  # the same for every other model
+    theirs = [renumbered(signature_of(store, near.run), fit.translation_b) for near, fit in nearest]
+    mine = renumbered(ours, nearest[0][1].translation_a)  # the same for every other model
     return (Neighbour(ours.run, 1.0), *(near for near, _ in nearest)), [mine, *theirs]
 
 

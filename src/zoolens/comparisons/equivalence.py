@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 import numpy as np
 
 from zoolens import plugins
-from zoolens.comparisons.behaviour import Behaviour, behaviour, score_difference, translated, worst
+from zoolens.comparisons.behaviour import Behaviour, PairedAnswers, behaviour_of, pair_outputs, worst
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.runs import measured_pairs
@@ -28,7 +28,7 @@ from zoolens.statistics.groups import WorstGroup, worst_group
 from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tasks.base import TOLERANCE, task_named
+from zoolens.tasks.base import TOLERANCE
 
 Bound = Literal["paired", "off", "arora"]
 BOUNDS: Final = get_args(Bound)
@@ -187,11 +187,12 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
         return OnData(a, b, fit)
     fit = replace(fit, notes=(*fit.notes, *changed_notes((a, b))))
     signatures = signature_of(store, a), signature_of(store, b)
-    outputs = behaviour(*signatures, fit, tolerance=tolerance)
+    pairs = pair_outputs(*signatures, fit, tolerance=tolerance)
+    outputs = tuple(map(behaviour_of, pairs))
     if alpha is None:
         return OnData(a, b, fit, outputs)
     fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
-    return OnData(a, b, fit, outputs, _bounds(outputs, signatures, fit, alpha, tolerance))
+    return OnData(a, b, fit, outputs, _bounds(outputs, pairs, alpha))
 
 
 def _repetition(a: Signature, b: Signature) -> Iterator[str]:
@@ -208,30 +209,19 @@ def _repetition(a: Signature, b: Signature) -> Iterator[str]:
         )
 
 
-def _bounds(
-    outputs: Sequence[Behaviour],
-    signatures: tuple[Signature, Signature],
-    fit: Compatibility,
-    alpha: float,
-    tolerance: float,
-) -> Bounds:
-    a, b = translated(signatures[0], fit.translation_a), translated(signatures[1], fit.translation_b)
-    least, accuracy = worst(outputs), outputs[0].accuracy
+def _bounds(outputs: Sequence[Behaviour], pairs: Sequence[PairedAnswers], alpha: float) -> Bounds:
+    least, accuracy, scores = worst(outputs), outputs[0].accuracy, pairs[0].scores
     if isinstance(least.agreeing, int):
         lower = binomial_lower(least.agreeing, least.n, alpha)
     else:  # shares between 0 and 1 are no counts; the bound of sequences holds for them too
-        place = outputs.index(least)
-        shares = task_named(least.task).agreement(a.outputs[place], b.outputs[place], tolerance)
-        lower = max(0.0, paired_lower(shares, alpha))
-    ours, theirs = (a.scores, b.scores) if (a.labels >= 0).any() else (None, None)
-    judged = None if ours is None or theirs is None else (ours, theirs)
+        lower = max(0.0, paired_lower(pairs[outputs.index(least)].agreement, alpha))
     return Bounds(
         confidence=1 - alpha,
         agreement=lower,
         accuracy_a=None if accuracy is None else wilson(accuracy.right_a, accuracy.n, 1 - alpha),
         accuracy_b=None if accuracy is None else wilson(accuracy.right_b, accuracy.n, 1 - alpha),
-        difference=None if judged is None else score_difference(*judged, 1 - alpha),
-        accuracy_drop=None if judged is None else -paired_lower(judged[1] - judged[0], alpha),
+        difference=pairs[0].difference(1 - alpha),
+        accuracy_drop=None if scores is None else -paired_lower(scores[1] - scores[0], alpha),
     )
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.catalog.names import bare
-from zoolens.comparisons.behaviour import agreement_of, translated
+from zoolens.comparisons.behaviour import agreement_of
 from zoolens.comparisons.compatibility import Interface, compare_interfaces, interface_of
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.linkage import families
 from zoolens.comparisons.runs import formats_read, runs_like, short_names
 from zoolens.comparisons.signatures import Signature, default_dataset, signature_or_reason
 from zoolens.errors import ZoolensError
+from zoolens.measure.predictions import renumbered
 from zoolens.present.tables import csv_text
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
@@ -133,7 +134,7 @@ def _accuracy(signature: Signature, interface: Interface) -> float:
     """With classes in the data's order, where their names are the data's."""
     if not (signature.labels >= 0).any():
         return np.nan
-    scores = translated(signature, compare_interfaces(interface, interface).translation_a).scores
+    scores = renumbered(signature, compare_interfaces(interface, interface).translation_a).scores
     return np.nan if scores is None else float(scores.mean())
 
 

@@ -7,53 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import DatasetError, StoreError, ZoolensError
-from zoolens.measure.answers import answering_stage, answers_table, has_answers, numbers, read_output
-from zoolens.measure.predictions import prefix
+from zoolens.measure.answers import answering_stage, answers_table, has_answers, predictions_of
+from zoolens.measure.predictions import Predictions, numbers
 from zoolens.store.records import Run, RunKind
 from zoolens.store.store import Store
-from zoolens.tasks.base import DEFAULT_TASK, Answers, task_named
+from zoolens.tasks.base import DEFAULT_TASK
 
 
-@dataclass(frozen=True)
-class Signature:
+@dataclass(frozen=True, kw_only=True)
+class Signature(Predictions):
+    """The predictions of a stored run."""
+
     run: Run
-    inputs: NDArray[Any]
-    labels: NDArray[np.int32]
-    outputs: tuple[Answers, ...]
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     @property
-    def main(self) -> Answers:
-        return self.outputs[0]
-
-    @property
-    def answers(self) -> NDArray[Any]:
-        """The class that the main output answers to each input."""
-        task = task_named(self.main.task)
-        if not task.discrete:
-            raise ZoolensError(
-                f"{self.run.ref} does {self.main.task}: it answers no class.", hint="Compare its vectors instead."
-            )
-        return task.signature(self.main)
-
-    @property
-    def scores(self) -> NDArray[np.float64] | None:
-        """How right each answer of the main output is, between 0 and 1; None: labels cannot judge it."""
-        return task_named(self.main.task).scores(self.main, self.labels)
-
-    @property
-    def correct(self) -> NDArray[np.bool_]:
-        return np.asarray(self.answers == self.labels)
+    def model(self) -> str:
+        return self.run.ref
 
 
 def signature_of(store: Store, run: Run) -> Signature:
@@ -66,9 +41,7 @@ def signature_of(store: Store, run: Run) -> Signature:
         )
     table = answers_table(store, run)
     _check_rows(table, run)
-    declared = run.resolved.get("outputs") or [{}]
-    outputs = tuple(read_output(table, number, declared, run) for number in range(_outputs(table)))
-    return Signature(run, np.array(table["input"].to_pylist(), object), numbers(table["label"]), outputs)
+    return Signature(**vars(predictions_of(table, run)), run=run)
 
 
 def signature_or_reason(store: Store, run: Run) -> Signature | str:
@@ -140,10 +113,3 @@ def _told(store: Store, data: str) -> list[Run]:
     told = [run for run in runs if run.origin.get("data") == spec]
     meant = {run.key.dataset for run in told if run.origin.get("limit") is None} or {run.key.dataset for run in told}
     return [run for run in runs if run.key.dataset in meant]
-
-
-def _outputs(table: pa.Table) -> int:
-    number = 1
-    while f"{prefix(number)}digest" in table.column_names:
-        number += 1
-    return number

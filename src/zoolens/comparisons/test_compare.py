@@ -27,6 +27,7 @@ from zoolens.statistics.intervals import paired_difference
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
+from zoolens.tasks.base import Answers
 from zoolens.testing.store_contract import dataset_record, model_record
 
 LABELS = [0, 0, 1, 1, 2, 2, 2, 0]
@@ -39,14 +40,17 @@ DIGESTS_B = [1, 2, 3, 4, 5, 6, 0, 0]
 
 
 def predictions(answers, sure, digests, labels=LABELS, second=0.1, classes=None):
+    columns = {
+        "top": np.array([[best, 9] for best in answers], np.int32),
+        "score": np.array([[score, second] for score in sure], np.float64),
+        "label_score": np.zeros(len(answers), np.float32),
+        "sum_squares": np.zeros(len(answers), np.float32),
+        "digest": np.array(digests, np.uint64),
+    }
     return Predictions(
         inputs=np.array([f"image-{i}" for i in range(len(answers))], dtype=object),
         labels=np.array(labels, np.int32),
-        top=np.array([[best, 9] for best in answers], np.int32),
-        score=np.array([[score, second] for score in sure], np.float64),
-        label_score=np.zeros(len(answers), np.float32),
-        sum_squares=np.zeros(len(answers), np.float32),
-        digest=np.array(digests, np.uint64),
+        outputs=(Answers("logits", "classification", columns),),
         classes=classes,
     )
 

@@ -5,7 +5,7 @@ import pytest
 
 from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.equivalence import equiv
-from zoolens.comparisons.equivalence_gate import parse_gate
+from zoolens.comparisons.gate import parse_equivalence_gate
 from zoolens.errors import UnknownName, ZoolensError
 
 LABELS = np.arange(50) % 10
@@ -32,22 +32,24 @@ def report(store):
     ],
 )
 def test_a_condition_is_judged(report, text, holds):
-    found, fact = parse_gate(text).verdict(report)
+    found, fact = parse_equivalence_gate(text).verdict(report)
     assert found is holds
     assert fact.startswith(text)
 
 
 def test_what_is_no_condition_is_refused():
     with pytest.raises(ZoolensError, match="is not a condition"):
-        parse_gate("agreement under 95")
+        parse_equivalence_gate("agreement under 95")
+    with pytest.raises(ZoolensError, match="is not a condition"):
+        parse_equivalence_gate("agreement drop > 1%")
     with pytest.raises(UnknownName, match="Did you mean agreement"):
-        parse_gate("agreemnt < 95%")
+        parse_equivalence_gate("agreemnt < 95%")
 
 
 def test_a_bound_that_is_off_cannot_be_judged(store, report):
     off = equiv("a", "b", store=store, bound="off")
     with pytest.raises(ZoolensError, match="not known"):
-        parse_gate("guaranteed < 95%").verdict(off)
+        parse_equivalence_gate("guaranteed < 95%").verdict(off)
 
 
 def test_outputs_that_were_not_kept_are_no_pass(report):
@@ -55,10 +57,10 @@ def test_outputs_that_were_not_kept_are_no_pass(report):
     unknown = replace(pair, outputs=(replace(pair.outputs[0], identical=float("nan")), *pair.outputs))
     for outputs in (unknown.outputs, unknown.outputs[::-1]):
         with pytest.raises(ZoolensError, match="identical is not known"):
-            parse_gate("identical < 100%").verdict(replace(report, on=(replace(pair, outputs=outputs),)))
+            parse_equivalence_gate("identical < 100%").verdict(replace(report, on=(replace(pair, outputs=outputs),)))
 
 
 def test_data_on_which_nothing_can_be_compared_are_no_pass(report):
     [pair] = report.on
     with pytest.raises(ZoolensError, match="cannot be compared on"):
-        parse_gate("agreement < 50%").verdict(replace(report, on=(pair, replace(pair, outputs=()))))
+        parse_equivalence_gate("agreement < 50%").verdict(replace(report, on=(pair, replace(pair, outputs=()))))

@@ -51,7 +51,18 @@ def test_verdicts(report, condition, holds):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "top1", "top1 > 1%", "top1 drop 1%", "top1 drop > 1", "top1 drop > lots", "drop > 1%; rm -rf"]
+    "text",
+    [
+        "",
+        "top1",
+        "top1 > 1%",
+        "top1 drop 1%",
+        "top1 drop > 1",
+        "top1 drop > lots",
+        "top1 drop > -1%",
+        "top1drop > 1%",
+        "drop > 1%; rm -rf",
+    ],
 )
 def test_nonsense_is_refused(text):
     with pytest.raises(ZoolensError, match="not a condition"):

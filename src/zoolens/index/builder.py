@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.comparisons.behaviour import translated
 from zoolens.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.errors import UnknownName
 from zoolens.index.classspaces import class_space
@@ -30,6 +29,7 @@ from zoolens.index.runtable import chosen_probes, run_table
 from zoolens.index.semantic import SemanticIndex, open_semantic
 from zoolens.index.synchronisation import SignatureSource, synchronise
 from zoolens.measure.classorder import JUDGED_WRONGLY
+from zoolens.measure.predictions import renumbered
 from zoolens.progress import Progress
 from zoolens.store.records import DatasetRecord, Run, RunKind
 from zoolens.store.state import StoreState
@@ -138,7 +138,7 @@ def _semantic(
         )
 
     def signature(run: Run) -> Signature:
-        return translated(signature_of(store, run), class_space(run).translation)
+        return renumbered(signature_of(store, run), class_space(run).translation)
 
     key = rows.columns["key"]
     fleeting = rows.signed & (rows.columns["fleeting"].codes >= 0)

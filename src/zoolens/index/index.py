@@ -133,13 +133,13 @@ class Index:
 
     def signature(self, row: int) -> Signature:
         """All answers of a row, read from the store, with classes in the data's order."""
-        from zoolens.comparisons.behaviour import translated
         from zoolens.comparisons.signatures import signature_of
         from zoolens.index.classspaces import class_space
+        from zoolens.measure.predictions import renumbered
 
         self._signed(row)
         run = self._store.run(self.rows[row].key)
-        return translated(signature_of(self._store, run), class_space(run).translation)
+        return renumbered(signature_of(self._store, run), class_space(run).translation)
 
     def changed_files(self, rows: Iterable[int]) -> list[str]:
         """Notes about models among these whose file is another by now than the one that was measured."""

@@ -6,18 +6,16 @@ test samples are kept once for all trainings on the same data; they are put toge
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.errors import StoreError, ZoolensError
-from zoolens.measure.predictions import KIND, prefix
+from zoolens.errors import ZoolensError
+from zoolens.measure.predictions import KIND, Predictions, read_predictions
 from zoolens.store.records import DONE, DatasetRecord, ModelRecord, Run, RunKey, RunKind, StackRecord, fingerprint
 from zoolens.store.store import Store
-from zoolens.tasks.base import DEFAULT_TASK, Answers, task_named
 
 PREDICTED: Final = "predictions"  # the stage of an evaluation that answers every input
 TRAINED: Final = "training"  # the stage of a training, and the observation that says which part has its answers
@@ -54,46 +52,13 @@ def answers_table(store: Store, run: Run) -> pa.Table:
     return pa.table({**about, "top": _one_each(answers)})
 
 
-def read_output(table: pa.Table, number: int, declared: Sequence[Mapping[str, Any]], run: Run) -> Answers:
-    """One output of the table that `answers_table` gives; `declared`: what the run says of its outputs."""
-    about, before = declared[number] if number < len(declared) else {}, prefix(number)
-    vectors = f"{before}vector" in table.column_names  # runs of before do not say which task they did
-    task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
-    columns = dict(_columns(table, before, task, run, main=not number))
-    width = columns["vector"].shape[1] if vectors else about.get("width")
-    return Answers(
-        output=str(about.get("name") or f"output {number + 1}"),
-        task=task,
-        columns=columns,
-        width=None if width is None else int(width),
-    )
+def predictions_of(table: pa.Table, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:
+    """The table that `answers_table` gives as arrays. `classes`: names of the data's classes."""
+    return read_predictions(table, classes, run.resolved.get("outputs") or (), f"run {run.id[:8]}")
 
 
-def _columns(table: pa.Table, before: str, task: str, run: Run, *, main: bool) -> Iterator[tuple[str, NDArray[Any]]]:
-    for name in (*task_named(task).columns(main=main), "digest"):
-        if f"{before}{name}" in table.column_names:
-            stored = table[f"{before}{name}"]
-            yield name, _matrix(stored, run) if pa.types.is_list(stored.type) else numbers(stored)
-
-
-def _matrix(column: pa.ChunkedArray, run: Run) -> NDArray[Any]:
-    lists = column.combine_chunks()
-    values = np.from_dlpack(lists.values)
-    if len(lists) and (len(values) % len(lists) or lists.null_count or _ragged(lists)):
-        raise StoreError(
-            f"The predictions of run {run.id[:8]} have rows of different lengths.",
-            hint="Measure it again with `zoolens eval --fresh`.",
-        )
-    return values.reshape(len(lists), -1)
-
-
-def _ragged(lists: pa.ListArray) -> bool:
-    return bool(np.ptp(np.diff(np.from_dlpack(lists.offsets))))
-
-
-def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Without `to_numpy`, which imports pandas where there is one: half a second."""
-    return np.from_dlpack(column.combine_chunks())
+def run_predictions(store: Store, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:
+    return predictions_of(answers_table(store, run), run, classes)
 
 
 # --- trainings

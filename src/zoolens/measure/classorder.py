@@ -13,13 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Output
 from zoolens.measure.jobs import Job
-from zoolens.measure.predictions import Predictions
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.classlookup import may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of
@@ -161,14 +158,3 @@ def judged_right(run: Run, observations: Sequence[Observation]) -> list[Observat
     if not any(one.metric in ABOUT_CLASSES for one in observations) or stored_translation(run) is None:
         return list(observations)
     return [one for one in observations if one.metric not in ABOUT_CLASSES]
-
-
-def translated_predictions(predictions: Predictions, order: Translation | None) -> Predictions:
-    """The same answers with classes in the data's order. The probability of the true class was kept of the wrong one:
-    it is known again where that class is among the best."""
-    if order is None:
-        return predictions
-    top = order[predictions.top]
-    hits = top == predictions.labels[:, None]
-    label_score = np.where(hits.any(axis=1), (predictions.score * hits).sum(axis=1), np.float32(np.nan))
-    return replace(predictions, top=top, label_score=label_score.astype(np.float32))

@@ -6,16 +6,17 @@ outputs has the columns of each in the same row, so that a run that is killed ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zoolens.errors import ModelError, ZoolensError
-from zoolens.tasks.base import DEFAULT_TASK, task_named
+from zoolens.errors import ModelError, StoreError, ZoolensError
+from zoolens.preprocess.classes import Translation
+from zoolens.tasks.base import DEFAULT_TASK, Answers, column, task_named
 
 KIND: Final = "predictions"  # name of the bulk table in the store
 
@@ -45,24 +46,74 @@ def schema(tasks: Sequence[str] = (DEFAULT_TASK,)) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Predictions:
-    """A classifier's main output as arrays. `top` and `score` are n × min(5, classes). Where only classes were kept,
-    as of networks that were trained here, scores are NaN and there is no digest."""
+    """What a model answered to every input, in every output: the table as arrays.
+
+    `labels` are the numbers of the true classes, −1 where an input has none; they are about the main output, the first.
+    `classes` are the names of the data's classes. The properties are about a main output that answers with classes:
+    `top` and `score` are n × min(5, classes). Where only classes were kept, as of networks that were trained here,
+    scores are NaN and there is no digest.
+    """
 
     inputs: NDArray[Any]
     labels: NDArray[np.int32]
-    top: NDArray[np.int32]
-    score: NDArray[np.float32]
-    label_score: NDArray[np.float32]
-    sum_squares: NDArray[np.float32]
-    digest: NDArray[np.uint64] | None
+    outputs: tuple[Answers, ...]
     classes: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
+    def main(self) -> Answers:
+        return self.outputs[0]
+
+    @property
+    def model(self) -> str:
+        """What errors call the model."""
+        return "The model"
+
+    @property
+    def labelled(self) -> bool:
+        return bool((self.labels >= 0).any())
+
+    @property
+    def top(self) -> NDArray[np.int32]:
+        return column(self.main, "top")
+
+    @property
+    def score(self) -> NDArray[np.float32]:
+        kept = self.main.columns.get("score")
+        return self._unknown()[:, None] if kept is None else kept
+
+    @property
+    def label_score(self) -> NDArray[np.float32]:
+        return self.main.columns.get("label_score", self._unknown())
+
+    @property
+    def sum_squares(self) -> NDArray[np.float32]:
+        return self.main.columns.get("sum_squares", self._unknown())
+
+    @property
+    def digest(self) -> NDArray[np.uint64] | None:
+        return self.main.digest
+
+    @property
+    def answers(self) -> NDArray[Any]:
+        """The class that the main output answers to each input."""
+        task = task_named(self.main.task)
+        if not task.discrete:
+            raise ZoolensError(
+                f"{self.model} does {self.main.task}: it answers no class.", hint="Compare its vectors instead."
+            )
+        return task.signature(self.main)
+
+    @property
+    def scores(self) -> NDArray[np.float64] | None:
+        """How right each answer of the main output is, between 0 and 1; None: labels cannot judge it."""
+        return task_named(self.main.task).scores(self.main, self.labels)
+
+    @property
     def correct(self) -> NDArray[np.bool_]:
-        return np.asarray(self.top[:, 0] == self.labels)
+        return np.asarray(self.answers == self.labels)
 
     @property
     def scored(self) -> bool:
@@ -77,27 +128,103 @@ class Predictions:
     def class_name(self, index: int) -> str:
         return self.classes[index] if self.classes and index < len(self.classes) else str(index)
 
+    def _unknown(self) -> NDArray[np.float32]:
+        return np.full(len(self), np.nan, np.float32)
 
-def read_predictions(table: pa.Table, classes: tuple[str, ...] | None = None) -> Predictions:
-    def matrix(name: str) -> NDArray[Any]:
-        flat = table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return np.asarray(flat).reshape(table.num_rows, -1)
 
-    def column(name: str) -> NDArray[Any]:
-        return np.asarray(table[name].to_numpy())
+Some = TypeVar("Some", bound=Predictions)
 
-    scored = "score" in table.column_names
-    unknown = np.full(table.num_rows, np.nan, np.float32)
+
+def renumbered(predictions: Some, order: Translation | None) -> Some:
+    """The same answers with the classes of the main output in another order; None leaves them as they are.
+
+    The probability of the true class was kept under its old number: it is known again where that class is among the
+    best.
+    """
+    main = predictions.main
+    top = main.columns.get("top")
+    if order is None or top is None:
+        return predictions
+    if top.max(initial=0) >= len(order):
+        raise ZoolensError(
+            f"{predictions.model} answers class {int(top.max())} but names only {len(order)} classes.",
+            hint="Correct the labels in its manifest.",
+        )
+    columns = {**main.columns, "top": order[top]}
+    if "label_score" in columns:
+        hits = columns["top"] == predictions.labels[:, None]
+        label_score = np.where(hits.any(axis=1), (columns["score"] * hits).sum(axis=1), np.float32(np.nan))
+        columns["label_score"] = label_score.astype(np.float32)
+    return replace(predictions, outputs=(replace(main, columns=columns), *predictions.outputs[1:]))
+
+
+# --- reading
+
+
+def read_predictions(
+    table: pa.Table,
+    classes: tuple[str, ...] | None = None,
+    declared: Sequence[Mapping[str, Any]] = (),
+    whose: str = "a run",
+) -> Predictions:
+    """A table of answers as arrays. `declared`: what the run says of its outputs. `whose`: what errors call the run."""
     return Predictions(
         inputs=np.array(table["input"].to_pylist(), dtype=object),  # strings by to_numpy would import pandas
-        labels=column("label"),
-        top=matrix("top"),
-        score=matrix("score") if scored else unknown[:, None],
-        label_score=column("label_score") if scored else unknown,
-        sum_squares=column("sum_squares") if scored else unknown,
-        digest=column("digest") if "digest" in table.column_names else None,
+        labels=numbers(table["label"]),
+        outputs=tuple(_read_output(table, number, declared, whose) for number in range(_outputs(table))),
         classes=classes,
     )
+
+
+def _outputs(table: pa.Table) -> int:
+    number = 1
+    while f"{prefix(number)}digest" in table.column_names:
+        number += 1
+    return number
+
+
+def _read_output(table: pa.Table, number: int, declared: Sequence[Mapping[str, Any]], whose: str) -> Answers:
+    about, before = declared[number] if number < len(declared) else {}, prefix(number)
+    vectors = f"{before}vector" in table.column_names  # runs of before do not say which task they did
+    task = str(about.get("task") or ("other" if vectors else DEFAULT_TASK))
+    columns = dict(_columns(table, before, task, whose, main=not number))
+    width = columns["vector"].shape[1] if vectors else about.get("width")
+    return Answers(
+        output=str(about.get("name") or f"output {number + 1}"),
+        task=task,
+        columns=columns,
+        width=None if width is None else int(width),
+    )
+
+
+def _columns(table: pa.Table, before: str, task: str, whose: str, *, main: bool) -> Iterator[tuple[str, NDArray[Any]]]:
+    for name in (*task_named(task).columns(main=main), "digest"):
+        if f"{before}{name}" in table.column_names:
+            stored = table[f"{before}{name}"]
+            yield name, _matrix(stored, whose) if pa.types.is_list(stored.type) else numbers(stored)
+
+
+def _matrix(stored: pa.ChunkedArray, whose: str) -> NDArray[Any]:
+    lists = stored.combine_chunks()
+    values = np.from_dlpack(lists.values)
+    if len(lists) and (len(values) % len(lists) or lists.null_count or _ragged(lists)):
+        raise StoreError(
+            f"The predictions of {whose} have rows of different lengths.",
+            hint="Measure it again with `zoolens eval --fresh`.",
+        )
+    return values.reshape(len(lists), -1)
+
+
+def _ragged(lists: pa.ListArray) -> bool:
+    return bool(np.ptp(np.diff(np.from_dlpack(lists.offsets))))
+
+
+def numbers(stored: pa.ChunkedArray) -> NDArray[Any]:
+    """A column of numbers, without `to_numpy`, which imports pandas where there is one: half a second."""
+    return np.from_dlpack(stored.combine_chunks())
+
+
+# --- writing
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
-from zoolens.measure.answers import answers_table, numbers, read_output
-from zoolens.measure.classorder import AS_NAMED, stored_translation, translated_predictions
+from zoolens.measure.answers import run_predictions
+from zoolens.measure.classorder import AS_NAMED, stored_translation
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
-from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, read_predictions
+from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, renumbered
 from zoolens.measure.subject import Subject
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.isolated import IsolatedSession
@@ -37,7 +37,6 @@ from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
-from zoolens.tasks.base import task_named
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
@@ -201,21 +200,20 @@ def compute_metric(context: Context, name: str, predictions: Predictions) -> lis
 
 
 def stored_predictions(store: Store, run: Run, dataset: Dataset | None = None) -> Predictions:
-    predictions = read_predictions(store.table(run.id, KIND), dataset.classes if dataset else None)
-    return translated_predictions(predictions, stored_translation(run))
+    """What a run answered, with classes in the data's order."""
+    return renumbered(run_predictions(store, run, dataset.classes if dataset else None), stored_translation(run))
 
 
 def measure_score(context: Context) -> list[Observation]:
     """How right the answers are on average, of a task that says so input by input."""
     run = context.store.run(context.run.id)  # with what the answers told
-    table = answers_table(context.store, run)
-    answers, labels = read_output(table, 0, run.resolved.get("outputs") or [{}], run), numbers(table["label"])
-    scores = task_named(answers.task).scores(answers, labels)
+    predictions = run_predictions(context.store, run)
+    scores = predictions.scores
     if scores is None:
         return []
-    known = scores[labels >= 0]
+    known = scores[predictions.labels >= 0]
     low, high = bootstrap_mean(known)
-    details = {"interval": "bootstrap", "confidence": CONFIDENCE, "task": answers.task}
+    details = {"interval": "bootstrap", "confidence": CONFIDENCE, "task": predictions.main.task}
     return [
         Observation("score", float(known.mean()), unit="fraction", low=low, high=high, n=len(known), details=details)
     ]

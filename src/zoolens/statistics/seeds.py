@@ -80,8 +80,8 @@ class SeedNoise:
 def seed_noise(
     a: str, accuracies_a: Sequence[float], b: str, accuracies_b: Sequence[float], images: int | None = None
 ) -> SeedNoise:
-    """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images` is the number of test images, None where
-    nobody knows it."""
+    """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images` is the number of test images, None
+    where nobody knows it."""
     ours, theirs = np.asarray(accuracies_a, np.float64), np.asarray(accuracies_b, np.float64)
     rounding = _COUNT_DIFFERENCE / images**2 if images else 0.0
     difference = mean_estimate(theirs - ours, rounding)

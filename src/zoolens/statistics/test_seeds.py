@@ -39,7 +39,7 @@ def test_the_level_knows_what_the_sides_of_a_seed_have_in_common():
 
 @pytest.mark.parametrize(("images", "accuracy"), [(20, 0.5), (20, 0.95), (100, 0.8), (100, 0.95)])
 def test_two_seeds_on_few_images_raise_no_more_than_five_false_alarms_in_a_hundred(images, accuracy):
-    """Sides of equal accuracy: the probability that the interval of their mean difference excludes 0, counted exactly."""
+    """Sides of equal accuracy: the probability that the interval of their difference excludes 0, counted exactly."""
     counts = stats.binom.pmf(np.arange(images + 1), images, accuracy)
     chances = {place - images: chance for place, chance in enumerate(np.convolve(counts, counts[::-1]))}
     likely = {count: chance for count, chance in chances.items() if chance > 1e-5}

@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from typing import ClassVar
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from zoolens.measure.predictions import Predictions
 from zoolens.store.records import Observation, Provenance
+from zoolens.tasks.base import Answers
 
 N, CLASSES = 120, 6
-_COLUMNS = ("inputs", "labels", "top", "score", "label_score", "sum_squares", "digest")
 
 
 def made_predictions(n: int = N, classes: int = CLASSES, seed: int = 0, *, scores: bool = True) -> Predictions:
@@ -30,17 +31,29 @@ def made_predictions(n: int = N, classes: int = CLASSES, seed: int = 0, *, score
     raw[np.arange(n), labels] += 0.5
     probabilities = raw / raw.sum(axis=1, keepdims=True)
     top = np.argsort(-probabilities, axis=1)[:, :5].astype(np.int32)
-    score = np.take_along_axis(probabilities, top, axis=1).astype(np.float32)
-    unknown = np.full(n, np.nan, np.float32)
+    columns: dict[str, NDArray[Any]] = {"top": top}
+    if scores:
+        columns |= {
+            "score": np.take_along_axis(probabilities, top, axis=1).astype(np.float32),
+            "label_score": probabilities[np.arange(n), labels].astype(np.float32),
+            "sum_squares": (probabilities**2).sum(axis=1).astype(np.float32),
+            "digest": np.arange(n, dtype=np.uint64),
+        }
     return Predictions(
         inputs=np.array([str(number) for number in range(n)]),
         labels=labels,
-        top=top,
-        score=score if scores else np.full(top.shape, np.nan, np.float32),
-        label_score=probabilities[np.arange(n), labels].astype(np.float32) if scores else unknown,
-        sum_squares=(probabilities**2).sum(axis=1).astype(np.float32) if scores else unknown,
-        digest=np.arange(n, dtype=np.uint64),
+        outputs=(Answers("logits", "classification", columns, classes),),
         classes=tuple(f"class {number}" for number in range(classes)),
+    )
+
+
+def _backwards(straight: Predictions) -> Predictions:
+    columns = {name: values[::-1] for name, values in straight.main.columns.items()}
+    return replace(
+        straight,
+        inputs=straight.inputs[::-1],
+        labels=straight.labels[::-1],
+        outputs=(replace(straight.main, columns=columns),),
     )
 
 
@@ -73,8 +86,7 @@ class MetricContract:
 
     def test_the_order_of_the_inputs_does_not_matter(self) -> None:
         straight = made_predictions()
-        backwards = Predictions(**{name: getattr(straight, name)[::-1] for name in _COLUMNS}, classes=straight.classes)
-        for one, other in zip(self.observed(straight), self.observed(backwards), strict=True):
+        for one, other in zip(self.observed(straight), self.observed(_backwards(straight)), strict=True):
             assert (one.metric, one.scope) == (other.metric, other.scope)
             assert one.value == pytest.approx(other.value, rel=1e-5)
 

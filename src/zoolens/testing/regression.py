@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 import pytest
 
 from zoolens.catalog.names import is_run
-from zoolens.comparisons import equivalence_gate, gate
 from zoolens.comparisons.compare import Answers, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
+from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
 from zoolens.measure.evaluate import Outcome, evaluate
 from zoolens.present.figures import with_interval
 from zoolens.store.store import Store
@@ -56,7 +56,7 @@ class ModelTest:
 
         Where the marker names data, both models are evaluated on it first; what was measured before is kept.
         """
-        gates = [gate.parse_gate(text) for text in _texts(fail_on)]
+        gates = [parse_gate(text) for text in _texts(fail_on)]
         runtimes = runtimes or self._settings.get("runtimes", ())
         if self._data is not None:
             broken = [f"{one.title}: {' '.join(one.errors)}" for one in self._measured([a, b]) if one.errors]
@@ -74,7 +74,7 @@ class ModelTest:
         self, a: Model, b: Model, *, fail_on: Sequence[str] | str = (), data: str | Path | None = None, **options: Any
     ) -> Equivalence:
         """How interchangeable two models are; fails the test where a condition such as "guaranteed < 95%" holds."""
-        gates = [equivalence_gate.parse_gate(text) for text in _texts(fail_on)]
+        gates = [parse_equivalence_gate(text) for text in _texts(fail_on)]
         where = data if data is not None else self._data
         measured = [] if where is None or is_run(str(a)) or is_run(str(b)) else self._measured([a, b], where)
         if broken := [f"{outcome.title}: {' '.join(outcome.errors)}" for outcome in measured if outcome.errors]:
@@ -132,7 +132,7 @@ def _name(run: Any, asked: Model) -> str:
     return str(run.ref) if Path(asked).stem in str(run.ref) else f"{run.ref} ({asked})"
 
 
-def _evidence(condition: gate.Gate, report: Report) -> str:
+def _evidence(condition: ComparisonGate, report: Report) -> str:
     """The figures that a condition is about, with their intervals."""
     if condition.metric == "disagreement":
         return _different(report.answers) if report.answers is not None else ""
