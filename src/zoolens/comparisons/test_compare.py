@@ -170,7 +170,8 @@ def _run(
     store, name, tasks, answers, *, finish=True, dataset=None, figures=(), widths=None, labels=(0, 1, 1), model=None
 ):
     """A run whose outputs answered `answers`, one array of inputs × numbers for each."""
-    described = replace(dataset_record(), details={"classes": ["zero", "one"]})
+    count = len(answers[0])
+    described = replace(dataset_record(), name=f"{count} digits", size=count, fingerprint=f"{count} digits")
     stack = resolve_stack(Fake(), Options(), None)
     run = store.begin_run(model or model_record(name), dataset or described, stack)
     widths = widths or [array.shape[1] for array in answers]
@@ -184,7 +185,6 @@ def _run(
         },
     )
     buffer = PredictionBuffer(tasks=tasks)
-    count = len(answers[0])
     buffer.add([f"i{n}" for n in range(count)], np.array(labels[:count]), [Batch(a, a) for a in answers])
     store.add_part(run.id, "predictions", 0, buffer.take())
     if finish:
@@ -333,6 +333,6 @@ def test_unfinished_predictions_are_said(store):
 def test_other_data_cannot_be_paired(store):
     a = _run(store, "zoo:i@1", ["classification"], [CLASSES])
     b = _run(store, "zoo:j@1", ["classification"], [CLASSES], dataset=dataset_record("other"))
-    with pytest.raises(ZoolensError, match=r"is on digits \(100 inputs\) and run \w{8} on other \(100 inputs\)"):
+    with pytest.raises(ZoolensError, match=r"is on 3 digits \(3 inputs\) and run \w{8} on other \(100 inputs\)"):
         compare_runs(store, a, b)
     assert identical_share(store, a, _run(store, "zoo:k@1", ["classification"], [CLASSES[:2]])) == 0.0

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
@@ -239,23 +238,6 @@ def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Ro
         for row in connection.execute(query):
             check_row(stages.name, row)
             yield row
-
-
-def observation_row(run_id: str, stage: str, observation: Observation, now: datetime) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "stage": stage,
-        "metric": observation.metric,
-        "scope": observation.scope,
-        "value": observation.value,
-        "low": observation.low,
-        "high": observation.high,
-        "unit": observation.unit,
-        "n": observation.n,
-        "provenance": str(observation.provenance),
-        "details": dict(observation.details),
-        "created": now,
-    }
 
 
 def load_observations(

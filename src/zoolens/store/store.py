@@ -10,22 +10,19 @@ Obligations, which `zoolens.testing.store_contract` checks on both databases:
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, func, select
 
 from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
-from zoolens.store import checksums, queries, schema, studies
-from zoolens.store.bulk import Bulk, Written
-from zoolens.store.engines import BEGIN, make_engine, read_only_engine
+from zoolens.store import commands, queries, schema, studies
+from zoolens.store.bulk import Bulk
+from zoolens.store.database import Database
 from zoolens.store.figures import StoredFigure, load_figures
-from zoolens.store.opening import make_ready
 from zoolens.store.queries import RunFilter
 from zoolens.store.recent import recent_runs, remember_run
 from zoolens.store.records import (
@@ -42,9 +39,7 @@ from zoolens.store.records import (
     RunKind,
     StackRecord,
     StageState,
-    fingerprint,
 )
-from zoolens.store.retry import damaged, is_unwritable, patience, with_patience
 from zoolens.store.state import NEWEST, Newest
 from zoolens.store.studies import StudyRecord, TrialRecord
 from zoolens.store.target import Target, refuse_missing, resolve
@@ -53,12 +48,9 @@ from zoolens.store.values import storable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-T = TypeVar("T")
-
 ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
 RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
 CHANGES_AGAIN: Final = 1_000
-OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
 _HELD: Final = {
     RunKind.CLAIM: "what is claimed of",
     RunKind.STRUCTURE: "the structure of",
@@ -91,55 +83,16 @@ def borrowed_store(store: Store | str | Path | None, *, must_exist: bool = False
         yield opened
 
 
-class Store:
+class Store(Database):
     """See the module's docstring; get one from `open_store`, and close it or use it as a context manager."""
 
     def __init__(self, target: Target) -> None:
-        self.name = target.name
-        self._patience = patience()
-        self._engine = make_engine(target, self._patience)
-        try:
-            self.id = self._make_ready()  # which the database carries, wherever it lies
-        except StoreError as error:
-            self._engine.dispose()
-            if target.path is None or not is_unwritable(error.__cause__):
-                raise
-            self._engine = read_only_engine(target.path)  # on a full disk one may still look at what there is
-            self.id = self._make_ready()
-        except BaseException:
-            self._engine.dispose()
-            raise
-        self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+        super().__init__(target)
         self._bulk = Bulk(target.bulk_root(self.id))
-
-    def _make_ready(self) -> str:
-        patience = min(self._patience, OPENING_PATIENCE)
-        return with_patience(lambda: make_ready(self._engine, self.name), self.name, patience)
-
-    @property
-    def engine(self) -> Engine:
-        """For queries of your own. Writing through it may break the promises above."""
-        return self._engine
-
-    @property
-    def orders_changes(self) -> bool:
-        """Whether changes become visible in the order in which they are numbered, as in SQLite. In PostgreSQL a change
-        may become visible after a later one did."""
-        return self._engine.dialect.name == "sqlite"
 
     @property
     def bulk_dir(self) -> Path:
         return self._bulk.root
-
-    def close(self) -> None:
-        """Let go of the database. Calling it twice is fine."""
-        self._engine.dispose()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # --- runs
 
@@ -157,45 +110,19 @@ class Store:
         its kind, except that one which the doctor tried becomes an evaluation when somebody asks for it."""
         key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
 
-        def create(connection: Connection) -> Run:
-            now = _now()
-            lock = self._add_subjects(connection, model, dataset, stack, now)
-            row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
-            row |= {"lock": lock, "resolved": dict(resolved or {}), "created": now, "kind": kind.value}
-            self._add(connection, schema.runs, [row])
-            if kind is RunKind.EVALUATION and _lock_run(connection, key.id)["kind"] == RunKind.TRIAL:
-                _change_run(connection, key.id, kind=kind.value)
-            self._note_change(connection, key.id)
-            return queries.load_runs(connection, ids=[key.id])[0]
-
         existing = self.read(lambda connection: queries.load_runs(connection, ids=[key.id]))
         asked_for = bool(existing) and existing[0].kind is RunKind.TRIAL and kind is RunKind.EVALUATION
         if existing and not asked_for and self._knows_names(model, dataset):
             return existing[0]
-        return self._write(create)
+        return self._write(
+            lambda connection: commands.create_run(
+                connection, model, dataset, stack, kind=kind, attempt=attempt, resolved=resolved or {}
+            )
+        )
 
     def _knows_names(self, model: ModelRecord, dataset: DatasetRecord) -> bool:
         names = [("model", model.ref, model.fingerprint), ("dataset", dataset.name, dataset.fingerprint)]
         return self.read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
-
-    def _add_subjects(
-        self, connection: Connection, model: ModelRecord, dataset: DatasetRecord, stack: StackRecord, now: datetime
-    ) -> str:
-        lock = fingerprint(stack.lock)
-        add = self._add
-        row: dict[str, Any] = {"fingerprint": model.fingerprint, "ref": model.ref, "format": model.format}
-        add(connection, schema.models, [{**row, "manifest": dict(model.manifest), "created": now}])
-        row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "size": dataset.size}
-        add(connection, schema.datasets, [{**row, "details": dict(dataset.details), "created": now}])
-        row = {"fingerprint": stack.fingerprint, "runtime": stack.runtime, "identity": dict(stack.identity)}
-        add(connection, schema.stacks, [{**row, "created": now}])
-        add(connection, schema.locks, [{"fingerprint": lock, "content": dict(stack.lock), "created": now}])
-        names = [
-            {"kind": "model", "name": model.ref, "fingerprint": model.fingerprint},
-            {"kind": "dataset", "name": dataset.name, "fingerprint": dataset.fingerprint},
-        ]
-        add(connection, schema.aliases, names)
-        return lock
 
     def next_attempt(self, model: str, dataset: str, stack: str) -> int:
         """The first attempt number, given three fingerprints, that no run has yet."""
@@ -206,17 +133,11 @@ class Store:
 
     def set_resolved(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """Add what only the open session knew to the run; keys given here replace those of the same name."""
-
-        def merge(connection: Connection) -> None:
-            known = json.loads(_lock_run(connection, run_id)["resolved"])
-            _change_run(connection, run_id, resolved={**known, **resolved})
-            self._note_change(connection, run_id)
-
-        self._write(merge)
+        self._write(lambda connection: commands.merge_resolved(connection, run_id, resolved))
 
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """As `set_resolved`, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
-        self.set_resolved(run_id, {**resolved, EVALUATED: _now().isoformat()})
+        self.set_resolved(run_id, {**resolved, EVALUATED: commands.now().isoformat()})
         self._write(lambda connection: remember_run(connection, run_id))
 
     def runs(self, **wanted: Unpack[RunFilter]) -> list[Run]:
@@ -331,53 +252,13 @@ class Store:
     ) -> None:
         """Store what a stage found and mark it done, both or neither. What is there already stays as it is."""
         found = [storable(observation) for observation in observations]
-
-        def finish(connection: Connection) -> None:
-            _lock_run(connection, run_id)  # two processes that finish the same stage do so one after the other
-            now = _now()
-            rows = [queries.observation_row(run_id, stage, observation, now) for observation in found]
-            self._add(connection, schema.observations, rows)
-            self._set_stage(connection, run_id, stage, DONE, None, dict(details or {}), now)
-
-        self._write(finish)
+        self._write(
+            lambda connection: commands.set_stage(connection, run_id, stage, DONE, observations=found, details=details)
+        )
 
     def fail_stage(self, run_id: str, stage: str, error: str) -> None:
         """Record why a stage did not come to its end. A stage that is done stays done."""
-
-        def fail(connection: Connection) -> None:
-            _lock_run(connection, run_id)
-            self._set_stage(connection, run_id, stage, FAILED, error, {}, _now())
-
-        self._write(fail)
-
-    def _set_stage(
-        self,
-        connection: Connection,
-        run_id: str,
-        stage: str,
-        state: str,
-        error: str | None,
-        details: dict[str, Any],
-        now: datetime,
-    ) -> None:
-        """A stage that is done stays done, but may have got further facts."""
-        table = schema.stages
-        same = (table.c.run_id == run_id, table.c.stage == stage)
-        counted = select(func.count()).where(
-            schema.observations.c.run_id == run_id, schema.observations.c.stage == stage
-        )
-        facts = connection.execute(counted).scalar_one()
-        values = {"state": state, "error": error, "details": details, "updated": now}
-        known = queries.load_rows(connection, table, *same)
-        if known and known[0]["state"] == DONE:
-            values = {name: known[0][name] for name in values} | {"details": json.loads(known[0]["details"])}
-        row = {"run_id": run_id, "stage": stage, **values, "facts": facts}
-        if known:
-            row[checksums.COLUMN] = checksums.checksum(table.name, row)
-            connection.execute(update(table).where(*same).values(**row))
-        else:
-            self._add(connection, table, [row])
-        self._note_change(connection, run_id)
+        self._write(lambda connection: commands.set_stage(connection, run_id, stage, FAILED, error=error))
 
     def stages(self, run_id: str) -> dict[str, StageState]:
         """The stages that were done or failed; one that is absent was not finished."""
@@ -425,7 +306,7 @@ class Store:
 
     def add_study(self, study: StudyRecord) -> None:
         """Say something of a study as a whole. What was said before stays; the last word counts."""
-        self._write(lambda connection: studies.add_study(connection, study, _now()))
+        self._write(lambda connection: studies.add_study(connection, study, commands.now()))
 
     def studies(self, name: str | None = None) -> dict[str, StudyRecord]:
         """What was said last of every study, or of this one only, by name."""
@@ -435,9 +316,9 @@ class Store:
         """Add a trial whose sides are stored to its study. Of several words about one trial the last counts."""
 
         def add(connection: Connection) -> None:
-            if studies.add_trial(connection, trial, _now()):
+            if studies.add_trial(connection, trial, commands.now()):
                 for side in trial.sides:
-                    self._note_change(connection, side.run)
+                    commands.note_change(connection, side.run)
 
         self._write(add)
 
@@ -458,20 +339,18 @@ class Store:
             return False
         self._require_run(run_id)
         written = self._bulk.write(run_id, kind, part, table)
-        registered = self._write(lambda connection: self._register(connection, run_id, kind, part, written))
+
+        def register(connection: Connection) -> str | None:
+            name = commands.register_part(connection, run_id, kind, part, written)
+            # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
+            if not self._bulk.path(written.name).exists():
+                raise StoreError(f"The file {written.name} was swept before it was registered.", hint="Run again.")
+            return name
+
+        registered = self._write(register)
         if registered != written.name:  # another process was faster
             self._bulk.discard(written.name)
         return registered == written.name
-
-    def _register(self, connection: Connection, run_id: str, kind: str, part: int, written: Written) -> str | None:
-        key = {"run_id": run_id, "kind": kind, "part": part}
-        facts = {"name": written.name, "sha256": written.sha256, "rows": written.rows, "bytes": written.bytes}
-        self._add(connection, schema.parts, [{**key, **facts, "created": _now()}])
-        # From here `sweep` waits for us; before, a process asleep for an hour may have lost its file to it.
-        if not self._bulk.path(written.name).exists():
-            raise StoreError(f"The file {written.name} was swept before it was registered.", hint="Run again.")
-        self._note_change(connection, run_id)
-        return queries.part_name(connection, run_id, kind, part)
 
     def parts(self, run_id: str, kind: str) -> list[Part]:
         """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
@@ -518,44 +397,6 @@ class Store:
 
         return self._write(clean)
 
-    # --- reaching the database
-
-    def read(self, action: Callable[[Connection], T]) -> T:
-        """For queries of your own: tried again while the database is busy, and what is damaged is a sentence."""
-        return self._with(self._engine, action)
-
-    def _write(self, action: Callable[[Connection], T]) -> T:
-        return self._with(self._writing, action)
-
-    def _with(self, engine: Engine, action: Callable[[Connection], T]) -> T:
-        def once() -> T:
-            with engine.begin() as connection:
-                return action(connection)
-
-        try:
-            return with_patience(once, self.name, self._patience)
-        except ZoolensError:
-            raise
-        except (checksums.DamagedRow, ValueError, TypeError, LookupError) as error:
-            # Rows of a sound store are read without an error: a date that is none, say, was not written by us.
-            raise damaged(self.name, str(error)) from error
-
-    def _add(self, connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
-        """Insert rows; those whose key exists are ignored."""
-        if rows:
-            signed = [{**row, checksums.COLUMN: checksums.checksum(table.name, row)} for row in rows]
-            connection.execute(self._insert(table).on_conflict_do_nothing(), signed)
-
-    def _note_change(self, connection: Connection, run_id: str) -> None:
-        connection.execute(insert(schema.changes), {"run_id": run_id})
-
-    def _insert(self, table: Any) -> Any:
-        if self._engine.dialect.name == "sqlite":
-            from sqlalchemy.dialects import sqlite as dialect
-        else:
-            from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
-        return dialect.insert(table)
-
     def _require_run(self, run_id: str) -> None:
         query = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
         if self.read(lambda connection: connection.execute(query).first()) is None:
@@ -571,22 +412,3 @@ def _last(connection: Connection, place: int) -> list[Run]:
         return queries.load_runs(connection, limit=1, offset=place)
     others = [run for run in queries.load_runs(connection, limit=place + 1) if run.id not in met]
     return others[place - len(met) :][:1]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _change_run(connection: Connection, run_id: str, **values: Any) -> None:
-    """Give columns of a run, which `_lock_run` holds, other values, and the row its checksum."""
-    changed = {**_lock_run(connection, run_id), **values}
-    signed = {**values, checksums.COLUMN: checksums.checksum("runs", changed)}
-    connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(**signed))
-
-
-def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:
-    """Hold the run against other writers until the transaction ends, and return its row, JSON as text."""
-    rows = queries.load_rows(connection, schema.runs, schema.runs.c.id == run_id, lock=True)
-    if not rows:
-        raise UnknownName("run", run_id)
-    return rows[0]
