@@ -33,6 +33,7 @@ GROUPS = [
     plugins.BOUNDS,
     plugins.TWIN_BOUNDS,
     plugins.EXECUTORS,
+    plugins.TASKS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 
@@ -109,6 +110,15 @@ def test_shown_commands_parse(line, tmp_path):
 def test_relative_links_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+# CONTRIBUTING names a file that its reader writes.
+@pytest.mark.parametrize("page", sorted((REPO / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_commands_name_tests_and_scripts_that_are_there(page):
+    commands = re.findall(r"(?:pytest|python)(?: [^`\n]*)?", page.read_text(encoding="utf-8"))
+    for command in commands:
+        for path in re.findall(r"\b(?:src|tests|benchmarks|scripts)/[\w/]+\.py\b", command):
+            assert (REPO / path).exists(), f"{page.name} names {path}"
 
 
 def test_every_page_is_in_the_navigation():
