@@ -1,5 +1,6 @@
 """Every test has its own store and caches; the reference models are found through ZOOLENS_ASSETS or skipped aloud."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from command_server import CommandServer
 
 REPO = Path(__file__).parent.parent
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
@@ -28,15 +31,41 @@ def assets():
     return ASSETS
 
 
+@pytest.fixture(scope="session")
+def command_server():
+    server = CommandServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def zoolens(home):
-    """Run the command as a user does."""
+def zoolens(home, command_server):
+    """Run the command as a user does, in a process of its own."""
 
     def run(*arguments, timeout=300):
-        command = [sys.executable, "-m", "zoolens", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        return command_server.run([str(argument) for argument in arguments], timeout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory):
+    """A home in which `zoolens demo` has run, once for all processes of this test run. Copy it before you write."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if worker else base) / "demo"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "printed").exists():
+            environment = {**os.environ, "ZOOLENS_HOME": str(folder / "home")}
+            command = [sys.executable, "-m", "zoolens", "demo"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            (folder / "printed").write_text(done.stdout)
+    return folder / "home"
 
 
 @pytest.fixture

@@ -62,22 +62,10 @@ QUICK = [page for page in PAGES if page.name != "plugins.md" and executed(page, 
 OTHERS = [page for page in PAGES if page.name in SLOW]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A home in which the demo has run."""
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("ai_edge_litert")
-    folder = tmp_path_factory.mktemp("docs")
-    environment = {**os.environ, "ZOOLENS_HOME": str(folder / "home")}
-    done = subprocess.run([sys.executable, "-m", "zoolens", "demo"], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder / "home"
-
-
 @pytest.fixture
-def place(home, tmp_path):
+def place(demo_home, tmp_path):
     """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home."""
-    shutil.copytree(home, tmp_path / "home")
+    shutil.copytree(demo_home, tmp_path / "home")
     for name in ("lenet-wide.onnx", "lenet-wide.tflite", "lenet-wide.yaml"):
         shutil.copy(MODELS / name, tmp_path / name)
     shutil.copy(MODELS / "lenet-wide.tflite", tmp_path / "model.tflite")

@@ -8,12 +8,14 @@ import pytest
 
 import zoolens
 from zoolens import catalog, plugins
+from zoolens.crosstrain.training import fanout as training_fanout
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.node import train_here
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.engine.executors.base import running_on
 from zoolens.engine.executors.local import Local
+from zoolens.engine.machine import gpu_names
 from zoolens.errors import ConstraintError, UnknownName
 from zoolens.graph import export_pool, fanout
 from zoolens.graph.importers.base import Request
@@ -147,6 +149,26 @@ def test_a_machine_of_another_kind_does_not_train_in_the_name_of_ours(job):
     other = {"cpu": "abacus", "cores": 1, "architecture": "wood"}
     with pytest.raises(ConstraintError, match="another kind of machine: cpu"):
         train_here({"job": job("x").model_dump(mode="json"), "weights": None, "machine": other})
+
+
+def test_a_gpu_of_another_kind_does_not_train_in_the_name_of_ours(job, tmp_path, monkeypatch):
+    def machine_with(gpu):
+        """NVIDIA's tool, which this machine need not have."""
+        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{gpu}'\n")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        gpu_names.cache_clear()
+
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    try:
+        machine_with("NVIDIA H200")
+        message = training_fanout._message(job("x", device="cuda"))
+        on_the_cpu = training_fanout._message(job("x"))
+        machine_with("NVIDIA A100")
+        with pytest.raises(ConstraintError, match=r"gpus \['NVIDIA A100'\] instead of \['NVIDIA H200'\]"):
+            train_here(message)
+        assert on_the_cpu["machine"] == training_fanout._message(job("x"))["machine"]
+    finally:
+        gpu_names.cache_clear()
 
 
 def test_a_structure_is_not_read_by_other_packages_or_from_another_file(tmp_path):

@@ -5,42 +5,16 @@ from pathlib import Path
 import pytest
 
 from zoolens.catalog.lookup import find, find_all
+from zoolens.conftest import write_manifest
 from zoolens.errors import AmbiguousName, ModelError, UnknownName
 from zoolens.zoos import listing as zoo_listing
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import models
 
-MANIFEST = """\
-zoolens: 1
-name: {name}
-version: {version}
-inputs: [{{shape: [1, 3, 8, 8]}}]
-outputs: [{{task: {task}}}]
-assets: [{{format: onnx, files: [{{location: {name}.onnx}}]}}]
-claims: [{{metric: params, value: {params}, source: me}}]
-"""
-
 
 @pytest.fixture(autouse=True)
-def zoo(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(tmp_path / "zoo"))
-    folder = tmp_path / "zoo"
-    folder.mkdir()
-    write(folder, "alpha", params=1000)
-    write(folder, "beta", params=5_000_000, task="regression")
-    write(folder, "alpha", version="10.0.0", file="alpha10")
-    write(folder, "alpha", version="9.0.0", file="alpha9")
-    (folder / "beta.onnx").write_bytes(b"x")
-    (folder / "bare.tflite").write_bytes(b"x")
-    return folder
-
-
-def write(
-    folder: Path, name: str, *, version="1.0.0", params=1, task="classification", file: str | None = None
-) -> None:
-    text = MANIFEST.format(name=name, version=version, params=params, task=task)
-    (folder / f"{file or name}.yaml").write_text(text)
+def zoo(small_zoo) -> Path:
+    return small_zoo
 
 
 # --- finding
@@ -63,7 +37,7 @@ def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
     demo = models(zoo="demo")
     if not demo:
         pytest.skip("the demo zoo is empty here")
-    write(zoo, demo[0].manifest.name)
+    write_manifest(zoo, demo[0].manifest.name)
     with pytest.raises(AmbiguousName, match=r"could be any of demo:.*Say which"):
         find(demo[0].manifest.name)
 
@@ -101,7 +75,7 @@ def test_by_path_of_a_manifest(zoo):
 
 
 def test_two_manifests_with_one_name_are_two_models(zoo):
-    write(zoo, "alpha", file="candidate")
+    write_manifest(zoo, "alpha", file="candidate")
     found = find_all([str(zoo / "alpha.yaml"), str(zoo / "candidate.yaml"), str(zoo / "alpha.yaml")])
     assert [(one.full_ref, one.file) for one in found] == [
         ("file:alpha@1.0.0", "alpha.yaml"),

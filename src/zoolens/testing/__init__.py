@@ -8,4 +8,5 @@ with contextlib.suppress(ImportError):  # pytest is only needed by those who run
     import pytest
 
     _KINDS = ("runtime", "store", "task", "executor", "zoo", "dataset", "metric", "importer", "counter", "trainer")
+    _KINDS += ("resource", "function", "bound")
     pytest.register_assert_rewrite(*(f"zoolens.testing.{kind}_contract" for kind in _KINDS))

@@ -1,5 +1,6 @@
-"""The built-in plug-ins keep the contracts that are shipped for those of third parties. Runtimes, stores, tasks and
-executors are held to theirs beside their own code."""
+"""The built-in plug-ins keep the contracts that are shipped for those of third parties. Runtimes, stores, tasks,
+executors and bounds are held to theirs beside their own code. No resource metric and no function for ORDER BY is built
+in as a plug-in: the sample plug-in and functions of these tests stand in for them."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from zoolens.datasets.idx import open_idx
 from zoolens.datasets.imagefolder import open_image_folder
 from zoolens.datasets.npz import open_npz
 from zoolens.datasets.parquet import open_parquet
+from zoolens.errors import ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.keras import KERAS
 from zoolens.graph.importers.onnx import ONNX
@@ -29,8 +31,10 @@ from zoolens.graph.importers.torch import TORCHVISION
 from zoolens.testing import models
 from zoolens.testing.counter_contract import CounterContract
 from zoolens.testing.dataset_contract import DatasetContract
+from zoolens.testing.function_contract import FunctionContract
 from zoolens.testing.importer_contract import ImporterContract
 from zoolens.testing.metric_contract import MetricContract
+from zoolens.testing.resource_contract import ResourceContract
 from zoolens.testing.trainer_contract import TrainerContract
 from zoolens.testing.zoo_contract import ZooContract
 
@@ -183,3 +187,65 @@ TestTorchTrainer = _trainer("torch", "torch")
 TestTorchTrainer.loop = "eager"
 TestTensorflowTrainer = _trainer("tensorflow", "tensorflow")
 TestJaxTrainer = _trainer("jax", "jax")
+
+
+# --- resource metrics and functions for ORDER BY
+
+SAMPLE = Path(__file__).parents[3] / "examples" / "plugin" / "src" / "zoolens_ncnn"
+
+
+def sample(module: str):
+    """A module of the sample plug-in, which need not be installed: these two import numpy and zoolens alone."""
+    spec = importlib.util.spec_from_file_location(f"sample_{module}", SAMPLE / f"{module}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+class TestSampleResource(ResourceContract):
+    resource = staticmethod(sample("resource").download)
+
+
+class TestResourceThatGivesABareNumber(ResourceContract):
+    @staticmethod
+    def resource(row):
+        size = row.figures.get("file_size")
+        return None if size is None else size.value / 1e6
+
+
+class TestSampleFunction(FunctionContract):
+    function = staticmethod(sample("order").bargain)
+    arguments = 2
+
+
+class TestFunctionOfSingleNumbers(FunctionContract):
+    arguments = 3
+
+    @staticmethod
+    def function(accuracy, latency, size):
+        return accuracy if latency < 0.5 and size < 0.5 else 0.0
+
+
+class Forgetful(ResourceContract):
+    """Fails for models that were never run."""
+
+    @staticmethod
+    def resource(row):
+        return row.figures["file_size"].value
+
+
+class Ranks(FunctionContract):
+    """Sorts its column, so that a row gets the number of another one."""
+
+    arguments = 1
+
+    @staticmethod
+    def function(column):
+        return np.sort(column)
+
+
+def test_contracts_of_resources_and_functions_refuse_what_breaks_them():
+    with pytest.raises(ZoolensError, match="KeyError"):
+        Forgetful().test_a_row_without_figures_is_no_error()
+    with pytest.raises(AssertionError):
+        Ranks().test_the_order_of_the_rows_does_not_matter()

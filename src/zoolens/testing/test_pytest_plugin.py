@@ -29,9 +29,9 @@ def registered():
 
 @pytest.fixture
 def project(pytester, monkeypatch):
-    """A folder with a model that is always right, one that guesses, one that crashes, and data."""
+    """A folder with a model that is always right, two that guess, one that crashes, and data."""
     monkeypatch.setenv("ZOOLENS_HOME", str(pytester.path / "home"))
-    for name, behaviour in {"good": "label_leak", "bad": "hash", "broken": "crash"}.items():
+    for name, behaviour in {"good": "label_leak", "bad": "hash", "broken": "crash", "other": "hash"}.items():
         settings = {"classes": 10, "input": [8, 8], "behaviour": behaviour}
         (pytester.path / f"{name}.json").write_text(json.dumps(settings))
         (pytester.path / f"{name}.yaml").write_text(MANIFEST.format(name=name))
@@ -54,6 +54,8 @@ def message_of(case: ElementTree.Element) -> str:
 def test_a_regression_is_one_line_with_figures_intervals_and_the_gate(project):
     project.makepyfile(
         """
+        import shutil
+
         import pytest
 
         pytestmark = pytest.mark.zoolens("data.npz", runtimes="fake")
@@ -72,6 +74,15 @@ def test_a_regression_is_one_line_with_figures_intervals_and_the_gate(project):
 
         def test_evaluation_that_looks_wrong(zoolens):
             zoolens.evaluate("bad.yaml")
+
+        def test_stale(zoolens):
+            shutil.copy("good.json", "other.json")
+            first = zoolens.equiv("good.yaml", "other.yaml", fail_on="agreement < 100%").on[0]
+            shutil.copy("bad.json", "other.json")
+            zoolens.equiv(first.a.id, first.b.id, fail_on="agreement < 100%")
+
+        def test_measured_again(zoolens):
+            assert zoolens.equiv("good.yaml", "other.yaml").agreement < 0.5
 
         @pytest.mark.zoolens("data.npz", "fake")
         def test_marker(zoolens):
@@ -102,6 +113,9 @@ def test_a_regression_is_one_line_with_figures_intervals_and_the_gate(project):
     assert "zoolens could not evaluate good.yaml and broken.yaml." in message_of(cases["test_crash"])
     assert "zoolens could not evaluate broken.yaml as asked." in message_of(cases["test_evaluation_that_crashes"])
     assert "zoolens could not evaluate bad.yaml as asked." in message_of(cases["test_evaluation_that_looks_wrong"])
+    message = message_of(cases["test_stale"])
+    assert message.startswith("Failed: The file of file:other@0.0.0 has changed since it was measured in run ")
+    assert not list(cases["test_measured_again"].iter("failure"))
     (wrong_marker,) = cases["test_marker"].iter("error")
     assert "The marker zoolens takes one dataset; give everything else by keyword" in str(wrong_marker.text)
     assert not list(cases["test_gate"].iter("failure"))

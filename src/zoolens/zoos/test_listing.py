@@ -13,37 +13,10 @@ from zoolens.errors import UnknownName
 from zoolens.zoos import listing as zoo_listing
 from zoolens.zoos.listing import listing, models, params_of
 
-MANIFEST = """\
-zoolens: 1
-name: {name}
-version: {version}
-inputs: [{{shape: [1, 3, 8, 8]}}]
-outputs: [{{task: {task}}}]
-assets: [{{format: onnx, files: [{{location: {name}.onnx}}]}}]
-claims: [{{metric: params, value: {params}, source: me}}]
-"""
-
 
 @pytest.fixture(autouse=True)
-def zoo(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ZOOLENS_ZOO_PATH", str(tmp_path / "zoo"))
-    folder = tmp_path / "zoo"
-    folder.mkdir()
-    write(folder, "alpha", params=1000)
-    write(folder, "beta", params=5_000_000, task="regression")
-    write(folder, "alpha", version="10.0.0", file="alpha10")
-    write(folder, "alpha", version="9.0.0", file="alpha9")
-    (folder / "beta.onnx").write_bytes(b"x")
-    (folder / "bare.tflite").write_bytes(b"x")
-    return folder
-
-
-def write(
-    folder: Path, name: str, *, version="1.0.0", params=1, task="classification", file: str | None = None
-) -> None:
-    text = MANIFEST.format(name=name, version=version, params=params, task=task)
-    (folder / f"{file or name}.yaml").write_text(text)
+def zoo(small_zoo) -> Path:
+    return small_zoo
 
 
 # --- listing

@@ -8,18 +8,30 @@ from zoolens.contrib.arora.bound import AroraBound
 from zoolens.contrib.arora.model import INPUTS, arora_of
 from zoolens.graph.onnx_writer import write_onnx
 from zoolens.graph.weighted_graph import weighted_graph
+from zoolens.testing.bound_contract import ModelBoundContract
+
+
+def evaluated(folder):
+    """A copy of a demo model on its data, cut off after 250 inputs: its file and its run."""
+    path = write_onnx(weighted_graph("demo:mlp-small"), folder / "copy.onnx")
+    with zoolens.open_store(folder / "store.sqlite") as store:
+        (outcome,) = zoolens.evaluate(
+            [str(path)], "demo", runtimes=["onnxruntime"], limit=250, batches=(), cold=False, trust=True, store=store
+        )
+        return path, outcome.run
 
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """A copy of a demo model on its data, cut off after 250 inputs."""
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
-    path = write_onnx(weighted_graph("demo:mlp-small"), tmp_path / "copy.onnx")
-    with zoolens.open_store(tmp_path / "store.sqlite") as store:
-        (outcome,) = zoolens.evaluate(
-            [str(path)], "demo", runtimes=["onnxruntime"], limit=250, batches=(), cold=False, store=store
-        )
-        return path, outcome.run
+    return evaluated(tmp_path)
+
+
+class TestContract(ModelBoundContract):
+    bound_of = staticmethod(arora_of)
+
+    def run(self, tmp_path):
+        return evaluated(tmp_path)[1]
 
 
 def test_the_bound_is_that_of_the_runs_model_and_inputs(measured):

@@ -15,6 +15,7 @@ from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Node
 from zoolens.graph.segments import Segment
 from zoolens.graph.splicing import splice
+from zoolens.testing.bound_contract import TwinBoundContract
 from zoolens.twins.activations import values_of
 
 ROUNDED = 1 + 1e-9
@@ -93,6 +94,10 @@ def measured(a, b, inputs):
     logits = [[n.inputs[0] for n in graph.nodes if n.name in graph.outputs] for graph in (a, b)]
     one, two = (values_of(graph, names, {"x": inputs})[names[0]] for graph, names in zip((a, b), logits, strict=True))
     return np.linalg.norm(one - two, axis=1)
+
+
+class TestContract(TwinBoundContract):
+    bound_twin = staticmethod(bound_twin)
 
 
 def test_a_network_is_no_distance_from_itself():

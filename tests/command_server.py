@@ -1,0 +1,100 @@
+"""Runs `zoolens` commands as processes of their own, without importing zoolens again for each of them.
+
+A server that has imported every command forks for each call. What is left out is the second that an interpreter takes
+to start; a command has its own process, environment, folder and exit code as ever, and none has run in the server
+before. tests/test_readme.py and tests/test_wheel.py start the command from nothing.
+
+Run as a script, this file is the server: requests and answers are lines of JSON on two file descriptors.
+"""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+class CommandServer:
+    def __init__(self):
+        ours, theirs = os.pipe(), os.pipe()  # answers, requests
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs[0]), str(ours[1])], pass_fds=(theirs[0], ours[1])
+        )
+        os.close(theirs[0])
+        os.close(ours[1])
+        self._answers, self._requests = os.fdopen(ours[0]), os.fdopen(theirs[1], "w")
+
+    def run(self, arguments, timeout):
+        """As `subprocess.run([sys.executable, "-m", "zoolens", …], capture_output=True, text=True)` does."""
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder) / "out", Path(folder) / "err"
+            request = {
+                "arguments": arguments, "environment": dict(os.environ), "folder": str(Path.cwd()), "out": str(out),
+                "err": str(err), "timeout": timeout,
+            }  # fmt: skip
+            print(json.dumps(request), file=self._requests, flush=True)
+            answer = json.loads(self._answers.readline())
+            if answer is None:
+                raise subprocess.TimeoutExpired(arguments, timeout)
+            return subprocess.CompletedProcess(arguments, answer, out.read_text(), err.read_text())
+
+    def close(self):
+        self._requests.close()
+        self._answers.close()
+        self._process.wait()
+
+
+def become(request):
+    """Make this process the one that the request asks for."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    for number, path in enumerate((os.devnull, request["out"], request["err"])):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    sys.path.insert(0, request["folder"])  # as `python -m` does
+    sys.argv = ["zoolens", *request["arguments"]]
+
+
+def ended(child, timeout):
+    """The exit code of the child, negative for a signal; None if it had to be killed because time was over."""
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.alarm(int(timeout))
+    _, status = os.waitpid(child, 0)
+    late = signal.alarm(0) == 0
+    code = os.waitstatus_to_exitcode(status)
+    return None if late and code == -signal.SIGKILL else code
+
+
+def serve(requests, answers):
+    """Returns in the child, which runs the command then; the server itself ends where no more requests come."""
+    for line in requests:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            become(request)
+            requests.close()
+            answers.close()
+            return
+        print(json.dumps(ended(child, request["timeout"])), file=answers, flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the folder of this file
+    from zoolens.cli.main import COMMANDS, main
+
+    for name in COMMANDS:
+        importlib.import_module(f"zoolens.cli.{name}")
+    for name in ("zoolens.measure.evaluate", "zoolens.store.store", "pyarrow.parquet"):
+        importlib.import_module(name)
+    descriptors = [int(number) for number in sys.argv[1:]]
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    serve(os.fdopen(descriptors[0]), os.fdopen(descriptors[1], "w"))
+    main()
