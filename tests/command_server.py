@@ -16,25 +16,38 @@ import sys
 import tempfile
 from pathlib import Path
 
+# what commands import when they run
+LATER = (
+    "zoolens.comparisons.compare", "zoolens.crosstrain", "zoolens.measure.evaluate", "zoolens.queries.api",
+    "zoolens.store.store", "pyarrow.parquet", "sqlalchemy.dialects.sqlite",
+)  # fmt: skip
+
 
 class CommandServer:
-    def __init__(self):
+    """`started_by`: the beginning of a command that starts the server, such as one that gives it other mounts."""
+
+    def __init__(self, *started_by):
         ours, theirs = os.pipe(), os.pipe()  # answers, requests
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs[0]), str(ours[1])], pass_fds=(theirs[0], ours[1])
+            [*started_by, sys.executable, __file__, str(theirs[0]), str(ours[1])], pass_fds=(theirs[0], ours[1])
         )
         os.close(theirs[0])
         os.close(ours[1])
         self._answers, self._requests = os.fdopen(ours[0]), os.fdopen(theirs[1], "w")
 
-    def run(self, arguments, timeout):
+    def run(self, *arguments, environment=None, timeout=300):
         """As `subprocess.run([sys.executable, "-m", "zoolens", …], capture_output=True, text=True)` does."""
+        arguments = [str(argument) for argument in arguments]
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder) / "out", Path(folder) / "err"
             request = {
-                "arguments": arguments, "environment": dict(os.environ), "folder": str(Path.cwd()), "out": str(out),
-                "err": str(err), "timeout": timeout,
-            }  # fmt: skip
+                "arguments": arguments,
+                "environment": environment or dict(os.environ),
+                "folder": str(Path.cwd()),
+                "out": str(out),
+                "err": str(err),
+                "timeout": timeout,
+            }
             print(json.dumps(request), file=self._requests, flush=True)
             answer = json.loads(self._answers.readline())
             if answer is None:
@@ -57,7 +70,9 @@ def become(request):
         os.dup2(opened, number)
         os.close(opened)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    sys.path.insert(0, request["folder"])  # as `python -m` does
+    # what an interpreter does with these when it starts
+    sys.path[:0] = [request["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
     sys.argv = ["zoolens", *request["arguments"]]
 
 
@@ -89,9 +104,7 @@ if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file
     from zoolens.cli.main import COMMANDS, main
 
-    for name in COMMANDS:
-        importlib.import_module(f"zoolens.cli.{name}")
-    for name in ("zoolens.measure.evaluate", "zoolens.store.store", "pyarrow.parquet"):
+    for name in (*(f"zoolens.cli.{command}" for command in COMMANDS), *LATER):
         importlib.import_module(name)
     descriptors = [int(number) for number in sys.argv[1:]]
     for descriptor in descriptors:

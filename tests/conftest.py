@@ -41,11 +41,7 @@ def command_server():
 @pytest.fixture
 def zoolens(home, command_server):
     """Run the command as a user does, in a process of its own."""
-
-    def run(*arguments, timeout=300):
-        return command_server.run([str(argument) for argument in arguments], timeout)
-
-    return run
+    return command_server.run
 
 
 @pytest.fixture(scope="session")

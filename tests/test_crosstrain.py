@@ -43,18 +43,16 @@ replicates: 1
 class Place:
     """A folder with data, a plan and a store, and the command in it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, command_server):
         self.folder = folder
+        self._run = command_server.run
         self.plan = folder / "plan.yaml"
         self.journal = folder / "store.bulk" / "journals" / "tiny.jsonl"
         self._environment = {**os.environ, "ZOOLENS_HOME": str(folder / "home")}
 
-    def words(self, *arguments):
-        return [sys.executable, "-m", "zoolens", "crosstrain", *map(str, arguments)]
-
     def __call__(self, *arguments, store="store.sqlite"):
-        command = self.words(*arguments, "--store", self.folder / store)
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, env=self._environment)
+        words = "crosstrain", *arguments, "--store", self.folder / store
+        return self._run(*words, environment=self._environment, timeout=600)
 
     def fine(self, *arguments, **settings):
         done = self(*arguments, **settings)
@@ -62,7 +60,8 @@ class Place:
         return done.stdout
 
     def killed_after_the_first_trial(self):
-        command = self.words("run", self.plan, "--store", self.folder / "store.sqlite")
+        words = ["crosstrain", "run", self.plan, "--store", self.folder / "store.sqlite"]
+        command = [sys.executable, "-m", "zoolens", *map(str, words)]
         running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self._environment)
         try:
             while not self.told():
@@ -84,7 +83,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(tmp_path_factory, command_server):
     folder = tmp_path_factory.mktemp("crosstrain")
     draw = np.random.default_rng(0)
     for name, count in (("train", 96), ("test", 40)):
@@ -92,7 +91,7 @@ def place(tmp_path_factory):
         pixels = draw.integers(0, 60, (count, 8, 8, 1)) + 60 * y[:, None, None, None]
         np.savez(folder / f"{name}.npz", x=pixels.astype(np.uint8), y=y)
     (folder / "plan.yaml").write_text(PLAN.format(folder=folder))
-    place = Place(folder)
+    place = Place(folder, command_server)
     place.killed_after_the_first_trial()
     place.before = place.told()
     place.finished = json.loads(place.fine("run", place.plan, "--json"))

@@ -25,13 +25,15 @@ def installed(tmp_path_factory):
     return {**os.environ, "PYTHONPATH": str(target), "ZOOLENS_HOME": str(home), "ZOOLENS_ASSETS": str(ASSETS)}
 
 
-def zoolens(environment, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "zoolens", *map(str, arguments)], env=environment, capture_output=True, text=True
-    )
+@pytest.fixture
+def zoolens(command_server):
+    def run(environment, *arguments):
+        return command_server.run(*arguments, environment=environment)
+
+    return run
 
 
-def test_runtime_and_metric_are_found(installed):
+def test_runtime_and_metric_are_found(installed, zoolens):
     listed = json.loads(zoolens(installed, "runtimes", "--json").stdout)
     assert "ncnn" in [one["name"] for one in listed]
     code = "from zoolens import plugins; print(plugins.names(plugins.METRICS))"
@@ -39,7 +41,7 @@ def test_runtime_and_metric_are_found(installed):
     assert "confusion" in names
 
 
-def test_metric_runs_in_an_evaluation(installed):
+def test_metric_runs_in_an_evaluation(installed, zoolens):
     done = zoolens(installed, "eval", "demo:lenet-torch", "--data", "demo", "--limit", "300", "--no-cold", "--json",
                    "--runtime", "onnxruntime", "--latency-seconds", "0.1")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -51,7 +53,7 @@ def test_metric_runs_in_an_evaluation(installed):
 
 @pytest.mark.assets
 @pytest.mark.skipif(not ASSETS.exists(), reason=f"reference models are not at {ASSETS}: set ZOOLENS_ASSETS")
-def test_runtime_gives_the_reference_accuracy(installed):
+def test_runtime_gives_the_reference_accuracy(installed, zoolens):
     model = REPO / "tests" / "reference_zoo" / "imagenet" / "squeezenet_v1.1_ncnn.yaml"
     done = zoolens(installed, "eval", model, "--data", ASSETS / "data" / "imagenet_val", "--no-cold", "--json",
                    "--precision", "float32", "--latency-seconds", "0.2")  # fmt: skip
@@ -87,7 +89,7 @@ def test_runtime_passes_the_conformance_suite(installed, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
 
 
-def test_resource_metric_and_function_serve_a_query(installed):
+def test_resource_metric_and_function_serve_a_query(installed, zoolens):
     zoolens(installed, "index", "add", "demo:lenet-torch", "demo:lenet-int8", "demo:mlp-small", "--data", "demo",
             "--limit", "200", "--runtime", "onnxruntime")  # fmt: skip
     asked = "CORR lenet-torch ON download <= 100 ms ORDER BY bargain(equivalence, download / REF.download) DESC"

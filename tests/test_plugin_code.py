@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -51,21 +49,23 @@ def plugin(tmp_path, home):
     return write, {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def evaluated(environment, model, data, *more):
-    command = [sys.executable, "-m", "zoolens", "eval", model, "--data", data, "--no-cold", "--latency-seconds", "0.05"]
-    done = subprocess.run(
-        [*map(str, command), "--json", *more], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
-    return found
+@pytest.fixture
+def evaluated(zoolens):
+    def run(environment, model, data, *more):
+        done = zoolens("eval", model, "--data", data, "--no-cold", "--latency-seconds", "0.05", "--json", *more,
+                       environment=environment)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        (found,) = json.loads(done.stdout)
+        return found
+
+    return run
 
 
 def value(found, metric):
     return next(one["value"] for one in found["observations"] if one["metric"] == metric)
 
 
-def test_an_edited_metric_is_computed_again_without_running_the_model(plugin, fake_model, data):
+def test_an_edited_metric_is_computed_again_without_running_the_model(plugin, evaluated, fake_model, data):
     write, environment = plugin
     model = fake_model(behaviour="label_leak")
     first = evaluated(environment, model, data, "--runtime", "fake")
@@ -83,7 +83,7 @@ def test_an_edited_metric_is_computed_again_without_running_the_model(plugin, fa
 
 
 @pytest.mark.parametrize("part", ["runtime", "dataset"])
-def test_an_edited_runtime_or_dataset_is_another_run(plugin, fake_model, data, part):
+def test_an_edited_runtime_or_dataset_is_another_run(plugin, evaluated, fake_model, data, part):
     write, environment = plugin
     chosen = ["--runtime", "mine"] if part == "runtime" else ["--runtime", "fake"]
     where = data if part == "runtime" else f"mine:{data}"

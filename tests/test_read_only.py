@@ -1,10 +1,12 @@
 """A home that cannot be written, and a disk that is full, still allow looking at what was measured."""
 
+import os
 import shutil
 import subprocess
-import sys
 
 import pytest
+
+from command_server import CommandServer
 
 READS = [
     ["runs"],
@@ -31,59 +33,62 @@ def measured(zoolens, home, fake_model, data):
     return home
 
 
-def in_namespace(script, home):
-    """Run a shell script where mounts are private; skipped where the kernel does not let us."""
+@pytest.fixture
+def in_namespace():
+    """A server of commands that runs where mounts are private, after a shell script; skipped where the kernel does not
+    let us."""
     unshare = shutil.which("unshare")
     probe = [unshare or "unshare", "--mount", "--map-root-user", "sh", "-c", "mount -t tmpfs none /mnt"]
     if unshare is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip("MOUNTS NOT ALLOWED: this kernel gives no private mounts, so that no disk can be made read-only")
-    command = [unshare, "--mount", "--map-root-user", "sh", "-euc", script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    servers = []
+
+    def start(script):
+        servers.append(CommandServer(unshare, "--mount", "--map-root-user", "sh", "-euc", f'{script}\nexec "$@"', "sh"))
+        return servers[0]
+
+    yield start
+    for server in servers:
+        server.close()
 
 
-def commands(home, out):
-    lines = []
+def read_everything(server, out, environment):
+    """What the commands that only read print; each of them works."""
+    printed = ""
     for arguments in READS:
-        words = " ".join(f"'{word.format(out=out)}'" for word in arguments)
-        lines.append(f"'{sys.executable}' -m zoolens {words} || {{ echo failed: $? {arguments[0]}; }}")
-    return "\n".join(lines)
+        done = server.run(*(word.format(out=out) for word in arguments), environment=environment)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        printed += done.stdout
+    return printed
 
 
-def test_a_read_only_home_can_be_read(measured, tmp_path):
+def read_only(folder):
+    return f"mount --bind '{folder}' '{folder}'; mount -o remount,bind,ro '{folder}'"
+
+
+def test_a_read_only_home_can_be_read(measured, in_namespace, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    script = f"mount --bind '{measured}' '{measured}'; mount -o remount,bind,ro '{measured}'\n" + commands(
-        measured, out
-    )
-    done = in_namespace(script, measured)
-    assert "failed" not in done.stdout, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "steady" in done.stdout
+    server = in_namespace(read_only(measured))
+    assert "steady" in read_everything(server, out, None)
     assert (out / "figures.csv").stat().st_size > 100
 
 
-def test_a_full_disk_can_be_read(measured, tmp_path):
+def test_a_full_disk_can_be_read(measured, in_namespace, tmp_path):
     out, disk = tmp_path / "out", tmp_path / "disk"
     out.mkdir()
     disk.mkdir()
     script = (
         f"mount -t tmpfs -o size=8m none '{disk}'; cp -r '{measured}/.' '{disk}/'\n"
-        f"dd if=/dev/zero of='{disk}/filler' bs=4k 2>/dev/null || true\n"
-        f"export ZOOLENS_HOME='{disk}'\n" + commands(disk, out)
+        f"dd if=/dev/zero of='{disk}/filler' bs=4k 2>/dev/null || true"
     )
-    done = in_namespace(script, measured)
-    assert "failed" not in done.stdout, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "steady" in done.stdout
+    assert "steady" in read_everything(in_namespace(script), out, {**os.environ, "ZOOLENS_HOME": str(disk)})
 
 
-def test_a_write_to_a_read_only_home_is_a_sentence(measured, fake_model, data):
+def test_a_write_to_a_read_only_home_is_a_sentence(measured, in_namespace, fake_model, data):
     model = fake_model("third", seed=3)
-    script = (
-        f"mount --bind '{measured}' '{measured}'; mount -o remount,bind,ro '{measured}'\n"
-        f"'{sys.executable}' -m zoolens eval '{model}' --data '{data}' --no-cold && exit 9 || exit 0"
-    )
-    done = in_namespace(script, measured)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = in_namespace(read_only(measured)).run("eval", model, "--data", data, "--no-cold")
+    assert done.returncode != 0
     assert "cannot be" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

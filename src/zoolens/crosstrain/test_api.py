@@ -21,7 +21,6 @@ from zoolens.crosstrain.training.kept_weights import keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.side_recipe import side_recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.training.trial_runner import apply, train_trial
 from zoolens.crosstrain.training.weights import read_weights
@@ -49,7 +48,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(place):
+def store(place, workers):
     recipe = Recipe(
         architecture="convnorm",
         dataset=f"npz:{place / 'train.npz'}|npz:{place / 'test.npz'}",
@@ -58,7 +57,7 @@ def store(place):
         epochs=2,
         mode="library",
     )
-    with open_store(place / "store.sqlite") as opened, Workers() as workers:
+    with open_store(place / "store.sqlite") as opened:
         file_study(opened, "tiny", ("torch",), {})
         for number, rate in enumerate(RATES):
             _train(opened, apply(recipe, {"learning_rate": rate}), workers, f"{number:04}", rate, place / "work")

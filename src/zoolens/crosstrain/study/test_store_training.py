@@ -16,7 +16,6 @@ from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.kept_weights import has_weights
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import keep
 from zoolens.crosstrain.training.trainers.base import Trained
 from zoolens.errors import ZoolensError
@@ -35,12 +34,6 @@ def place(tmp_path_factory):
     np.savez(folder / "data.npz", x=(60 * y[:, None, None, None] + np.zeros((24, 8, 8, 1))).astype(np.uint8), y=y)
     yield folder
     patch.undo()
-
-
-@pytest.fixture(scope="module")
-def workers():
-    with Workers() as opened:
-        yield opened
 
 
 @pytest.fixture

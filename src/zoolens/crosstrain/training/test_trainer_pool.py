@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from zoolens import plugins
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
@@ -37,9 +38,46 @@ def data(tmp_path):
     return folder
 
 
+LIGHT = """
+import time
+import numpy as np
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.job import Epoch, Outcome
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.trainers.base import Trained, Trainer
+
+class Light(Trainer):
+    name, summary, distributions = "light", "learns nothing", ()
+
+    def train(self, job, data, weights, report):
+        build(job.recipe.architecture, ALIGNED, (1, 8, 8), data.classes)
+        for number in range(1, job.recipe.epochs + 1):
+            time.sleep(0.01)
+            report(Epoch(number=number, loss=0.5, correct=1, total=20, seconds=0.01))
+        return Trained(Outcome(framework="light", versions={}, status="finished"), np.zeros(20, np.int32))
+"""
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory):
+    """A trainer of somebody else that imports no framework: where the processes matter and not what they learn. Its
+    folder, which is on the path."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "light_trainer.py").write_text(LIGHT)
+    described = site / "light_trainer-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: light-trainer\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[zoolens.trainers]\nlight = light_trainer:Light\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        plugins.registered.cache_clear()
+        yield site
+    plugins.registered.cache_clear()
+
+
 @pytest.fixture
-def job(tmp_path, data):
-    def make(name="out", *, framework="torch", keep_weights=False, **changes):
+def job(tmp_path, data, light):
+    def make(name="out", *, framework="light", keep_weights=False, **changes):
         recipe = Recipe(**{"architecture": "mlp", "learning_rate": 0.01, "batch_size": 16, "epochs": 2, **changes})
         return Job(
             recipe=recipe, framework=framework, semantics=recipe.wanted, data=data, output=tmp_path / name,
@@ -57,9 +95,9 @@ def test_one_process_trains_one_job_after_another(job):
     before = children()
     seen = []
     with Workers() as workers:
-        first, answers = workers.train(job("one", keep_weights=True), seen.append)
+        first, answers = workers.train(job("one", framework="torch", keep_weights=True), seen.append)
         (pid,) = children() - before
-        second, _ = workers.train(job("two"))
+        second, _ = workers.train(job("two", framework="torch"))
         assert children() - before == {pid}
     assert not psutil.pid_exists(pid)
     assert (first.status, second.status) == ("finished", "finished")
@@ -150,7 +188,10 @@ def test_a_process_does_not_outlive_a_killed_parent(job):
         "Workers().train(Job.model_validate_json(sys.argv[1]), die)\n"
     )
     told = job(epochs=10_000).model_dump_json()
-    done = subprocess.run([sys.executable, "-c", code, told], capture_output=True, text=True, timeout=120)
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, told], env=os.environ | path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid, deadline = int(done.stdout), time.monotonic() + 30
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:

@@ -6,7 +6,6 @@ from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
-from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.crosstrain.training.trial_runner import (
     HYPERPARAMETERS,
@@ -145,7 +144,7 @@ def test_the_usual_loops():
     assert trainer_named("torch").usual_loop("cuda") == trainer_named("jax").usual_loop("cpu") == "compiled"
 
 
-def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path):
+def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path, workers):
     told = recipe(weights="shared")
     truth = np.load(prepared(told).folder / "test_y.npy")
     old = tmp_path / "work" / "t1" / "jax"
@@ -157,12 +156,11 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path):
         jobs.append(job)
         return Side("jax", accuracy=1.0) if job.framework == "jax" else None
 
-    with Workers() as workers:
-        trial = train_trial(
-            told, ("torch", "jax"), workers, trial_id="t1", hyperparameters={"epochs": 2}, work=tmp_path / "work",
-            overrides={"torch": Semantics(init="glorot_uniform")}, threads=1, known=known, concurrent=True,
-            report=lambda framework, epoch: seen.append((framework, epoch.number)),
-        )  # fmt: skip
+    trial = train_trial(
+        told, ("torch", "jax"), workers, trial_id="t1", hyperparameters={"epochs": 2}, work=tmp_path / "work",
+        overrides={"torch": Semantics(init="glorot_uniform")}, threads=1, known=known, concurrent=True,
+        report=lambda framework, epoch: seen.append((framework, epoch.number)),
+    )  # fmt: skip
     torch, jax = trial.sides
     assert jax == Side("jax", accuracy=1.0)
     assert seen == [("torch", 1), ("torch", 2)]
@@ -174,12 +172,9 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path):
     assert trial.details["recipe"]["architecture"] == "mlp"
 
 
-def test_a_collapsed_and_broken_side_is_noted(recipe, tmp_path):
+def test_a_collapsed_and_broken_side_is_noted(recipe, tmp_path, workers):
     told = recipe(optimizer=Optimizer(name="sgd"), learning_rate=1e30)
-    with Workers() as workers:
-        trial = train_trial(
-            told, ("torch",), workers, trial_id="t", hyperparameters={}, work=tmp_path / "work", threads=1
-        )
+    trial = train_trial(told, ("torch",), workers, trial_id="t", hyperparameters={}, work=tmp_path / "work", threads=1)
     (side,) = trial.sides
     assert (side.status, side.collapsed, side.accuracy) == ("non-finite", True, pytest.approx(1 / 3))
     assert trial.notes == ("torch: The loss of step 2 is not finite.",)

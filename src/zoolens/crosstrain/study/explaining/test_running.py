@@ -13,7 +13,6 @@ from zoolens.crosstrain.study.filing import read_study
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.errors import ZoolensError
 from zoolens.progress import Silent
 from zoolens.statistics.seeds import seed_noise
@@ -118,13 +117,13 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def asked(place):
-    """Explains sides of torch in a store of the module; processes are kept over all calls."""
+def asked(place, workers):
+    """Explains sides of torch in a store of the module."""
     recipe = Recipe(
         architecture="convnorm", mode="library", dataset=f"{place}/train.npz|{place}/test.npz", learning_rate=2e-3,
         batch_size=12, epochs=2, weights="shared",
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch, open_store(str(place / "zoolens.db")) as store, Workers() as workers:
+    with pytest.MonkeyPatch.context() as patch, open_store(str(place / "zoolens.db")) as store:
         patch.setenv("ZOOLENS_HOME", str(place / "home"))
 
         def ask(a, b, *, changes=None, **settings):

@@ -2,13 +2,6 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
-
-
-@pytest.fixture(scope="module")
-def workers():
-    with Workers() as found:
-        yield found
 
 
 @pytest.fixture

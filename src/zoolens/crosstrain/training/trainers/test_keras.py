@@ -13,7 +13,6 @@ from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.order import batches
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainers.base import TrainData
 from zoolens.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.crosstrain.training.weights import read_weights, write_weights
@@ -23,12 +22,6 @@ keras = pytest.importorskip("keras")
 BACKENDS = ("tensorflow", "jax")
 SHAPE = (2, 12, 12)  # channels, height, width
 CLASSES = 4
-
-
-@pytest.fixture(scope="module")
-def workers():
-    with Workers() as workers:
-        yield workers
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +46,7 @@ def recipe(**settings):
 
 
 def job(told, framework, data, output, **settings):
+    settings = {"threads": 1, **settings}
     return Job(recipe=told, framework=framework, semantics=told.wanted, data=data[0], output=output, **settings)
 
 
