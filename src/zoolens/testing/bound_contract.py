@@ -25,7 +25,7 @@ import pytest
 
 from zoolens.comparisons.equivalence import ModelBound
 from zoolens.errors import ZoolensError
-from zoolens.graph.building import GraphBuilder
+from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Graph
 from zoolens.store.records import Run
 from zoolens.twins.theory import TwinBound
