@@ -45,7 +45,7 @@ def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
 def test_two_files_with_one_name_and_version_must_be_said_which(zoo):
     for folder, content in (("old", b"1"), ("new", b"2")):
         (zoo / folder).mkdir()
-        write(zoo / folder, "gamma")
+        write_manifest(zoo / folder, "gamma")
         (zoo / folder / "gamma.onnx").write_bytes(content)
     both = rf"{zoo}/new/gamma\.yaml, {zoo}/old/gamma\.yaml\. Say which, by its path\."
     for name in ("folder:gamma", "folder:gamma@1.0.0", "gamma"):
@@ -62,9 +62,9 @@ def test_two_files_with_one_name_and_version_must_be_said_which(zoo):
 def test_two_copies_without_weights_are_one_model_and_two_texts_are_not(zoo):
     for folder in ("old", "new"):
         (zoo / folder).mkdir()
-        write(zoo / folder, "gamma")
+        write_manifest(zoo / folder, "gamma")
     assert find("gamma").folder == zoo / "new"
-    write(zoo / "old", "gamma", params=2)
+    write_manifest(zoo / "old", "gamma", params=2)
     with pytest.raises(AmbiguousName, match="Say which"):
         find("gamma")
 
