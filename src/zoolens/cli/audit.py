@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from zoolens.cli.executors import on_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import OUT_FILE, OUT_FOLDER, json_option, on_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed
+from zoolens.present.terminal import echo_json
 
 
 @click.command()
 @click.option("--zoo", "zoos", multiple=True, help="Only this zoo. Repeatable.")
 @click.option("--arch", "archs", multiple=True, help="Only this architecture, such as resnet50 or 'vgg*'. Repeatable.")
-@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML page.")
-@click.option("--csv", "folder", type=click.Path(file_okay=False, path_type=Path), help="Write CSV files to a folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--html", "page", type=OUT_FILE, help="Write one HTML page.")
+@click.option("--csv", "folder", type=OUT_FOLDER, help="Write CSV files to a folder.")
+@json_option
 @click.option(
     "--fail-on",
     type=click.Choice(["high", "medium", "low"]),

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.compare import Answers, Report, VectorChange
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Disagreements to list.")
 @store_option("reads")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
+@json_option
 @wide_option
 def command(
     run_a: str,

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.sizes import Size
+from zoolens.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ModelError
 from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
-from zoolens.present.terminal import echo_prose, make_console, plain, print_table
+from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -36,7 +33,7 @@ _LONGEST: Final = 48  # characters of a layer's name
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, instead of the model's own.")
 @click.option("--layers", is_flag=True, help="Show every layer that computes something.")
 @click.option("--counters", is_flag=True, help="Run the installed public counters and explain what they say.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with exact figures.")
+@json_option
 @store_option("keeps")
 @trust_option
 @wide_option

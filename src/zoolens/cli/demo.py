@@ -9,9 +9,8 @@ import time
 
 import click
 
+from zoolens.cli.options import trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 
 _NEXT = (

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.sizes import Size
+from zoolens.cli.options import OUT_FILE, Size, json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.trust import trust_option
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.present.terminal import make_console, plain
+from zoolens.present.terminal import echo_json, make_console, plain
 
 if TYPE_CHECKING:
     from zoolens.graph.diff.findings import Difference
@@ -27,10 +25,10 @@ DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--size", type=Size(), help="Image size of both, such as 224 or 480x640, instead of each model's own.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with the picture.")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture.")
+@click.option("--html", type=OUT_FILE, help="Write a page with the picture.")
+@click.option("--svg", type=OUT_FILE, help="Write the picture.")
 @click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @store_option(None)
 @click.pass_context
 @trust_option

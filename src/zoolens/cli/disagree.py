@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.disagreements import Disagreements, Vote
 
 LONGEST = 24  # characters of a class name
-OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -30,7 +27,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
 @store_option("reads")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 @wide_option
 def command(

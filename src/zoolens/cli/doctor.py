@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.executors import on_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, on_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.doctor.verdict import Diagnosis, Trial
@@ -44,7 +41,7 @@ REASON_SHOWN = 40  # characters; --json has it whole
     help="Exit with 3 if the manifest is wrong or nothing works, or also if another decoder, crop or resize is better.",
 )
 @store_option("makes")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole diagnosis as JSON.")
+@json_option
 @on_option
 @trust_option
 @wide_option
@@ -54,7 +51,7 @@ def command(model: str, data: str, **chosen: Any) -> None:
     Variants of resize, crop, scaling, mean and deviation, colour order, layout, label offset and scores are evaluated
     and kept like any evaluation: the same command again, also after Ctrl-C, only does what is missing.
     """
-    from zoolens.audit.doctor.correction import write_corrected
+    from zoolens.audit.doctor.correction import as_data, write_corrected
     from zoolens.audit.doctor.diagnose import doctor
     from zoolens.cli.bars import Bars
 
@@ -71,7 +68,10 @@ def command(model: str, data: str, **chosen: Any) -> None:
             store=chosen["store"],
             progress=bars,
         )
-    (_print_json if chosen["as_json"] else print_diagnosis)(diagnosis, chosen["show_all"])
+    if chosen["as_json"]:
+        echo_json(as_data(diagnosis))
+    else:
+        print_diagnosis(diagnosis, chosen["show_all"])
     target = chosen["write"]
     if target is not None and diagnosis.corrected is not None:
         write_corrected(diagnosis, model, target, force=chosen["force"])
@@ -84,12 +84,6 @@ def command(model: str, data: str, **chosen: Any) -> None:
 
 def _fails(diagnosis: Diagnosis, condition: str | None) -> bool:
     return condition is not None and diagnosis.status in ("wrong", "suspicious", condition)
-
-
-def _print_json(diagnosis: Diagnosis, _: bool) -> None:
-    from zoolens.audit.doctor.correction import as_data
-
-    echo_json(as_data(diagnosis))
 
 
 def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:

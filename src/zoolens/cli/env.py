@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from zoolens.cli.options import OUT_FOLDER
 from zoolens.cli.stores import store_option
 
 
@@ -16,9 +17,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("run", metavar="RUN")
-@click.option(
-    "--output", "-o", type=click.Path(file_okay=False, path_type=Path), default=None, help="Folder to write to."
-)
+@click.option("--output", "-o", type=OUT_FOLDER, default=None, help="Folder to write to.")
 @store_option("reads")
 def export(run: str, output: Path | None, store: str | None) -> None:
     """Write the requirements lock and a Dockerfile that reproduce RUN's software stack."""

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import GateFailed, ZoolensError
 from zoolens.present.figures import percent_down, stack_label
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.comparisons.behaviour import Accuracy, Behaviour
     from zoolens.comparisons.equivalence import Bounds, Equivalence, ModelBounds, OnData
     from zoolens.comparisons.matrix import Matrix
-
-OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -41,7 +37,7 @@ OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--picture", type=OUT_FILE, help="Write the matrix as .svg or .html.")
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the matrix as CSV.")
 @store_option(None)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 @wide_option
 def command(

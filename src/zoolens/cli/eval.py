@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.executors import on_option
+from zoolens.cli.options import json_option, on_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
 @click.option("--resume/--fresh", default=True, help="Keep finished work (default), or measure all again as a new run.")
 @store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@json_option
 @on_option
 @trust_option
 @wide_option

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.sizes import Size
+from zoolens.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.audit.identification import Identification
@@ -38,7 +35,7 @@ class NameContradicted(ZoolensError):
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
 @store_option("keeps")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option
 @trust_option
 @wide_option
 def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:
@@ -57,7 +54,10 @@ def command(model: str, shown: int, size: tuple[int, int] | None, store: str | N
         graph = found[0].graph
         further = list(stored(opened, besides=_own_refs(found[0])))
     result = identify(graph, _subject(found[0], model), names=_names(found[0], model), n=shown, further=further)
-    (_print_json if as_json else _print)(result)
+    if as_json:
+        echo_json(result.to_json())
+    else:
+        _print(result)
     if result.contradiction:
         raise NameContradicted(result.contradiction)
 
@@ -76,10 +76,6 @@ def _names(found: Structure, model: str) -> list[str]:
     manifest = found.entry.manifest
     claimed = str(manifest.attributes.get("architecture") or "")
     return [Path(model).name if Path(model).is_file() else "", manifest.name, claimed]
-
-
-def _print_json(result: Identification) -> None:
-    echo_json(result.to_json())
 
 
 def _print(result: Identification) -> None:

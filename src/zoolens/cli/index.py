@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.executors import on_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import TaskName, json_option, on_option, trust_option, wide_option
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.tasks import TaskName
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
-from zoolens.present.terminal import echo_prose
+from zoolens.present.tables import Column
+from zoolens.present.terminal import echo_json, echo_prose, print_table
 
 if TYPE_CHECKING:
     from zoolens.index.index import Index
@@ -27,7 +24,6 @@ _task = click.option(
     help="Which index: there is one for each task.",
 )
 _store = store_option("reads")
-_json = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
 @click.group(name="index")
@@ -109,7 +105,7 @@ def remove(models: tuple[str, ...], data: str | None, task: str, store: str | No
 @_data
 @_task
 @_store
-@_json
+@json_option
 @trust_option
 @wide_option
 def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
@@ -139,8 +135,6 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.index.latencyestimates import COVERED, estimate_operators
     from zoolens.present.figures import figure
-    from zoolens.present.tables import Column
-    from zoolens.present.terminal import print_table
     from zoolens.store.store import open_store
 
     with Bars() as bars, open_store(store) as opened:
@@ -227,9 +221,6 @@ def _print_summary(index: Index) -> None:
 
 def _print_unsigned(index: Index) -> None:
     from collections import Counter
-
-    from zoolens.present.tables import Column
-    from zoolens.present.terminal import print_table
 
     unsigned = [row for row in index.rows if not row.signature]
     if not unsigned:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.trust import trust_option
+from zoolens.cli.options import trust_option
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
 from zoolens.manifests.locations import presence, resolve_asset, resolve_file
 from zoolens.manifests.pickles import TORCH_FORMATS, check_no_object
 from zoolens.manifests.schema import AssetFile, DropLeading, Manifest, Output, Select
+from zoolens.present.terminal import echo_json
 
 _QUICK_FORMATS = ("onnx", "tflite")
 

@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.tasks import TaskName
-from zoolens.cli.width import wide_option
+from zoolens.cli.options import TaskName, json_option, wide_option
 from zoolens.present.figures import count, figure
-from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
-from zoolens.present.terminal import print_table
+from zoolens.present.terminal import echo_json, print_table
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import Listing, listing, params_of
 
@@ -47,7 +44,7 @@ class ParameterCount(click.ParamType[float]):
 @click.option("--weights", type=click.Choice(list(_WEIGHTS)), help="Only models whose weights are so.")
 @click.option("--search", help="Part of the name.")
 @click.option("--all", "show_all", is_flag=True, help=f"List also zoos with more than {LARGE} models in full.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @wide_option
 def command(
     zoo: str | None,
@@ -74,9 +71,8 @@ def _print(found: Listing, *, in_full: bool) -> None:
     sizes = Counter(entry.zoo for entry in found.entries)
     large = {name for name, size in sizes.items() if size > LARGE and not in_full}
     shown = [entry for entry in found.entries if entry.zoo not in large]
-    console = open_console(width=None if open_console().is_terminal else 160)
     if shown:
-        print_table(COLUMNS, [[entry.ref, *_cells(entry)] for entry in shown], console)
+        print_table(COLUMNS, [[entry.ref, *_cells(entry)] for entry in shown])
     for name in sorted(large):
         click.echo(f"{name}: {sizes[name]:,} models; list them with --zoo {name}, or narrow with --search.")
     if not found.entries:

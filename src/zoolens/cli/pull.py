@@ -8,10 +8,11 @@ import click
 
 from zoolens.catalog.lookup import find_all
 from zoolens.cli.bars import Bars
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option
 from zoolens.errors import AssetError
 from zoolens.manifests.locations import presence, resolve_asset
 from zoolens.manifests.schema import Asset
+from zoolens.present.terminal import echo_json
 from zoolens.progress import count_bytes
 from zoolens.zoos.base import Entry
 
@@ -19,7 +20,7 @@ from zoolens.zoos.base import Entry
 @click.command("pull")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @click.option("--format", "format_", help="Only the files of this format.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(models: tuple[str, ...], format_: str | None, as_json: bool) -> None:
     """Fetch the files of each MODEL (zoo:name or a pattern), verify them, and say where they are."""
     pulled = {entry.ref: pull(entry, format_) for entry in find_all(models)}

@@ -7,13 +7,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
-from zoolens.present.terminal import echo_prose, print_table
+from zoolens.present.terminal import echo_json, echo_prose, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +48,7 @@ class NothingFits(ZoolensError):
 @click.option("--explain", is_flag=True, help="Print the plan.")
 @click.option("--analyze", is_flag=True, help="Print the plan, what it took, and why near misses were rejected.")
 @store_option("reads")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print the models as CSV.")
 @trust_option
 @wide_option
@@ -89,7 +87,7 @@ def command(text: str | None, **options: Any) -> None:
             progress=bars,
         )
     if options["as_json"]:
-        _print_json(answer)
+        echo_json(answer.as_data())
     elif options["as_csv"]:
         _print_csv(answer)
     elif answer.plan.query.explain:
@@ -143,10 +141,6 @@ def _advice(answer: Answer, *, shown: bool) -> str:
     if not len(answer.plan.view):
         return "Nothing is indexed yet: measure models with `zoolens eval`."
     return f"The index on {answer.dataset} has no other candidate: evaluate more models with `zoolens eval`."
-
-
-def _print_json(answer: Answer) -> None:
-    echo_json(answer.as_data())
 
 
 def _print_csv(answer: Answer) -> None:

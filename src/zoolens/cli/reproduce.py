@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.options import trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import Styled, make_console, plain, print_table

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from zoolens.cli.jsonout import echo_json
 from zoolens.measure.evaluate import Outcome
 from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
 from zoolens.present.tables import Column
-from zoolens.present.terminal import print_table
+from zoolens.present.terminal import echo_json, print_table
 from zoolens.store.records import Observation
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.width import wide_option
+from zoolens.cli.options import json_option, wide_option
+from zoolens.cli.stores import store_option
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
-from zoolens.present.streams import open_console
 from zoolens.present.tables import Column
-from zoolens.present.terminal import plain, print_blocks, print_facts, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
 from zoolens.store.records import Observation, Provenance, Run, RunKind, StageState
 from zoolens.store.scopes import parse_scope
 
@@ -26,11 +25,7 @@ if TYPE_CHECKING:
 LIST_METRICS: Final = ("top1", "latency_p50")
 SCOPES_SHOWN: Final = 10  # of one metric, such as the recall of each class
 ENTRIES_SHOWN: Final = 16  # of one part of the lock
-WIDTH_IN_A_PIPE: Final = 160
 _ONLY_TRIALS: Final = "Only trials of the doctor match: --all lists them."
-
-store_option = click.option("--store", default=None, help="SQLite file or postgresql:// URL.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)
@@ -39,7 +34,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 @click.option("--runtime", metavar="PATTERN", help="Only in runtimes like this.")
 @click.option("--all", "trials", is_flag=True, help="Also what the doctor tried.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
-@store_option
+@store_option(None)
 @json_option
 @click.pass_context
 @wide_option
@@ -82,7 +77,7 @@ def command(
 
 @command.command()
 @click.argument("run")
-@store_option
+@store_option(None)
 @json_option
 @click.pass_context
 @wide_option
@@ -238,7 +233,7 @@ def _when(run: Run) -> str:
 
 
 def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequence[Observation]) -> None:
-    console = _console()
+    console = make_console()
     facts = {
         "run": run.id + (f" (attempt {run.key.attempt})" if run.key.attempt else ""),
         "when": _when(run),
@@ -314,7 +309,3 @@ def _remark(observation: Observation) -> str:
     lost = observation.details.get("not_finite")
     text = ", ".join(f"{name} was {was}" for name, was in lost.items()) if isinstance(lost, Mapping) else ""
     return (text + provenance_mark(observation)).strip()
-
-
-def _console() -> Console:
-    return open_console(width=None if open_console().is_terminal else WIDTH_IN_A_PIPE, highlight=False)

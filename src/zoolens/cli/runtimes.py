@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import click
 
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.width import wide_option
-from zoolens.present.streams import open_console
+from zoolens.cli.options import json_option, wide_option
 from zoolens.present.tables import Column
-from zoolens.present.terminal import Styled, print_table
+from zoolens.present.terminal import Styled, echo_json, make_console, print_table
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@json_option
 @wide_option
 def command(as_json: bool) -> None:
     """List the runtimes: version, formats, what each declares it cannot do; and the sandbox that models run in."""
@@ -43,8 +41,8 @@ def command(as_json: bool) -> None:
         cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
         rows.append([one.name, one.version() or Styled(missing, "dim"), ", ".join(one.formats), cannot])
     columns = [Column("runtime", keep=9), Column("version", keep=8), Column("formats", keep=7, folds=True)]
-    console = open_console(width=None if open_console().is_terminal else 140)
+    console = make_console()
     print_table([*columns, Column("cannot", keep=6, folds=True)], rows, console)
-    console.print(f"\nModels run in a worker with this sandbox: {describe()}", highlight=False)
+    console.print(f"\nModels run in a worker with this sandbox: {describe()}")
     for missing in shortcomings():
-        console.print(f"  {missing}", style="yellow", highlight=False)
+        console.print(f"  {missing}", style="yellow")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import OUT_FOLDER, json_option, trust_option, wide_option
 from zoolens.cli.stores import check_store, store_option
-from zoolens.cli.trust import trust_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
-from zoolens.present.terminal import make_console, plain, print_table
+from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -55,11 +52,11 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 @click.option(
     "--output",
     "-o",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=OUT_FOLDER,
     help="Folder for twins; default: your data folder.",
 )
 @store_option(None)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 @trust_option
 @wide_option

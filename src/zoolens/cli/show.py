@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.catalog.lookup import find
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.trust import trust_option
+from zoolens.cli.options import json_option, trust_option
 from zoolens.errors import AssetError, ZoolensError
 from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import (
@@ -26,7 +25,7 @@ from zoolens.manifests.schema import (
 )
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
-from zoolens.present.terminal import echo_prose
+from zoolens.present.terminal import echo_json, echo_prose
 from zoolens.zoos.base import Entry
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("model")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @trust_option
 def command(model: str, as_json: bool) -> None:
     """Show everything known about one MODEL (zoo:name, or the path of a manifest or model file)."""

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from zoolens.cli.options import json_option
 from zoolens.cli.stores import store_option
 from zoolens.present.terminal import echo_prose
 
@@ -17,12 +18,12 @@ def command() -> None:
 
 @command.command()
 @store_option("reads")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def check(store: str | None, as_json: bool) -> None:
     """Hold every row and every file of the store against its checksum. Exit code 1 where something is damaged."""
     from dataclasses import asdict
 
-    from zoolens.cli.jsonout import echo_json
+    from zoolens.present.terminal import echo_json
     from zoolens.store.checking import check_store
     from zoolens.store.store import open_store
 

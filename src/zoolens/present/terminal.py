@@ -46,6 +46,15 @@ def echo_prose(text: str) -> None:
         click.echo(line)
 
 
+def echo_json(data: Any) -> None:
+    """Print JSON: dates and paths as text, letters of all languages as they are."""
+    import json
+
+    from zoolens.store.jsontext import as_plain
+
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=as_plain))
+
+
 def plain(text: object) -> str:
     """Text for a console, without being read as markup."""
     from rich.markup import escape

@@ -1,7 +1,20 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
 import click
+import pytest
 
 from zoolens.present.tables import Column
-from zoolens.present.terminal import TABLE_WIDTH, fitting_columns, print_blocks, print_table, show_every_column
+from zoolens.present.terminal import (
+    TABLE_WIDTH,
+    echo_json,
+    fitting_columns,
+    print_blocks,
+    print_table,
+    show_every_column,
+)
+from zoolens.store.jsontext import JsonText
 
 COLUMNS = [Column("run", keep=9), Column("model", keep=9), Column("p50", "number", keep=5), Column("size")]
 ROWS = [["3f2a", "zoo:a[b]:cat:", "1.2 ms", "3 MB"]]
@@ -61,3 +74,20 @@ def test_tables_fit_100_columns_in_a_pipe_unless_all_columns_are_wanted(capsys):
     assert head.rstrip().endswith("column 8")
     assert row.rstrip() == "  ".join(rows[0])
     assert blocks[1] == row.rstrip()
+
+
+def test_stored_objects_are_objects_and_dates_and_paths_are_text(capsys):
+    echo_json({"resolved": JsonText('{"precision": "float32", "größe": [1]}'), "at": datetime(2026, 1, 2, tzinfo=UTC)})
+    printed = capsys.readouterr().out
+    assert "größe" in printed
+    assert json.loads(printed) == {
+        "resolved": {"precision": "float32", "größe": [1]},
+        "at": "2026-01-02 00:00:00+00:00",
+    }
+    echo_json([Path("a") / "b"])
+    assert json.loads(capsys.readouterr().out) == ["a/b"]
+
+
+def test_what_is_no_object_is_damage():
+    with pytest.raises(ValueError, match="expected a JSON object"):
+        echo_json(JsonText("[1]"))

@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from zoolens.cli.crosstrain.options import json_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
 
 _DIGITS: Final = 4  # of the largest extent
 

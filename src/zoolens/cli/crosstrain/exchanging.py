@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.crosstrain.options import folder
+from zoolens.cli.options import OUT_FOLDER
 from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ZoolensError
 
@@ -36,7 +36,7 @@ def import_(source: Path, store: str | None) -> None:
 
 @click.command()
 @click.argument("study")
-@click.argument("target", type=folder, metavar="FOLDER")
+@click.argument("target", type=OUT_FOLDER, metavar="FOLDER")
 @store_option("reads")
 def export(study: str, target: Path, store: str | None) -> None:
     """Write STUDY to a new FOLDER that explains itself: Parquet, JSON schema, checksums, datasheet, kept weights."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.options import frameworks_option, json_option, manner, manner_options
+from zoolens.cli.crosstrain.options import frameworks_option, manner, manner_options
 from zoolens.cli.crosstrain.studies import trial_of
-from zoolens.cli.executors import on_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, on_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study.explaining.contest import Arm

@@ -11,12 +11,10 @@ import click
 if TYPE_CHECKING:
     from zoolens.crosstrain.study.store_training import Manner
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 frameworks_option = click.option(
     "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Who trains: torch, tensorflow, jax. Repeatable."
 )
 yaml_file = click.Path(exists=True, dir_okay=False, path_type=Path)
-folder = click.Path(file_okay=False, path_type=Path)
 
 
 def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:

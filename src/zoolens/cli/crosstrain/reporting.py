@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.crosstrain.options import folder
+from zoolens.cli.options import OUT_FOLDER
 from zoolens.cli.stores import store_option
 from zoolens.errors import DatasetError, UnknownName
 
@@ -26,7 +26,9 @@ _LABEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="STUDY…")
-@click.option("--output", "-o", type=folder, required=True, help="Folder to write to; several studies: one in it each.")
+@click.option(
+    "--output", "-o", type=OUT_FOLDER, required=True, help="Folder to write to; several studies: one in it each."
+)
 @click.option(
     "--labels",
     type=_LABEL_FILE,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.options import json_option, manner, manner_options, yaml_file
+from zoolens.cli.crosstrain.options import manner, manner_options, yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line
-from zoolens.cli.executors import on_option
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, on_option
 from zoolens.cli.stores import store_option
+from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study.plan_runner import Studied

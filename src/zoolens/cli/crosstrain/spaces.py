@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zoolens.cli.crosstrain.options import folder, json_option, yaml_file
+from zoolens.cli.crosstrain.options import yaml_file
 from zoolens.cli.crosstrain.trialtext import settings_line, value_text
-from zoolens.cli.jsonout import echo_json
-from zoolens.cli.width import wide_option
+from zoolens.cli.options import OUT_FOLDER, json_option, wide_option
 from zoolens.present.tables import Column
-from zoolens.present.terminal import print_table
+from zoolens.present.terminal import echo_json, print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.study.plan import Dimension, Search
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("plan", type=yaml_file, required=False, metavar="[PLAN.yaml]")
 @click.option("--published", is_flag=True, help="The space of the published study (CrossedWires).")
 @click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), default=None, help="Another φ than the plan's.")
-@click.option("--released", type=folder, help="Folder of the published CSV files: how many points are in them.")
+@click.option("--released", type=OUT_FOLDER, help="Folder of the published CSV files: how many points are in them.")
 @click.option("--points", "show_points", is_flag=True, help="List the initial points.")
 @json_option
 @wide_option

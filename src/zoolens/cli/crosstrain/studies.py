@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from zoolens.cli.crosstrain.options import json_option
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data, value_text
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.width import wide_option
 from zoolens.present.figures import NOTHING, percent
 from zoolens.present.tables import Column
-from zoolens.present.terminal import print_table
+from zoolens.present.terminal import echo_json, print_table
 
 if TYPE_CHECKING:
     from zoolens.crosstrain.training.trials import Study, Trial

@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.crosstrain.options import (
-    frameworks_option,
-    json_option,
-    manner,
-    manner_options,
-    yaml_file,
-)
+from zoolens.cli.crosstrain.options import frameworks_option, manner, manner_options, yaml_file
 from zoolens.cli.crosstrain.trialtext import print_trial, settings_line, trial_data
-from zoolens.cli.jsonout import echo_json
+from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.cli.width import wide_option
 from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
     from zoolens.cli.bars import Bars

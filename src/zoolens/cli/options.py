@@ -1,0 +1,85 @@
+"""Options, and kinds of their values, that several commands have; `--store` has rules of its own in `stores`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+OUT_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+OUT_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _show_every_column(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        from zoolens.present.terminal import show_every_column
+
+        show_every_column(context)
+
+
+def _trust_models(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        from zoolens.engine.sandbox import trusting
+
+        context.with_resource(trusting())
+
+
+def _begin_executor(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        from zoolens.engine.executors.base import running_on
+
+        context.with_resource(running_on(value))
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_every_column,
+    help="Show every column, however wide the table becomes.",
+)
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    expose_value=False,
+    callback=_trust_models,
+    help="Open models without the sandbox: only if you trust whoever made the files.",
+)
+on_option = click.option(
+    "--on",
+    metavar="WHERE",
+    expose_value=False,
+    callback=_begin_executor,
+    help="Where to run: local (default), ray (the cluster of RAY_ADDRESS) or ray://host:port.",
+)
+
+
+class Size(click.ParamType[tuple[int, int]]):
+    """The size of an image: 224, or 480x640 (height, width)."""
+
+    name = "N|HxW"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        parts = str(value).lower().replace("×", "x").split("x")
+        if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            self.fail(f"{value!r} is no size; write 224 or 480x640 (height x width).", param, ctx)
+        return int(parts[0]), int(parts[-1])
+
+
+class TaskName(click.ParamType[str]):
+    """The name of a task of manifests, which may be a plug-in's.
+
+    Plug-ins are looked for only when a task is named, since that takes a fifteenth of a second.
+    """
+
+    name = "task"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from zoolens.tasks.base import BUILT_IN, task_names
+
+        if value not in BUILT_IN and value not in task_names():
+            self.fail(f"there is no task {value!r}; tasks are {', '.join(task_names())}", param, ctx)
+        return str(value)
