@@ -6,10 +6,10 @@ Only operators that change no value's meaning (reshapes, casts, quantisation) ar
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from zoolens.errors import ModelError
 from zoolens.runtimes import onnxfile, tflitefile
@@ -71,39 +71,35 @@ def endings(format_: str, path: Path, outputs: int) -> list[Ending]:
 
 def _of_onnx(graph: onnxfile.OnnxGraph) -> list[Ending]:
     makers = {name: node for node in graph.nodes for name in node.outputs}
-    found = []
-    for spec in graph.outputs:
-        name, ending = spec.name, Ending.UNKNOWN
-        for _ in range(len(graph.nodes)):
-            node = makers.get(name)
-            if node is None:
-                break
-            ending = _ONNX.get(node.op, Ending.UNKNOWN)
-            if ending is not Ending.UNKNOWN or node.op not in _ONNX_THROUGH:
-                break
-            made = [one for one in node.inputs if one in makers]
-            if len(made) != 1:  # a sum of two branches is no bias
-                break
-            name = made[0]
-        found.append(ending)
-    return found
+    steps = {
+        name: _Step(_ONNX.get(node.op, Ending.UNKNOWN), [source for source in node.inputs if source in makers])
+        for name, node in makers.items()
+        if node.op in _ONNX or node.op in _ONNX_THROUGH
+    }
+    return [_ending(steps, spec.name) for spec in graph.outputs]
 
 
 def _of_tflite(graph: tflitefile.TfliteGraph) -> list[Ending]:
-    makers = {output: op for op in graph.operators for output in op.outputs}
-    found = []
-    for output in graph.outputs:
-        tensor, ending = output, Ending.UNKNOWN
-        for _ in range(len(graph.operators)):
-            op = makers.get(tensor)
-            if op is None:
-                break
-            ending = Ending.DETECTIONS if "detection" in op.custom.lower() else _TFLITE.get(op.code, Ending.UNKNOWN)
-            if ending is not Ending.UNKNOWN or op.code not in _TFLITE_THROUGH:
-                break
-            made = [one for one in op.inputs if one in makers]
-            if len(made) != 1:
-                break
-            tensor = made[0]
-        found.append(ending)
-    return found
+    makers = {tensor: op for op in graph.operators for tensor in op.outputs}
+    steps = {}
+    for tensor, op in makers.items():
+        ending = Ending.DETECTIONS if "detection" in op.custom.lower() else _TFLITE.get(op.code, Ending.UNKNOWN)
+        if ending is not Ending.UNKNOWN or op.code in _TFLITE_THROUGH:
+            steps[tensor] = _Step(ending, [source for source in op.inputs if source in makers])
+    return [_ending(steps, output) for output in graph.outputs]
+
+
+class _Step(NamedTuple):
+    """How a tensor is made: by an operator that is an ending, or by one that leaves its inputs' meaning as it is."""
+
+    ending: Ending
+    inputs: Sequence[str | int]  # those that other operators make
+
+
+def _ending(steps: Mapping[Any, _Step], tensor: str | int) -> Ending:
+    for _ in range(len(steps)):
+        step = steps.get(tensor)
+        if step is None or step.ending is not Ending.UNKNOWN or len(step.inputs) != 1:  # a sum of branches is no bias
+            return step.ending if step is not None else Ending.UNKNOWN
+        (tensor,) = step.inputs
+    return Ending.UNKNOWN

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.errors import ModelError, first_line
+from zoolens.runtimes.allowlists import allowed
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -29,21 +30,8 @@ from zoolens.runtimes.base import (
 _CUSTOM_CALLS: Final = re.compile(
     r"shape_assertion|Sharding|SPMD\w+|annotate_device_placement|(stable|m|c)hlo\.\w+|lapack_\w+|mhlo\.\w+"
 )
-# Operations of StableHLO that compute; absent are those that talk to other devices or to the host (infeed, send, …).
-_OPERATIONS: Final = """
-abs add after_all and atan2 batch_norm_grad batch_norm_inference batch_norm_training bitcast_convert broadcast
-broadcast_in_dim case cbrt ceil cholesky clamp compare complex composite concatenate constant convert convolution
-cosine count_leading_zeros create_token custom_call divide dot dot_general dynamic_broadcast_in_dim dynamic_conv
-dynamic_gather dynamic_iota dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice einsum exponential
-exponential_minus_one fft floor gather get_dimension_size get_tuple_element if imag iota is_finite log log_plus_one
-logistic map maximum minimum multiply negate not optimization_barrier or pad popcnt power real real_dynamic_slice
-reduce reduce_precision reduce_window remainder reshape return reverse rng rng_bit_generator round_nearest_afz
-round_nearest_even rsqrt scatter select select_and_scatter set_dimension_size shift_left shift_right_arithmetic
-shift_right_logical sign sine slice sort sqrt subtract tan tanh torch_index_select transpose triangular_solve tuple
-unary_einsum uniform_dequantize uniform_quantize while xor
-"""
 _ALLOWED: Final = frozenset(
-    {f"stablehlo.{name}" for name in _OPERATIONS.split()}
+    {f"stablehlo.{name}" for name in allowed("stablehlo")["operations"]}
     | {"builtin.module", "func.func", "func.return", "func.call", "sdy.mesh", "sdy.sharding_constraint"}
 )
 _HEAVY: Final = {"stablehlo.convolution", "stablehlo.dot_general", "stablehlo.dot"}

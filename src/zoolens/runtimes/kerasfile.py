@@ -1,6 +1,6 @@
 """Keras files judged before Keras builds them: a configuration names classes and functions, and may carry code.
 
-Every class, activation, recorded function and configuration key has to be one of `kerasclasses`. What the weights
+Every class, activation, recorded function and configuration key has to be one of `allowed/keras.txt`. What the weights
 beside the configuration may do is judged in `tensorflowsizes`.
 """
 
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes import kerasclasses as allowed
+from zoolens.runtimes.allowlists import allowed, refused
 from zoolens.runtimes.base import MAX_TEXT_BYTES
 from zoolens.untrusted import open_archive, open_regular, read_entry
 
 _HINT: Final = "Ask the maker for a file of plain Keras layers, or convert it to ONNX where you trust it."
+_ALLOWED: Final = allowed("keras")
 _ENTRIES: Final = frozenset({"metadata.json", "config.json", "model.weights.h5"})
 _OBJECT_KEYS: Final = frozenset(
     {"module", "class_name", "config", "registered_name", "build_config", "compile_config", "name", "inbound_nodes"}
@@ -30,24 +31,18 @@ _PLAIN_KEY: Final = re.compile(r"[\w/.:\- ]{0,200}", re.ASCII)
 # Where Keras looks a class up, by the module that the file names; the empty one is Keras 2, which looks by kind.
 _PREFIX: Final = r"(?:tf_)?keras(?:\.src)?"
 _MODULES: Final[Mapping[str, frozenset[str]]] = {
-    rf"{_PREFIX}\.layers(\.\w+)*|{_PREFIX}\.applications\.convnext": allowed.LAYERS | _RECORDED_CALLS,
-    rf"{_PREFIX}(\.models|\.engine|\.models\.\w+|\.engine\.\w+)?": allowed.MODELS | allowed.POLICIES | {"InputLayer"},
-    rf"{_PREFIX}\.initializers(\.\w+)*|tensorflow\.python\.ops\.init_ops_v2": allowed.INITIALIZERS,
-    rf"{_PREFIX}\.regularizers(\.\w+)*": allowed.REGULARIZERS,
-    rf"{_PREFIX}\.constraints(\.\w+)*": allowed.CONSTRAINTS,
-    rf"{_PREFIX}\.(dtype_policies(\.\w+)*|mixed_precision(\.\w+)*)": allowed.POLICIES,
-    rf"{_PREFIX}\.ops\.(numpy|nn|math|core|image|linalg)": allowed.OPERATIONS,
+    rf"{_PREFIX}\.layers(\.\w+)*|{_PREFIX}\.applications\.convnext": _ALLOWED["layers"] | _RECORDED_CALLS,
+    rf"{_PREFIX}(\.models|\.engine|\.models\.\w+|\.engine\.\w+)?": _ALLOWED["models"]
+    | _ALLOWED["policies"]
+    | {"InputLayer"},
+    rf"{_PREFIX}\.initializers(\.\w+)*|tensorflow\.python\.ops\.init_ops_v2": _ALLOWED["initializers"],
+    rf"{_PREFIX}\.regularizers(\.\w+)*": _ALLOWED["regularizers"],
+    rf"{_PREFIX}\.constraints(\.\w+)*": _ALLOWED["constraints"],
+    rf"{_PREFIX}\.(dtype_policies(\.\w+)*|mixed_precision(\.\w+)*)": _ALLOWED["policies"],
+    rf"{_PREFIX}\.ops\.(numpy|nn|math|core|image|linalg)": _ALLOWED["operations"],
 }
-_ANY_MODULE: Final = (
-    allowed.LAYERS
-    | allowed.MODELS
-    | allowed.INITIALIZERS
-    | allowed.REGULARIZERS
-    | allowed.CONSTRAINTS
-    | allowed.POLICIES
-    | allowed.VALUES
-    | _RECORDED_CALLS
-)
+_CLASSES: Final = ("layers", "models", "initializers", "regularizers", "constraints", "policies", "values")
+_ANY_MODULE: Final = _RECORDED_CALLS.union(*(_ALLOWED[kind] for kind in _CLASSES))
 
 
 def check_keras(path: Path) -> None:
@@ -105,7 +100,7 @@ def check_name(path: Path, suffixes: tuple[str, ...], begins: bytes) -> None:
 
 def check_configuration(name: str, config: Any) -> None:
     """Refuse a model's configuration unless everything it names is known to be a plain layer or a part of one."""
-    if not isinstance(config, dict) or config.get("class_name") not in allowed.MODELS:
+    if not isinstance(config, dict) or config.get("class_name") not in _ALLOWED["models"]:
         kind = config.get("class_name") if isinstance(config, dict) else type(config).__name__
         raise _refused(name, f"a model of class {str(kind)[:80]!r}")
     try:
@@ -141,7 +136,7 @@ def _check_object(name: str, part: Mapping[str, Any]) -> None:
 def _is_known(kind: str, module: Any) -> bool:
     if module is None:
         return kind in _ANY_MODULE
-    if kind in allowed.VALUES:
+    if kind in _ALLOWED["values"]:
         return bool(module == "builtins")
     return isinstance(module, str) and any(
         re.fullmatch(pattern, module) and kind in classes for pattern, classes in _MODULES.items()
@@ -153,7 +148,7 @@ def _check_function(name: str, part: Mapping[str, Any]) -> None:
     known = module == "builtins" or re.fullmatch(rf"{_PREFIX}\.activations(\.\w+)*", module)
     if (
         not known
-        or function not in allowed.ACTIVATIONS
+        or function not in _ALLOWED["activations"]
         or part.get("registered_name") not in (None, "function", function)
     ):
         raise _refused(name, f"the function {str(function)[:80]!r} of {module[:80]}")
@@ -161,7 +156,7 @@ def _check_function(name: str, part: Mapping[str, Any]) -> None:
 
 def _check_recorded_call(name: str, config: Any) -> None:
     function = config.get("function") if isinstance(config, dict) else None
-    if not isinstance(function, str) or function not in allowed.TENSORFLOW_CALLS:
+    if not isinstance(function, str) or function not in _ALLOWED["tensorflow_calls"]:
         raise _refused(name, f"a call of tf.{str(function)[:80]}")
     _check_value(name, {key: value for key, value in config.items() if key != "function"})
 
@@ -173,7 +168,7 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
             _check_object(name, value)
             return
         for inner, found in value.items():
-            if inner not in allowed.KEYS:
+            if inner not in _ALLOWED["keys"]:
                 raise _refused(name, f"the configuration key {inner[:80]!r}")
             if inner in ("input_layers", "output_layers"):
                 _check_plain(name, found)
@@ -182,7 +177,7 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
     elif isinstance(value, list):
         for found in value:
             _check_value(name, found, key)
-    elif isinstance(value, str) and key.endswith("activation") and value not in allowed.ACTIVATIONS:
+    elif isinstance(value, str) and key.endswith("activation") and value not in _ALLOWED["activations"]:
         raise _refused(name, f"the activation {value[:80]!r}")
 
 
@@ -215,4 +210,4 @@ def _check_plain(name: str, value: Any) -> None:
 
 
 def _refused(name: str, what: str) -> ModelError:
-    return ModelError(f"{name} carries {what}, which zoolens does not run.", hint=_HINT)
+    return refused(name, what, _HINT)

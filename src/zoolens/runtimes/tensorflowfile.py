@@ -12,8 +12,7 @@ from pathlib import Path
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, text
-from zoolens.runtimes.tensorflowgraph import SAVER, check_links, refused_operator
-from zoolens.runtimes.tensorflowoperators import ALLOWED
+from zoolens.runtimes.tensorflowgraph import OPERATORS, SAVER, check_links, refused_operator
 
 
 def check_operators(model: ModelFiles) -> None:
@@ -46,7 +45,7 @@ def _check(path: Path, data: bytes, *, saved: bool) -> None:
         ) from error
     if not nodes:
         raise ModelError(f"{path.name} holds no graph.", hint="Fetch it again: it is not complete.")
-    strange = sorted(operators - ALLOWED - names - (SAVER if saved else frozenset()))
+    strange = sorted(operators - OPERATORS - names - (SAVER if saved else frozenset()))
     if strange:
         raise refused_operator(path.name, strange[0])
 

@@ -1,6 +1,6 @@
 """TensorFlow graphs judged before TensorFlow runs them: a graph is a program, and may read and write files.
 
-Every operator of every graph and function has to be one of `tensorflowoperators.ALLOWED`. The one exception is the
+Every operator of every graph and function has to be one of `allowed/tensorflow.txt`. The one exception is the
 saver that every SavedModel carries: its operators write and read checkpoints, so they may stand only where nothing that
 zoolens runs can reach them, or restore the variables from the place that TensorFlow passes in.
 """
@@ -12,8 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.tensorflowoperators import ALLOWED
+from zoolens.runtimes.allowlists import allowed, refused
 
+OPERATORS: Final = allowed("tensorflow")["operators"]
 _WRITERS: Final = frozenset({"SaveV2", "MergeV2Checkpoints", "SaveSlices", "Save"})
 SAVER: Final = _WRITERS | {"RestoreV2", "ShardedFilename", "ShardedFilespec"}
 _REGISTERED_CLASSES: Final = frozenset({"", "tf.StaticHashTable", "tf.TrackableConstant"})
@@ -61,28 +62,28 @@ def check_links(path: Path) -> None:
 def _check_operators(graph: Any, name: str, exceptions: Collection[str]) -> None:
     functions = {function.signature.name for function in graph.library.function}
     if len(functions) != len(graph.library.function):
-        raise _refused(name, "two functions of one name", _HINT)
+        raise refused(name, "two functions of one name", _HINT)
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
     for node in (node for body in bodies for node in body):
-        if node.op not in ALLOWED and node.op not in functions and node.op not in exceptions:
+        if node.op not in OPERATORS and node.op not in functions and node.op not in exceptions:
             raise refused_operator(name, node.op)
         for called in _functions_in(node.attr):
             if called not in functions:
-                raise _refused(name, f"a call of {called[:80]!r}, a function that is not in the file", _HINT)
+                raise refused(name, f"a call of {called[:80]!r}, a function that is not in the file", _HINT)
 
 
 def _check_assets(meta: Any, name: str) -> None:
     for asset in meta.asset_file_def:
         parts = PurePosixPath(asset.filename).parts
         if asset.filename.startswith(("/", "\\")) or ".." in parts or ":" in asset.filename:
-            raise _refused(name, f"the asset {asset.filename[:80]!r} outside its folder", _HINT)
+            raise refused(name, f"the asset {asset.filename[:80]!r} outside its folder", _HINT)
 
 
 def _check_objects(meta: Any, name: str) -> None:
     for node in meta.object_graph_def.nodes:
         if node.registered_name not in _REGISTERED_CLASSES or node.registered_saver:
             found = node.registered_name or node.registered_saver
-            raise _refused(name, f"an object of the registered class {str(found)[:80]!r}", _HINT)
+            raise refused(name, f"an object of the registered class {str(found)[:80]!r}", _HINT)
 
 
 def _check_saver(meta: Any, name: str) -> None:
@@ -100,7 +101,7 @@ def _check_saver(meta: Any, name: str) -> None:
     _refuse_savers((nodes[node] for node in restoring), savers, SAVER - {"RestoreV2"}, name)
     for node in (nodes[node] for node in restoring):
         if node.op == "RestoreV2" and _origin(nodes, node.input[0]) != _plain(meta.saver_def.filename_tensor_name):
-            raise _refused(name, "the operator RestoreV2 on a file of its own choice", _HINT)
+            raise refused(name, "the operator RestoreV2 on a file of its own choice", _HINT)
 
 
 def _saving_functions(functions: Mapping[str, Any]) -> set[str]:
@@ -127,12 +128,12 @@ def _check_unmentioned(meta: Any, functions: Mapping[str, Any], savers: set[str]
     downstream = _downstream(nodes, {n for n, node in nodes.items() if node.op in SAVER or _mentions(node, savers)})
     for saver in savers:
         if saver.encode() in objects or functions[saver].attr.get("api_implements") is not None:
-            raise _refused(name, f"the function {saver[:80]!r}, which saves or restores files", _HINT)
+            raise refused(name, f"the function {saver[:80]!r}, which saves or restores files", _HINT)
     for function in functions.values():
         if any(value.s and value.s.decode("latin-1") in savers for value in function.attr.values()):
-            raise _refused(name, "a function that stands for one which saves or restores files", _HINT)
+            raise refused(name, "a function that stands for one which saves or restores files", _HINT)
     if any(node.encode() in collected for node in downstream):
-        raise _refused(name, "a collection that names an operator which saves or restores files", _HINT)
+        raise refused(name, "a collection that names an operator which saves or restores files", _HINT)
 
 
 def _run_nodes(meta: Any) -> Iterator[str]:
@@ -152,21 +153,15 @@ def _run_nodes(meta: Any) -> Iterator[str]:
 def _refuse_savers(nodes: Iterable[Any], savers: set[str], operators: Collection[str], name: str) -> None:
     for node in nodes:
         if node.op in operators:
-            raise _refused(name, f"the operator {node.op} in what answers a request", _HINT)
+            raise refused(name, f"the operator {node.op} in what answers a request", _HINT)
         if _mentions(node, savers):
-            raise _refused(name, f"a call of a function that saves or restores files, in {node.name[:80]!r}", _HINT)
+            raise refused(name, f"a call of a function that saves or restores files, in {node.name[:80]!r}", _HINT)
 
 
 def _closure(nodes: Mapping[str, Any], names: Iterable[str]) -> set[str]:
     """The nodes that these depend on, themselves among them."""
-    waiting, seen = [_plain(name) for name in names], set()
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in nodes:
-            continue
-        seen.add(name)
-        waiting.extend(_plain(source) for source in nodes[name].input)
-    return seen
+    sources = {name: [_plain(source) for source in node.input] for name, node in nodes.items()}
+    return _reached(sources, map(_plain, names)) & nodes.keys()
 
 
 def _downstream(nodes: Mapping[str, Any], names: set[str]) -> set[str]:
@@ -175,12 +170,17 @@ def _downstream(nodes: Mapping[str, Any], names: set[str]) -> set[str]:
     for node in nodes.values():
         for source in node.input:
             consumers.setdefault(_plain(source), []).append(node.name)
-    waiting, seen = list(names), set()
+    return _reached(consumers, names)
+
+
+def _reached(neighbours: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
+    """The starts, and all names that a chain of neighbours leads to from one of them."""
+    waiting, seen = list(starts), set()
     while waiting:
         name = waiting.pop()
         if name not in seen:
             seen.add(name)
-            waiting.extend(consumers.get(name, ()))
+            waiting.extend(neighbours.get(name, ()))
     return seen
 
 
@@ -217,8 +217,4 @@ def _plain(name: str) -> str:
 
 
 def refused_operator(name: str, operator: str) -> ModelError:
-    return _refused(name, f"the operator {operator[:80]}", _HINT)
-
-
-def _refused(name: str, what: str, hint: str) -> ModelError:
-    return ModelError(f"{name} carries {what}, which zoolens does not run.", hint=hint)
+    return refused(name, f"the operator {operator[:80]}", _HINT)

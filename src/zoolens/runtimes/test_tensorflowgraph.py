@@ -8,7 +8,7 @@ import pytest
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.tensorflow import TensorFlow
-from zoolens.runtimes.tensorflowoperators import ALLOWED
+from zoolens.runtimes.tensorflowgraph import OPERATORS
 from zoolens.testing import models
 
 tf = pytest.importorskip("tensorflow")
@@ -124,7 +124,7 @@ def test_every_operator_that_names_a_file_or_a_place_is_absent_from_the_list():
 
     registered = op_def_pb2.OpList()
     registered.ParseFromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    assert not ALLOWED & set(ATTACKS)
+    assert not OPERATORS & set(ATTACKS)
     for operator in registered.op:
         named = {argument.name for argument in (*operator.input_arg, *operator.attr)}
         suspicious = named & {
@@ -138,8 +138,8 @@ def test_every_operator_that_names_a_file_or_a_place_is_absent_from_the_list():
             "address",
         }
         suspicious |= {name for name in named if "file" in name or "url" in name}
-        assert operator.name not in ALLOWED or not suspicious, (operator.name, suspicious)
-        assert operator.name not in ALLOWED or "Dataset" not in operator.name
+        assert operator.name not in OPERATORS or not suspicious, (operator.name, suspicious)
+        assert operator.name not in OPERATORS or "Dataset" not in operator.name
 
 
 def test_a_frozen_graph_that_reads_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from zoolens.errors import ModelError
+from zoolens.runtimes.allowlists import refused
 from zoolens.runtimes.base import MAX_TEXT_BYTES
 from zoolens.untrusted import open_archive, open_entry, read_entry
 
@@ -55,18 +56,14 @@ def text_of(archive: zipfile.ZipFile, entry: str) -> bytes:
     return read_entry(archive, entry, MAX_TEXT_BYTES)
 
 
-def refused(path: Path, what: str, hint: str) -> ModelError:
-    return ModelError(f"{path.name} carries {what}, which zoolens does not run.", hint=hint)
-
-
 def check_pickle(path: Path, entry: str, content: bytes) -> None:
     """Refuse a pickle that names more than torch's containers, tensors and the classes whose code is in the archive."""
     try:
         for operation, argument, _ in pickletools.genops(content):
             if operation.name in ("INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-                raise refused(path, f"the pickle instruction {operation.name} in {entry}", AGAIN)
+                raise refused(path.name, f"the pickle instruction {operation.name} in {entry}", AGAIN)
             if operation.name == "GLOBAL" and not _is_known(str(argument)):
-                raise refused(path, f"the Python name {str(argument)[:80]!r} in {entry}", AGAIN)
+                raise refused(path.name, f"the Python name {str(argument)[:80]!r} in {entry}", AGAIN)
     except (ValueError, IndexError, KeyError, struct.error) as error:
         raise ModelError(f"{path.name} has a damaged entry {entry}.", hint="Fetch it again.") from error
 
@@ -81,7 +78,7 @@ def _inner_names(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
     entries = archive.infolist()
     for entry in entries:
         if not _NAMES.fullmatch(entry.orig_filename) or ".." in entry.orig_filename:
-            raise refused(path, f"an entry named {entry.orig_filename[:80]!r}", AGAIN)
+            raise refused(path.name, f"an entry named {entry.orig_filename[:80]!r}", AGAIN)
         with open_entry(archive, entry):
             pass  # it compares the name in the index with the one before the data
     folders = {entry.filename.split("/", 1)[0] for entry in entries}

@@ -14,8 +14,8 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.runtimes.torcharchive import opened, refused, text_of
-from zoolens.runtimes.torchoperators import NAMESPACES
+from zoolens.runtimes.allowlists import allowed, refused
+from zoolens.runtimes.torcharchive import opened, text_of
 from zoolens.untrusted import UNPACKED_AT_LEAST, read_entry
 
 _HINT: Final = "Export the network alone with torch.export.save, or convert it to ONNX where you trust it."
@@ -33,21 +33,7 @@ _PYTHON_OPERATORS: Final = re.compile(
     r"|torch\.ops\.higher_order\.(cond|while_loop|wrap_with_set_grad_enabled|wrap_with_autocast)"
 )
 _CONTAINERS: Final = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
-_FIELDS: Final = frozenset(
-    """
-arg as_bool as_bools as_complex as_device as_expr as_float as_float_lists as_floats as_graph as_int as_int_lists as_ints
-as_layout as_memory_format as_name as_nested_tensors as_none as_optional_tensor as_optional_tensors as_scalar_type
-as_string as_string_to_argument as_strings as_sym_bool as_sym_bools as_sym_float as_sym_floats as_sym_int as_sym_ints
-as_tensor as_tensors buffer buffer_mutation buffer_name config constant_input custom_obj_values device dialect dtype
-equality_constraints expr_str field_names forward_arg_names fqn graph graph_module guards_code hint imag in_spec index
-input_specs inputs is_hop_single_tensor_return is_param is_single_tensor_return kind layout major max_val metadata
-min_val minor module_call_graph name nodes opset_version out_spec output_specs outputs parameter parameter_mutation
-parameter_name path_name persistent range_constraints real requires_grad schema_version signature sizes storage_offset
-strides sym_bool_values sym_float_values sym_int_values target tensor_constant tensor_constant_name tensor_meta
-tensor_values torch_version treespec_namedtuple_fields type use_pickle user_input user_input_mutation user_input_name
-user_output value verifiers
-""".split()  # noqa: SIM905 - a list of 90 lines says no more
-)
+_FIELDS: Final = allowed("torch_export")["fields"]
 # Fields whose own keys are names from the model, and those that must be empty since they stand for Python objects.
 _NAMED: Final = frozenset(
     {"tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "opset_version", "range_constraints"}
@@ -82,7 +68,7 @@ def check_export(path: Path) -> None:
     with opened(path, "torch.export") as (archive, entries):
         for inner, entry in entries.items():
             if not _ENTRIES.fullmatch(inner):
-                raise refused(path, f"the entry {inner[:80]!r}", "It may hold compiled code or pickled objects.")
+                raise refused(path.name, f"the entry {inner[:80]!r}", "It may hold compiled code or pickled objects.")
             if inner.endswith(".json"):
                 _check_json(path, text_of(archive, entry))
             if inner.endswith(".pt"):
@@ -94,15 +80,15 @@ def _check_json(path: Path, content: bytes) -> None:
     try:
         _check_value(path, json.loads(content), "")
     except (ValueError, RecursionError) as error:
-        raise refused(path, "a description that is not plain JSON", _HINT) from error
+        raise refused(path.name, "a description that is not plain JSON", _HINT) from error
 
 
 def _check_value(path: Path, value: Any, field: str) -> None:
     if field == "use_pickle" and value is not False:  # torch takes whatever is true, a text or a dict too, for yes
-        raise refused(path, "pickled tensors", "Export it again from plain tensors.")
+        raise refused(path.name, "pickled tensors", "Export it again from plain tensors.")
     if isinstance(value, dict):
         if field in _EMPTY and value:
-            raise refused(path, f"{field}, which are Python objects", _HINT)
+            raise refused(path.name, f"{field}, which are Python objects", _HINT)
         for key, inner in value.items():
             _check_key(path, key, field)
             if field == "metadata":
@@ -125,30 +111,30 @@ def _check_key(path: Path, key: str, field: str) -> None:
     else:
         known = key in _FIELDS
     if not known:
-        raise refused(path, f"the key {key[:60]!r}{f' in {field}' if field else ''}", _HINT)
+        raise refused(path.name, f"the key {key[:60]!r}{f' in {field}' if field else ''}", _HINT)
 
 
 def _check_text(path: Path, text: str, field: str) -> None:
     if field == "target":
         if not _is_operator(text):
-            raise refused(path, f"the operator {text[:60]!r}", "Only torch's own tensor operators are run.")
+            raise refused(path.name, f"the operator {text[:60]!r}", "Only torch's own tensor operators are run.")
     elif field == "expr_str":
         if not harmless_expression(text):
-            raise refused(path, f"the shape expression {text[:60]!r}", "It is not plain arithmetic.")
+            raise refused(path.name, f"the shape expression {text[:60]!r}", "It is not plain arithmetic.")
     elif field == "guards_code":
         if not harmless_guard(text):
-            raise refused(path, f"the guard {text[:60]!r}", "It is not a plain comparison of shapes.")
+            raise refused(path.name, f"the guard {text[:60]!r}", "It is not a plain comparison of shapes.")
     elif field in ("in_spec", "out_spec"):
         _check_tree(path, json.loads(text) if text else None)
     elif field not in _FREE_TEXT and not _NAME.fullmatch(text):
-        raise refused(path, f"the name {text[:60]!r}", "torch would write it into code.")
+        raise refused(path.name, f"the name {text[:60]!r}", "torch would write it into code.")
 
 
 def _is_operator(target: str) -> bool:
     if _PYTHON_OPERATORS.fullmatch(target):
         return True
     found = re.fullmatch(r"torch\.ops\.(\w+)\.(\w+)(\.\w+)?", target, re.ASCII)
-    return found is not None and found[1] != "prim" and found[2] in NAMESPACES.get(found[1], frozenset())
+    return found is not None and found[1] != "prim" and found[2] in allowed("torch").get(found[1], frozenset())
 
 
 def _check_tree(path: Path, tree: Any) -> None:
@@ -156,18 +142,18 @@ def _check_tree(path: Path, tree: Any) -> None:
     if isinstance(tree, dict):
         if set(tree) - {"type", "context", "children_spec"} or tree.get("type") not in (None, *_CONTAINERS):
             raise refused(
-                path, f"the container {str(tree.get('type'))[:60]!r}", "Only tuples, lists and dicts are built."
+                path.name, f"the container {str(tree.get('type'))[:60]!r}", "Only tuples, lists and dicts are built."
             )
         context = json.loads(tree["context"]) if isinstance(tree.get("context"), str) else tree.get("context")
         for key in context if isinstance(context, list) else [context]:
             if not (key is None or isinstance(key, int) or (isinstance(key, str) and _NAME.fullmatch(key))):
-                raise refused(path, f"the name {str(key)[:60]!r}", "torch would write it into code.")
+                raise refused(path.name, f"the name {str(key)[:60]!r}", "torch would write it into code.")
         _check_tree(path, tree.get("children_spec"))
     elif isinstance(tree, list):
         for inner in tree:
             _check_tree(path, inner)
     elif isinstance(tree, str):
-        raise refused(path, f"the container {tree[:60]!r}", "Only tuples, lists and dicts are built.")
+        raise refused(path.name, f"the container {tree[:60]!r}", "Only tuples, lists and dicts are built.")
 
 
 def _check_plain_tensors(path: Path, entry: str, content: bytes) -> None:
@@ -177,7 +163,7 @@ def _check_plain_tensors(path: Path, entry: str, content: bytes) -> None:
     try:
         torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
     except Exception as error:
-        raise refused(path, f"{entry} with more than plain tensors", "Export it again.") from error
+        raise refused(path.name, f"{entry} with more than plain tensors", "Export it again.") from error
 
 
 # --- expressions

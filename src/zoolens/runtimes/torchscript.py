@@ -2,7 +2,7 @@
 
 A TorchScript archive holds its code as text in Python's syntax. `torch.jit.load` compiles it and already runs some of
 it (`__setstate__`, default values), so the text itself is judged, as a syntax tree: what is called, and every name that
-could lead to an operator. Nothing but code in the archive and operators of `torchoperators` can then be reached.
+could lead to an operator. Nothing but code in the archive and operators of `allowed/torch.txt` can then be reached.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.torcharchive import check_pickle, opened, refused, text_of
-from zoolens.runtimes.torchoperators import NAMESPACES
+from zoolens.runtimes.allowlists import allowed, refused
+from zoolens.runtimes.torcharchive import check_pickle, opened, text_of
 
+_NAMESPACES: Final = allowed("torch")
 _ENTRIES: Final = re.compile(
     r"version|byteorder|\.format_version|\.storage_alignment|\.data/(serialization_id|version)"
     r"|(data|constants|bytecode|traced_inputs)/\d+"
@@ -55,7 +56,7 @@ def check_torchscript(path: Path) -> None:
         registered = _registered()
         for inner, entry in entries.items():
             if not _ENTRIES.fullmatch(inner):
-                raise refused(path, f"the entry {inner[:80]!r}", "It does not belong to TorchScript.")
+                raise refused(path.name, f"the entry {inner[:80]!r}", "It does not belong to TorchScript.")
             if inner.endswith(".py"):
                 _Code(path, registered).check(text_of(archive, entry))
             elif inner.endswith("pkl"):
@@ -157,11 +158,11 @@ class _Code:
             raise self._refuse(f"a call of {ast.unparse(function)[:60]}")
         names = _dotted(function)
         if names[:1] == ["torch"]:
-            if len(names) != 2 or names[1] not in NAMESPACES["aten"]:
+            if len(names) != 2 or names[1] not in _NAMESPACES["aten"]:
                 raise self._refuse(f"a call of {'.'.join(names)[:80]}")
             return []
         if names[:1] == ["ops"]:
-            if len(names) != 3 or names[2] not in NAMESPACES.get(names[1], frozenset()):
+            if len(names) != 3 or names[2] not in _NAMESPACES.get(names[1], frozenset()):
                 raise self._refuse(f"a call of {'.'.join(names)[:80]}")
             return []
         return [function]
@@ -187,12 +188,12 @@ class _Code:
 
     def _check_name(self, name: str) -> None:
         """A method of this name on any value may be the operator of that name."""
-        known = name in NAMESPACES["aten"] or name in NAMESPACES["prim"]
+        known = name in _NAMESPACES["aten"] or name in _NAMESPACES["prim"]
         if name in self._registered and not known:
             raise self._refuse(f"a call of {name[:60]}")
 
     def _refuse(self, what: str) -> ModelError:
-        return refused(self._path, what, _HINT)
+        return refused(self._path.name, what, _HINT)
 
 
 def _dotted(node: ast.expr) -> list[str]:
