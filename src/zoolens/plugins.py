@@ -107,3 +107,13 @@ def load(group: str, name: str) -> Any:
             f"{type(error).__name__}: {error}.",
             hint="Reinstall or remove that package.",
         ) from error
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed package, read without importing it; None where it is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None

@@ -11,11 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
+from zoolens.manifests.yamltree import load_own_yaml
 from zoolens.zoos.base import Entry
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where libyaml is
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ class Member:
 @cache
 def architectures() -> tuple[ArchitectureEntry, ...]:
     """All known architectures, by family."""
-    text = resources.files("zoolens.audit").joinpath("data/architectures.yaml").read_text(encoding="utf-8")
-    rows = yaml.load(text, Loader=_Loader)["architectures"]  # noqa: S506 (both are safe loaders)
+    file = resources.files("zoolens.audit").joinpath("data/architectures.yaml")
+    rows = load_own_yaml(file.read_text(encoding="utf-8"))["architectures"]
     return tuple(_architecture(row) for row in rows)
 
 

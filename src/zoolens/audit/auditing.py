@@ -16,7 +16,7 @@ from zoolens import __version__
 from zoolens.audit import claimstats
 from zoolens.audit.architectures import Member, architecture, architectures, members
 from zoolens.audit.claimjudge import Verdict, verdicts, vouchable
-from zoolens.audit.claims import ClaimRow, claims_from, record_claims
+from zoolens.audit.claims import ClaimRow, claims_from, first_claims, record_claims
 from zoolens.audit.conformance import departures
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
 from zoolens.audit.findings import Finding, ranked
@@ -24,7 +24,7 @@ from zoolens.audit.grouping import Grouped, group
 from zoolens.audit.memo import Memo, kept_memo
 from zoolens.audit.networks import ZooNetwork, zoo_networks
 from zoolens.audit.papers import papers
-from zoolens.audit.rows import architecture_row, first_claims
+from zoolens.audit.rows import architecture_row
 from zoolens.audit.rules import claims as claim_rules
 from zoolens.audit.rules import counting, failures, filesizes, naming, structure
 from zoolens.audit.rules import papers as paper_rules

@@ -17,12 +17,12 @@ which.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from zoolens.audit.claims import ClaimRow
+from zoolens.audit.claims import ClaimRow, first_claims
 from zoolens.store.records import Observation, Provenance, Run
 from zoolens.store.store import Store
 from zoolens.zoos.published import IMAGENET
@@ -87,12 +87,13 @@ def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[st
     `trusted` names datasets that the user vouches for as random samples of the claimed one.
     """
     measured = _measured(store)
-    found = (
-        _verdict(claim, run, one, trusted)
-        for claim in _first_accuracies(claims)
-        for run, one in measured.get((claim.ref, claim.metric), ())
+    figures = first_claims(claim for claim in claims if claim.metric in ACCURACIES and claim.value is not None)
+    judged = (
+        _verdict(claim, run, observation, trusted)
+        for key, claim in figures.items()
+        for run, observation in measured.get(key, ())
     )
-    return [verdict for verdict in found if verdict]
+    return [verdict for verdict in judged if verdict]
 
 
 def vouchable(store: Store) -> set[str]:
@@ -138,16 +139,6 @@ def _rounding(value: float) -> float:
     text = f"{100 * value:.4f}".rstrip("0")
     decimals = max(1, len(text.partition(".")[2]))
     return 0.5 * 10.0 ** (-decimals - 2)
-
-
-def _first_accuracies(claims: Iterable[ClaimRow]) -> Iterator[ClaimRow]:
-    """The figure at the manifest's own image size, which zoos list first and which is what we measure."""
-    seen: set[tuple[str, str]] = set()
-    for claim in claims:
-        key = (claim.ref, claim.metric)
-        if claim.metric in ACCURACIES and claim.value is not None and key not in seen:
-            seen.add(key)
-            yield claim
 
 
 def _measured(store: Store) -> dict[tuple[str, str], list[tuple[Run, Observation]]]:

@@ -9,7 +9,7 @@ asked for. What the claim is about, such as ImageNet-1K at 288×288, is the scop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -23,7 +23,6 @@ from zoolens.store.records import (
     ModelRecord,
     Observation,
     Provenance,
-    Run,
     RunKey,
     RunKind,
     StackRecord,
@@ -73,14 +72,11 @@ def claims_of(entry: Entry) -> tuple[ClaimRow, ...]:
     return (*_figures(entry), *_input_claims(entry))
 
 
-def record_claims(store: Store, entries: Iterable[Entry], progress: Callable[[int], None] | None = None) -> Recorded:
-    """Write the claims of these entries. Those that the store has already are left alone, whoever wrote them.
-
-    `progress` is told how many entries are dealt with after each.
-    """
-    known = _finished(store)
+def record_claims(store: Store, entries: Iterable[Entry]) -> Recorded:
+    """Write the claims of these entries. Those that the store has already are left alone, whoever wrote them."""
+    known = {run.id for run in store.runs(kind=RunKind.CLAIM) if run.stages.get(STAGE) == "done"}
     written = kept = 0
-    for done, entry in enumerate(entries, start=1):
+    for entry in entries:
         rows = claims_of(entry)
         if rows and _key(entry).id in known:
             kept += 1
@@ -88,8 +84,6 @@ def record_claims(store: Store, entries: Iterable[Entry], progress: Callable[[in
             run = store.begin_run(_model(entry), DATASET, _stack(entry.zoo), kind=RunKind.CLAIM)
             store.finish_stage(run.id, STAGE, _observations(rows))
             written += 1
-        if progress:
-            progress(done)
     return Recorded(written, kept)
 
 
@@ -98,6 +92,14 @@ def claims_from(store: Store, entries: Sequence[Entry] | None = None) -> list[Cl
     refs = {_key(entry).id: entry.ref for entry in entries} if entries is not None else _newest(store)
     observations = store.observations_by_run(list(refs))
     return [_row(refs[run_id], one) for run_id in refs for one in observations.get(run_id, ())]
+
+
+def first_claims(claims: Iterable[ClaimRow]) -> dict[tuple[str, str], ClaimRow]:
+    """The first claim of each model about each metric. Zoos list the figure at the manifest's own image size first."""
+    firsts: dict[tuple[str, str], ClaimRow] = {}
+    for claim in claims:
+        firsts.setdefault((claim.ref, claim.metric), claim)
+    return firsts
 
 
 # --- claims of an entry
@@ -200,17 +202,9 @@ def _row(ref: str, one: Observation) -> ClaimRow:
     return ClaimRow(ref, one.metric, one.value, one.unit, dataset, source, details)
 
 
-def _finished(store: Store) -> set[str]:
-    return {run.id for run in _claim_runs(store) if run.stages.get(STAGE) == "done"}
-
-
 def _newest(store: Store) -> dict[str, str]:
     """Run id to ref, one run a model."""
     found: dict[str, str] = {}
-    for run in _claim_runs(store):
+    for run in store.runs(kind=RunKind.CLAIM):
         found.setdefault(run.model.ref.partition("@")[0], run.id)
     return {run_id: ref for ref, run_id in found.items()}
-
-
-def _claim_runs(store: Store) -> list[Run]:
-    return store.runs(kind=RunKind.CLAIM)

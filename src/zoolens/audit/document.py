@@ -136,5 +136,14 @@ class Audit:
         }
 
 
+def counted_claims(row: ArchitectureRow, *, first: bool) -> list[tuple[Network, float]]:
+    """Each network with the top-1 claimed for its first weights, or for its best ones; outliers do not count."""
+    if first:
+        claims = [(network, network.claimed_top1) for network in row.networks if not network.outlier_first]
+    else:
+        claims = [(network, network.best_top1) for network in row.networks if not network.outlier_best]
+    return [(network, claim) for network, claim in claims if claim is not None]
+
+
 def known_zoos(row: ArchitectureRow) -> set[str]:
     return {network.zoo for network in row.networks if network.macs is not None}

@@ -53,13 +53,6 @@ def architecture_row(
     )
 
 
-def first_claims(claims: Iterable[ClaimRow]) -> dict[tuple[str, str], ClaimRow]:
-    found: dict[tuple[str, str], ClaimRow] = {}
-    for claim in claims:
-        found.setdefault((claim.ref, claim.metric), claim)
-    return found
-
-
 def sentence(grouped: Grouped) -> str:
     """Who agrees with whom: "torchvision and timm agree; keras: stride placement (5.7 % cheaper)"."""
     if not grouped.groups:

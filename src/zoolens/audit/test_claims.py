@@ -105,9 +105,3 @@ def test_claims_are_no_measurements(store, entries):
     assert store.run(claim).id == claim
     with pytest.raises(ZoolensError, match="nothing was run"):
         store.measured_run(claim)
-
-
-def test_progress_is_told(store, entries):
-    told = []
-    record_claims(store, entries[:3], told.append)
-    assert told == [1, 2, 3]

@@ -10,7 +10,7 @@ import click
 from zoolens.cli.options import trust_option
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
-from zoolens.manifests.locations import presence, resolve_asset, resolve_file
+from zoolens.manifests.locations import presence, relocated, relocated_path, resolve_asset, resolve_file
 from zoolens.manifests.pickles import TORCH_FORMATS, check_no_object
 from zoolens.manifests.schema import AssetFile, DropLeading, Manifest, Output, Select
 from zoolens.present.terminal import echo_json
@@ -176,29 +176,17 @@ def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None
 
 
 def _relocated(manifest: Manifest, source: Path, target: Path) -> Manifest:
-    """The files named from where the manifest will lie: relative if below it, absolute otherwise."""
+    """The manifest with its files named from where it will lie."""
     if source == target:
         return manifest
-    assets = []
-    for asset in manifest.assets:
-        files = []
-        for file in asset.files:
-            if "://" in file.location:
-                files.append(file)
-                continue
-            files.append(file.model_copy(update={"location": _relative(source / file.location, target)}))
-        assets.append(asset.model_copy(update={"files": tuple(files)}))
+    assets = tuple(relocated(asset, source, target) for asset in manifest.assets)
     outputs = tuple(
-        output.model_copy(update={"labels_file": _relative(source / output.labels_file, target)})
+        output.model_copy(update={"labels_file": relocated_path(source / output.labels_file, target)})
         if output.labels_file
         else output
         for output in manifest.outputs
     )
-    return manifest.model_copy(update={"assets": tuple(assets), "outputs": outputs})
-
-
-def _relative(path: Path, target: Path) -> str:
-    return path.relative_to(target).as_posix() if path.is_relative_to(target) else f"file://{path}"
+    return manifest.model_copy(update={"assets": assets, "outputs": outputs})
 
 
 def _manifests_in(paths: tuple[Path, ...]) -> Iterator[Path]:

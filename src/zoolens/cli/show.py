@@ -26,6 +26,7 @@ from zoolens.manifests.schema import (
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
 from zoolens.present.terminal import echo_json, echo_prose
+from zoolens.runtimes.base import shape_text
 from zoolens.zoos.base import Entry
 
 if TYPE_CHECKING:
@@ -133,10 +134,9 @@ def _kept_graph(entry: Entry) -> Graph | None:
 
 
 def describe_input(item: Input) -> str:
-    shape = "×".join("?" if extent is None else str(extent) for extent in item.shape)
     kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
     decoded = "" if item.decoder == DEFAULT_DECODER else f", decoded by {item.decoder}"
-    return f"{item.name or 'the input'}: {shape} {item.dtype}, {kind}{decoded}"
+    return f"{item.name or 'the input'}: {shape_text(item.shape)} {item.dtype}, {kind}{decoded}"
 
 
 def describe_step(step: Step) -> str:

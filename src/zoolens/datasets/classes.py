@@ -1,8 +1,8 @@
-"""Class names: read from the files datasets bring along, or given by the user."""
+"""What a dataset's file says about its inputs and classes: which part holds which, and how the classes are called."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,3 +60,19 @@ def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | No
             f"Dataset {name} has the label {high} but only {len(classes)} class names.",
             hint="Labels count from 0; is the class file of another dataset?",
         )
+
+
+def choose_part(
+    kind: str, option: str, given: str | None, usual: Sequence[str], parts: Collection[str], path: Path, other: str = ""
+) -> str:
+    """The array or column (`kind`) of a file that the user named with an option, or else the first with a usual name.
+
+    `other` ends the hint of the error.
+    """
+    for name in (given,) if given is not None else usual:
+        if name in parts:
+            return name
+    raise DatasetError(
+        f"{path} has no {kind} {given!r}." if given else f"{path} has no {kind} with a usual name for {option}.",
+        hint=f"It has {', '.join(parts) or f'no {kind}s'}; choose with the option {option}=…{other}",
+    )

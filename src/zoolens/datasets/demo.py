@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.datasets.base import Dataset
+from zoolens.datasets.idx import FASHION_MNIST, IdxDataset
 from zoolens.errors import DatasetError
 from zoolens.zoos.demo import DATA_FOLDER
 
 NAME: Final = "fashion-mnist/test[:2000]"
-CLASSES: Final = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
+CLASSES: Final = FASHION_MNIST
 
 
 def open_demo(location: str = "", **options: str) -> Dataset:
-    from zoolens.datasets.idx import IdxDataset
-
     if location or options:
         given = ", ".join(filter(None, [location, *options]))
         raise DatasetError(

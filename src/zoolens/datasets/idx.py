@@ -14,15 +14,16 @@ from zoolens.datasets.arrays import ArrayDataset, file_bytes
 from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset
 from zoolens.datasets.classes import NAMES, check_labels, class_names
 from zoolens.errors import DatasetError
+from zoolens.runtimes.base import shape_text
 
 _UBYTE: Final = 0x08
-_FASHION: Final = (
+FASHION_MNIST: Final = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
 _KNOWN_CLASSES: Final = {
     "mnist": tuple("0123456789"),
-    "fashion_mnist": _FASHION,
-    "fashion-mnist": _FASHION,
+    "fashion_mnist": FASHION_MNIST,
+    "fashion-mnist": FASHION_MNIST,
 }
 _PREFIXES: Final = {"test": ("t10k", "test"), "train": ("train",)}
 
@@ -75,9 +76,8 @@ def read_idx(path: Path) -> NDArray[Any]:
         raise DatasetError(f"{path} ends inside its header.", hint="Fetch the file again.")
     shape = struct.unpack(f">{dimensions}I", data[4:offset].tobytes())
     if math.prod(shape) != len(data) - offset:
-        wanted = "×".join(map(str, shape))
         raise DatasetError(
-            f"{path} is declared as {wanted} but holds {len(data) - offset:,} bytes.",
+            f"{path} is declared as {shape_text(shape)} but holds {len(data) - offset:,} bytes.",
             hint="It is truncated or damaged: fetch it again.",
         )
     try:

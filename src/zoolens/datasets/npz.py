@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
 from zoolens.datasets.base import UNLABELLED, Dataset
-from zoolens.datasets.classes import check_labels, class_names
+from zoolens.datasets.classes import check_labels, choose_part, class_names
 from zoolens.errors import DatasetError
 from zoolens.untrusted import data_offset, open_archive, open_entry
 
@@ -43,13 +43,15 @@ def open_npz(
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
             several = x.split(",") if x is not None and "," in x else None
             if several is None:
-                values = _read(path, archive, members[_choose("x", x, _INPUTS, members, path)])
+                values = _read(path, archive, members[choose_part("array", "x", x, _INPUTS, sorted(members), path)])
             else:
-                chosen = {name: members[_choose("x", name, _INPUTS, members, path)] for name in several}
+                chosen = {
+                    name: members[choose_part("array", "x", name, _INPUTS, sorted(members), path)] for name in several
+                }
                 values = _records({name: _read(path, archive, member) for name, member in chosen.items()}, path)
             labelled = y is not None or any(name in members for name in _LABELS)
             truth = (
-                _read(path, archive, members[_choose("y", y, _LABELS, members, path)])
+                _read(path, archive, members[choose_part("array", "y", y, _LABELS, sorted(members), path)])
                 if labelled
                 else np.full(len(values), UNLABELLED)
             )
@@ -82,17 +84,6 @@ def _records(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     for name, array in arrays.items():
         records[name] = array
     return records
-
-
-def _choose(role: str, given: str | None, usual: tuple[str, ...], members: dict[str, str], path: Path) -> str:
-    wanted = (given,) if given is not None else usual
-    for name in wanted:
-        if name in members:
-            return name
-    raise DatasetError(
-        f"{path} has no array {given!r}." if given else f"{path} has no array with a usual name for {role}.",
-        hint=f"It has {', '.join(sorted(members)) or 'no arrays'}; choose with the option {role}=…",
-    )
 
 
 def _read(path: Path, archive: zipfile.ZipFile, member: str) -> NDArray[Any]:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import check_samples
 from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.datasets.classes import NAMES, check_labels, class_names
+from zoolens.datasets.classes import NAMES, check_labels, choose_part, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
 from zoolens.datasets.parquetpages import check_footer, column_extent
-from zoolens.errors import DatasetError
+from zoolens.errors import DatasetError, first_line
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
 from zoolens.untrusted import open_regular, size_of
@@ -113,7 +113,7 @@ class Parquet(Dataset):
                 _check_column(column, int(self._starts[group + 1] - self._starts[group]))
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 raise DatasetError(
-                    f"{self._files[shard]} cannot be read at row group {row_group}: {_line(error)}.",
+                    f"{self._files[shard]} cannot be read at row group {row_group}: {first_line(error).rstrip('.')}.",
                     hint="It is truncated or damaged: fetch it again.",
                 ) from error
             while len(self._kept) >= GROUPS_KEPT:
@@ -194,7 +194,7 @@ class Parquet(Dataset):
             return pa.concat_tables(tables, promote_options="default").column(name)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise DatasetError(
-                f"The labels of {self.name} cannot be read: {_line(error)}.",
+                f"The labels of {self.name} cannot be read: {first_line(error).rstrip('.')}.",
                 hint="A file is damaged, or the shards do not belong together.",
             ) from error
 
@@ -214,7 +214,7 @@ def open_parquet(
     if gray not in ("rgb", "keep"):
         raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
     schema = _open(files[0]).schema_arrow
-    inputs = _choose("x", x, _INPUTS, schema.names, files[0])
+    inputs = choose_part("column", "x", x, _INPUTS, schema.names, files[0])
     return Parquet(
         files,
         name=place.stem,
@@ -231,23 +231,13 @@ def _choose_labels(given: str | None, inputs: str, schema: Any, path: Path) -> s
         return None
     if given == NO_LABELS and NO_LABELS not in schema.names:
         return None
-    return _choose("y", given, _LABELS, schema.names, path)
+    unlabelled = f", or write y={NO_LABELS} where there are no labels."
+    return choose_part("column", "y", given, _LABELS, schema.names, path, unlabelled)
 
 
 def _may_be_label(kind: Any) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _choose(role: str, given: str | None, usual: tuple[str, ...], columns: list[str], path: Path) -> str:
-    for name in (given,) if given is not None else usual:
-        if name in columns:
-            return name
-    raise DatasetError(
-        f"{path} has no column {given!r}." if given else f"{path} has no column with a usual name for {role}.",
-        hint=f"It has {', '.join(columns)}; choose with the option {role}=…"
-        + (f", or write y={NO_LABELS} where there are no labels." if role == "y" else ""),
-    )
 
 
 def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
@@ -261,7 +251,7 @@ def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
         return pq.ParquetFile(path, read_dictionary=packed) if packed else reader
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise DatasetError(
-            f"{path} cannot be read as Parquet: {_line(error)}.", hint="Is the file complete?"
+            f"{path} cannot be read as Parquet: {first_line(error).rstrip('.')}.", hint="Is the file complete?"
         ) from error
 
 
@@ -280,7 +270,7 @@ def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int
             return [(*column_extent(metadata, place, content), width) for place, _ in _leaves(reader, (column,))]
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise DatasetError(
-            f"{path} is damaged at row group {group}: {_line(error)}.", hint="Fetch it again."
+            f"{path} is damaged at row group {group}: {first_line(error).rstrip('.')}.", hint="Fetch it again."
         ) from error
 
 
@@ -309,10 +299,6 @@ def _holds_images(kind: Any) -> bool:
 def _holds_bytes(kind: Any) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ from zoolens.errors import AssetError, ConstraintError, ZoolensError
 from zoolens.graph.export_pool import Exported, ExportJob, export_many, files_of
 from zoolens.graph.importers.base import Importer, Request, load_object
 from zoolens.manifests.digests import digest
-from zoolens.runtimes.base import installed_version
+from zoolens.plugins import installed_version
 
 _FUNCTION: Final = "zoolens.graph.fanout:export_here"
 _BATCHES: Final = 2  # for each job that can run at once: who is done early takes another

@@ -24,7 +24,7 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import resolve_asset, resolve_file
 from zoolens.manifests.schema import Asset, AssetFile, Manifest
-from zoolens.runtimes.base import installed_version
+from zoolens.plugins import installed_version
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import params_of

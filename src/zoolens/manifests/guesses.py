@@ -12,7 +12,10 @@ from typing import Any, Final, get_args
 from zoolens.manifests.schema import DType, Input, Normalize, Resize, Step
 
 _IMAGE_CHANNELS: Final = (1, 3, 4)
-_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# What most networks trained on ImageNet expect, in the order red, green, blue.
+IMAGENET_NORMALIZE: Final = Normalize(
+    op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)
+)
 _CAFFE_MEAN: Final = (104.0, 117.0, 123.0)  # blue, green, red
 _CHANNELS_LAST: Final = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
 
@@ -86,7 +89,7 @@ class Guesses:
             yield Normalize(op="normalize", mean=_CAFFE_MEAN)
         elif channels == 3:
             self.said.append("ImageNet mean and deviation")
-            yield Normalize(op="normalize", scale=1 / 255, mean=_IMAGENET_MEAN, std=_IMAGENET_STD)
+            yield IMAGENET_NORMALIZE
         else:
             self.said.append("pixels are scaled to 0…1")
             yield Normalize(op="normalize", scale=1 / 255)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolens.errors import AssetError, MissingDependency
+from zoolens.errors import AssetError, MissingDependency, first_line
 from zoolens.manifests.digests import sha256_file
 
 _PATTERN = re.compile(r"^hf://([\w.-]+/[\w.-]+)/([^@]+?)(?:@([\w./-]+))?$")
@@ -72,7 +72,7 @@ def fetch(file: HubFile) -> Path:
         path = Path(hf_hub_download(file.repository, file.path, revision=file.revision, **where))
     except Exception as error:
         raise AssetError(
-            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {reason(error)}.",
+            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {first_line(error).rstrip('.')}.",
             hint="Check the name and the network; `zoolens pull` again when the hub can be reached.",
         ) from error
     _verify(path)
@@ -111,9 +111,3 @@ def _snapshots(folder: Path, revision: str) -> Iterator[str]:
     if reference.is_file():
         yield reference.read_text().strip()
     yield revision  # a commit is its own snapshot
-
-
-def reason(error: BaseException) -> str:
-    """What the hub's client says, in one line."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text.rstrip(".")[:200]

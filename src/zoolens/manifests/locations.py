@@ -79,6 +79,22 @@ def locate(file: AssetFile, folder: Path | None) -> Path | None:
             )
 
 
+def relocated(asset: Asset, source: Path, target: Path) -> Asset:
+    """The asset with its files named from the folder `target` instead of from `source`."""
+    files = [
+        file
+        if _SCHEME.match(file.location)
+        else file.model_copy(update={"location": relocated_path(source / file.location, target)})
+        for file in asset.files
+    ]
+    return asset.model_copy(update={"files": tuple(files)})
+
+
+def relocated_path(path: Path, target: Path) -> str:
+    """How a manifest in the folder `target` names this path: relative if it lies below, absolute otherwise."""
+    return path.relative_to(target).as_posix() if path.is_relative_to(target) else f"file://{path}"
+
+
 def presence(asset: Asset, folder: Path | None) -> Presence:
     """Whether all files are here, can be fetched, or neither. Reads names only, no contents."""
     states = [_file_presence(file, folder) for file in asset.files]

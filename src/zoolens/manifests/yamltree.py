@@ -28,6 +28,11 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     pass
 
 
+def load_own_yaml(text: str) -> Any:
+    """The values of a YAML file that comes with zoolens, and so needs no line numbers and no checks."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (both are safe loaders)
+
+
 def read_exponents(resolving: Any) -> None:
     """For a loader or a dumper: YAML 1.1 takes 1e-3 for a word; everybody who writes it means a number."""
     number = re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")

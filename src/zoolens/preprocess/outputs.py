@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.schema import DropLeading, Output, OutputStep, Select, Softmax
-from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.base import TensorSpec, shape_text
 from zoolens.untrusted import read_text
 
 Array = NDArray[Any]
@@ -124,7 +124,7 @@ def _flat(values: Scores) -> Scores:
         return values
     if values.ndim < 2 or sum(extent > 1 for extent in values.shape[1:]) > 1:
         raise ModelError(
-            f"The output has shape {'×'.join(map(str, values.shape))}, which is not one score per class.",
+            f"The output has shape {shape_text(values.shape)}, which is not one score per class.",
             hint="Name the output that has the class scores under outputs in the manifest.",
         )
     return values.reshape(len(values), -1)

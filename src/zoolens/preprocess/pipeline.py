@@ -18,7 +18,7 @@ from PIL import Image
 from zoolens.errors import DatasetError, ManifestError
 from zoolens.manifests.schema import CenterCrop, Input, Normalize, Resize, Step
 from zoolens.preprocess.resize import PIL_METHODS, check_resize, resize, target_size
-from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.base import TensorSpec, shape_text
 
 Array = NDArray[Any]
 _GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
@@ -109,7 +109,7 @@ class _PrepareArray(Prepare):
         )
         if not fits:
             raise DatasetError(
-                f"The sample has shape {_product(shape)}, but the input takes {_product(self._wanted)}.",
+                f"The sample has shape {shape_text(shape)}, but the input takes {shape_text(self._wanted)}.",
                 hint="Correct shape in the manifest, or prepare the data so.",
             )
 
@@ -291,9 +291,8 @@ def _to_color(image: Array, color: str) -> Array:
     if image.ndim == 2:
         image = image[:, :, np.newaxis]
     if image.ndim != 3 or image.shape[2] not in (1, 3):
-        shape = "×".join(map(str, image.shape))
         raise DatasetError(
-            f"The sample is {shape}, but an image is height × width × 1 or 3.",
+            f"The sample is {shape_text(image.shape)}, but an image is height × width × 1 or 3.",
             hint="For other data, declare the input with modality: array.",
         )
     channels = image.shape[2]
@@ -336,10 +335,6 @@ def _check_shape(spec: Input, shape: tuple[int, ...]) -> None:
         if wanted is not None and wanted != sizes[axis]:
             raise DatasetError(
                 f"The image is {height}×{width} with {channels} channel{'s' if channels > 1 else ''} after "
-                f"preprocessing, but the input takes {_product(spec.shape[1:])} ({spec.layout[1:]}).",
+                f"preprocessing, but the input takes {shape_text(spec.shape[1:])} ({spec.layout[1:]}).",
                 hint="Add a resize (or center_crop) step to the manifest's preprocess.",
             )
-
-
-def _product(shape: tuple[int | None, ...]) -> str:
-    return "×".join("?" if extent is None else str(extent) for extent in shape)

@@ -23,13 +23,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
+from zoolens.plugins import installed_version
 from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
 Tensor = NDArray[Any]
@@ -291,13 +291,6 @@ def model_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"{path.name} cannot be read: {error.strerror or error}.")
-
-
-def installed_version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 @contextmanager

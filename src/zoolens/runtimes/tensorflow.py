@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.errors import MissingDependency, ModelError, first_line
+from zoolens.plugins import installed_version
 from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import (
     Effective,
@@ -23,7 +24,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    installed_version,
     model_bytes,
     quiet_stderr,
 )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from zoolens.manifests.schema import Framework, Input, Manifest, Normalize, Output
+from zoolens.manifests.guesses import IMAGENET_NORMALIZE
+from zoolens.manifests.schema import Framework, Input, Manifest, Output
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
-
-# The docstring of mxnet.gluon.model_zoo.vision gives this for all of them, and says nothing about resizing.
-_NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
 class GluonZoo(Zoo):
@@ -30,7 +28,8 @@ def _manifest(name: str, size: int) -> Manifest:
         license="Apache-2.0",
         references=(table("gluon")["source_url"],),
         framework=Framework(name="mxnet"),
-        inputs=(Input(shape=(None, 3, size, size), preprocess=(_NORMALIZE,)),),
+        # The docstring of mxnet.gluon.model_zoo.vision gives this for all of them, and says nothing about resizing.
+        inputs=(Input(shape=(None, 3, size, size), preprocess=(IMAGENET_NORMALIZE,)),),
         outputs=(Output(),),
         attributes={"library": "gluon", "architecture": name, "num_classes": 1000},
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from zoolens.errors import AssetError, MissingDependency
+from zoolens.errors import AssetError, MissingDependency, first_line
 from zoolens.manifests import hub
 from zoolens.manifests.formats import legal_name
 from zoolens.manifests.schema import Architecture, Asset, AssetFile, Manifest
@@ -50,7 +50,7 @@ def _repositories(search: str | None) -> Iterable[Any]:
         return list(api.list_models(search=search, pipeline_tag="image-classification", full=True, limit=LIMIT))
     except Exception as error:
         raise AssetError(
-            f"The Hugging Face hub cannot be reached: {hub.reason(error)}.",
+            f"The Hugging Face hub cannot be reached: {first_line(error).rstrip('.')}.",
             hint="Check the network, or use the other zoos: `zoolens models` lists them.",
         ) from error
 

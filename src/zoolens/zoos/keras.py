@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from zoolens.manifests.guesses import IMAGENET_NORMALIZE
 from zoolens.manifests.schema import (
     Architecture,
     Asset,
@@ -24,12 +25,13 @@ from zoolens.manifests.schema import (
 )
 from zoolens.zoos.base import Entry, Weights, Zoo
 from zoolens.zoos.data import table
+from zoolens.zoos.published import accuracy_claims
 
 # keras.applications.imagenet_utils.preprocess_input, by its `mode`. "built-in": the network rescales by itself.
 _NORMALIZE: Final = {
     "caffe": Normalize(op="normalize", mean=(103.939, 116.779, 123.68)),
     "tf": Normalize(op="normalize", scale=1 / 127.5, mean=(1.0,)),
-    "torch": Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    "torch": IMAGENET_NORMALIZE,
 }
 _DESCRIPTION: Final = "Keras does not say how the images of its accuracy table were resized; bilinear is assumed."
 
@@ -110,10 +112,7 @@ def _steps(size: int, mode: str) -> Iterator[Step]:
 def _claims(facts: list[Any]) -> Iterator[Claim]:
     source = table("keras_applications")["source"]
     top1, top5, params, megabytes = facts[3:]
-    for metric, percent in (("top1", top1), ("top5", top5)):
-        if percent is not None:
-            value = round(percent / 100, 6)
-            yield Claim(metric=metric, value=value, unit="fraction", dataset="ImageNet-1K", source=source)
+    yield from accuracy_claims(source, top1, top5)
     if params is not None:
         yield Claim(metric="params", value=round(params * 1e6), source=source)
         # Its "MB" are 2^20 bytes: ResNet50's 102,967,424 bytes are 98 there.

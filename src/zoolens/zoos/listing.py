@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +132,10 @@ def _open_zoo(name: str) -> Zoo:
 
 def _missing(zoo: Zoo) -> str | None:
     for distribution in zoo.distributions:
-        if _version(distribution) is None:
+        if plugins.installed_version(distribution) is None:
             return f"{zoo.name}: {MissingDependency(f'The {zoo.name} zoo', distribution, zoo.extra)}"
     reason = zoo.available()
     return f"{zoo.name}: {reason}" if reason else None
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _cached(zoo: Zoo) -> list[Entry]:
@@ -156,7 +148,7 @@ def _cached(zoo: Zoo) -> list[Entry]:
 
 
 def _cache_path(zoo: Zoo) -> Path:
-    key = [__version__, zoo.state(), *(f"{name}={_version(name)}" for name in zoo.distributions)]
+    key = [__version__, zoo.state(), *(f"{name}={plugins.installed_version(name)}" for name in zoo.distributions)]
     digest = hashlib.sha256("\n".join(key).encode()).hexdigest()[:16]
     return cache_dir() / "catalog" / f"{zoo.name}-{digest}.json"
 

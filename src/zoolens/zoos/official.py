@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from zoolens.manifests.guesses import IMAGENET_NORMALIZE
 from zoolens.manifests.schema import (
     CenterCrop,
     DropLeading,
     Framework,
     Input,
     Manifest,
-    Normalize,
     Output,
     Resize,
     Step,
@@ -26,8 +26,6 @@ from zoolens.zoos.data import table
 from zoolens.zoos.published import accuracy_claims
 
 _CLASSES: Final = 1001  # of every registered ImageNet experiment: class 0 is the background
-# official.vision.ops.preprocess_ops
-_NORMALIZE: Final = Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
 
 class OfficialZoo(Zoo):
@@ -61,4 +59,4 @@ def _steps(size: int) -> Iterator[Step]:
     """The package's evaluation parser with its default configuration."""
     yield CenterCrop(op="center_crop", fraction=0.875)
     yield Resize(op="resize", size=(size, size), library="tensorflow")
-    yield _NORMALIZE
+    yield IMAGENET_NORMALIZE  # as official.vision.ops.preprocess_ops has it

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 from zoolens.manifests.formats import legal_name
+from zoolens.manifests.guesses import IMAGENET_NORMALIZE
 from zoolens.manifests.locations import recorded_files
 from zoolens.manifests.schema import (
     Asset,
@@ -17,7 +18,6 @@ from zoolens.manifests.schema import (
     Framework,
     Input,
     Manifest,
-    Normalize,
     Output,
     Resize,
     Step,
@@ -162,7 +162,7 @@ def _input(row: _Row, port: list[Any]) -> Input:
 def _standard_steps() -> Iterator[Step]:
     yield Resize(op="resize", size=256)
     yield CenterCrop(op="center_crop", size=(224, 224))
-    yield Normalize(op="normalize", scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    yield IMAGENET_NORMALIZE
 
 
 def _output(row: _Row, port: list[Any]) -> Output:

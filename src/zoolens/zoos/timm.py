@@ -25,6 +25,7 @@ from zoolens.manifests.schema import (
 from zoolens.torchvision_shim import import_torchvision
 from zoolens.zoos.base import Entry, Zoo
 from zoolens.zoos.data import table
+from zoolens.zoos.published import IMAGENET, accuracy_claims
 from zoolens.zoos.undescribed import weights_of
 
 _DIGEST = re.compile(r"-([0-9a-f]{8,64})\.pth$")
@@ -116,9 +117,6 @@ def _claims(name: str, size: int) -> Iterator[Claim]:
     results = table("timm_results")
     rows = sorted(results["models"].get(name, ()), key=lambda row: row[0] != size)
     for image_size, top1, top5, _ in rows:
-        dataset = f"ImageNet-1K at {image_size}×{image_size}"
-        for metric, percent in (("top1", top1), ("top5", top5)):
-            value = round(percent / 100, 6)
-            yield Claim(metric=metric, value=value, unit="fraction", dataset=dataset, source=results["source"])
+        yield from accuracy_claims(results["source"], top1, top5, f"{IMAGENET} at {image_size}×{image_size}")
     if rows:
         yield Claim(metric="params", value=rows[0][3] * 1e6, source=results["source"])

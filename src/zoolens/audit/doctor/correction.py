@@ -11,7 +11,8 @@ from zoolens.audit.doctor.verdict import Diagnosis
 from zoolens.catalog.lookup import find
 from zoolens.errors import ManifestError
 from zoolens.manifests.files import dump_manifest
-from zoolens.manifests.schema import Asset, Manifest
+from zoolens.manifests.locations import relocated
+from zoolens.manifests.schema import Manifest
 from zoolens.preprocess.outputs import labels_of
 
 SHOWN = 3  # entries of a long mapping
@@ -75,24 +76,12 @@ def _relocated(manifest: Manifest, folder: Path | None, target: Path) -> Manifes
     """Files named from where the manifest will lie: relative if below it, absolute otherwise."""
     if folder is None or folder.resolve() == target:
         return manifest
-    assets = tuple(_moved(asset, folder.resolve(), target) for asset in manifest.assets)
+    assets = tuple(relocated(asset, folder.resolve(), target) for asset in manifest.assets)
     outputs = tuple(
         output.model_copy(update={"labels": labels_of(output, folder), "labels_file": None})
         for output in manifest.outputs
     )
     return manifest.model_copy(update={"assets": assets, "outputs": outputs})
-
-
-def _moved(asset: Asset, folder: Path, target: Path) -> Asset:
-    files = []
-    for file in asset.files:
-        if "://" not in file.location:
-            path = folder / file.location
-            inside = path.is_relative_to(target)
-            location = path.relative_to(target).as_posix() if inside else f"file://{path}"
-            file = file.model_copy(update={"location": location})
-        files.append(file)
-    return asset.model_copy(update={"files": tuple(files)})
 
 
 def as_data(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import CenterCrop, Input, Manifest, Normalize, Resize, Step
 from zoolens.preprocess.resize import METHODS, check_resize
-from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.base import TensorSpec, shape_text
 
 LOOKED_AT: Final = 8  # images whose size is looked at
 _RATIOS: Final = (0.875, 0.95, 1.0)
@@ -49,8 +49,7 @@ def layout_axis(manifest: Manifest, tensor: TensorSpec, format_: str) -> Axis | 
     shape = tensor.shape if len(tensor.shape) == 4 else declared.shape
     fits = {one: shape[one.index("C")] in (None, channels) for one in ("NCHW", "NHWC")}
     if format_ not in _SHAPELESS and fits[declared.layout] and not fits[other]:
-        extents = "×".join("?" if extent is None else str(extent) for extent in shape)
-        return NotSwept("layout", f"it is settled by the file, whose input is {extents}.")
+        return NotSwept("layout", f"it is settled by the file, whose input is {shape_text(shape)}.")
     moved = _permuted(declared) if format_ in _SHAPELESS or fits[declared.layout] else tuple(shape)
     return Axis("layout", declared.layout, (_laid_out(other, moved),))
 

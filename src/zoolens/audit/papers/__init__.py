@@ -6,12 +6,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from zoolens.audit.papers.schema import Paper, read_paper
 from zoolens.errors import UnknownName
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast where libyaml is
+from zoolens.manifests.yamltree import load_own_yaml
 
 
 @cache
@@ -36,8 +33,8 @@ def _names() -> list[str]:
 
 def _document(name: str) -> dict[str, Any]:
     text = resources.files("zoolens.audit.papers").joinpath(f"data/{name}.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.load(text, Loader=_Loader)  # noqa: S506 (both are safe loaders)
-    return found
+    document: dict[str, Any] = load_own_yaml(text)
+    return document
 
 
 def _extended(name: str, documents: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zoolens.audit.document import ArchitectureRow, Audit, Network
+from zoolens.audit.document import ArchitectureRow, Audit, counted_claims
 from zoolens.present.charts import DIM, INK, LABEL, LINE, Chart, Spec, quantity, series, values
 from zoolens.present.text import shareable
 
@@ -54,15 +54,6 @@ def _top(rows: Sequence[ArchitectureRow], key: str, *, studied: bool) -> list[Ar
     return sorted(known, key=lambda row: -getattr(row, key))[:SHOWN]
 
 
-def _claims(row: ArchitectureRow, *, first: bool) -> list[tuple[Network, float]]:
-    """The claims that count, without outliers."""
-    if first:
-        claims = [(network, network.claimed_top1) for network in row.networks if not network.outlier_first]
-    else:
-        claims = [(network, network.best_top1) for network in row.networks if not network.outlier_best]
-    return [(network, claim) for network, claim in claims if claim is not None]
-
-
 def _spreads(audit: Audit, *, first: bool) -> Chart | None:
     key = "spread_first" if first else "spread_best"
     rows = _top(audit.architectures, key, studied=first)
@@ -71,7 +62,7 @@ def _spreads(audit: Audit, *, first: bool) -> Chart | None:
     claims: list[dict[str, Any]] = []
     spans: list[dict[str, Any]] = []
     for row in rows:
-        counted = _claims(row, first=first)
+        counted = counted_claims(row, first=first)
         shares = [claim for _, claim in counted]
         spans.append({"name": row.name, "low": min(shares), "high": max(shares), "spread": f"{getattr(row, key):.2f}"})
         claims += [

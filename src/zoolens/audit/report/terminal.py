@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from zoolens.audit.document import ArchitectureRow, Audit
+from zoolens.audit.document import ArchitectureRow, Audit, counted_claims
 from zoolens.audit.findings import Severity
 from zoolens.audit.rules.counting import NOISE
 from zoolens.present.tables import Column
@@ -49,26 +49,17 @@ def _spreads(audit: Audit, console: Console) -> None:
     """Two tables: only the first is the study's, so only architectures of its list are in it."""
     columns = [("architecture", False), ("spread", True), ("highest", False), ("lowest", False)]
     studied = _top(audit, lambda row: row.spread_first if row.study else None)
-    rows = [[row.name, _number(row.spread_first), *_ends(_first_claims(row))] for row in studied]
+    rows = [[row.name, _number(row.spread_first), *_ends(row, first=True)] for row in studied]
     title = "Claimed top-1 as in the 2022 study (its architectures, first weights): widest spreads, in points"
     _table(console, title, columns, rows)
     today = _top(audit, lambda row: row.spread_best)
-    rows = [[row.name, _number(row.spread_best), *_ends(_best_claims(row))] for row in today]
+    rows = [[row.name, _number(row.spread_best), *_ends(row, first=False)] for row in today]
     _table(console, "Claimed top-1 today (all architectures, best weights): widest spreads, in points", columns, rows)
 
 
-def _first_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
-    known = [network for network in row.networks if not network.outlier_first]
-    return sorted((network.claimed_top1, network.zoo) for network in known if network.claimed_top1 is not None)
-
-
-def _best_claims(row: ArchitectureRow) -> list[tuple[float, str]]:
-    known = [network for network in row.networks if not network.outlier_best]
-    return sorted((network.best_top1, network.zoo) for network in known if network.best_top1 is not None)
-
-
-def _ends(claims: Sequence[tuple[float, str]]) -> list[str]:
-    """The highest and the lowest of ascending claims."""
+def _ends(row: ArchitectureRow, *, first: bool) -> list[str]:
+    """The highest and the lowest claim, with the zoos that make them."""
+    claims = sorted((claim, network.zoo) for network, claim in counted_claims(row, first=first))
     return [f"{zoo} {claim:.2f}" for claim, zoo in (claims[-1], claims[0])]
 
 
@@ -154,5 +145,5 @@ def _times(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}×"
 
 
-def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

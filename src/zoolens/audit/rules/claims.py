@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from zoolens.audit.claimjudge import Judgement, Verdict
-from zoolens.audit.claims import ClaimRow
+from zoolens.audit.claims import ClaimRow, first_claims
 from zoolens.audit.claimstats import Spread
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
@@ -46,9 +46,7 @@ def accuracy_spreads(spreads: Iterable[Spread]) -> Iterator[Finding]:
 
 def counted(networks: Iterable[ZooNetwork], claims: Iterable[ClaimRow]) -> Iterator[Finding]:
     """Claimed parameters and multiply-adds that are not what the network has."""
-    by_ref: dict[tuple[str, str], ClaimRow] = {}
-    for claim in claims:
-        by_ref.setdefault((claim.ref, claim.metric), claim)
+    by_ref = first_claims(claims)
     for network in networks:
         for member in network.members if network.known else ():
             for metric, figure in (("params", "parameters"), ("flops", "macs")):

@@ -35,7 +35,7 @@ from zoolens.crosstrain.training.weights import read_weights
 from zoolens.engine.machine import gpu_names
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import keep_labels, kept_labels
-from zoolens.runtimes.base import installed_version
+from zoolens.plugins import installed_version
 from zoolens.store.store import Store
 
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds

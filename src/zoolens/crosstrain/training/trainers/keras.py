@@ -14,7 +14,8 @@ from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings
 from zoolens.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
 from zoolens.crosstrain.training.trainers.keras_training import train
 from zoolens.errors import ConstraintError, MissingDependency
-from zoolens.runtimes.base import installed_version, quiet_stderr
+from zoolens.plugins import installed_version
+from zoolens.runtimes.base import quiet_stderr
 
 
 class _Keras(Trainer):
