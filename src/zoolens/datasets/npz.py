@@ -41,20 +41,17 @@ def open_npz(
     try:
         with open_archive(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+
+            def read(option: str, given: str | None, usual: tuple[str, ...]) -> NDArray[Any]:
+                return _read(path, archive, members[choose_part("array", option, given, usual, sorted(members), path)])
+
             several = x.split(",") if x is not None and "," in x else None
             if several is None:
-                values = _read(path, archive, members[choose_part("array", "x", x, _INPUTS, sorted(members), path)])
+                values = read("x", x, _INPUTS)
             else:
-                chosen = {
-                    name: members[choose_part("array", "x", name, _INPUTS, sorted(members), path)] for name in several
-                }
-                values = _records({name: _read(path, archive, member) for name, member in chosen.items()}, path)
+                values = _records({name: read("x", name, _INPUTS) for name in several}, path)
             labelled = y is not None or any(name in members for name in _LABELS)
-            truth = (
-                _read(path, archive, members[choose_part("array", "y", y, _LABELS, sorted(members), path)])
-                if labelled
-                else np.full(len(values), UNLABELLED)
-            )
+            truth = read("y", y, _LABELS) if labelled else np.full(len(values), UNLABELLED)
     # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
         raise DatasetError(

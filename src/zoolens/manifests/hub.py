@@ -71,8 +71,9 @@ def fetch(file: HubFile) -> Path:
         where = {"endpoint": endpoint_url(), "cache_dir": cache_root()}
         path = Path(hf_hub_download(file.repository, file.path, revision=file.revision, **where))
     except Exception as error:
+        reason = first_line(error).rstrip(".")
         raise AssetError(
-            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {first_line(error).rstrip('.')}.",
+            f"{file.path} of {file.repository} cannot be fetched from the Hugging Face hub: {reason}.",
             hint="Check the name and the network; `zoolens pull` again when the hub can be reached.",
         ) from error
     _verify(path)
