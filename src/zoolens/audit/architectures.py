@@ -70,12 +70,12 @@ def architecture(name: str) -> ArchitectureEntry | None:
 
 def members(entries: Iterable[Entry]) -> dict[str, list[Member]]:
     """Those of the entries that belong to an architecture, by its id; in the order of the table."""
-    found: dict[str, list[Member]] = {}
+    members_of: dict[str, list[Member]] = {}
     for entry in entries:
         if entry.ref in _by_ref():
             known, rank = _by_ref()[entry.ref]
-            found.setdefault(known.id, []).append(Member(known, entry, rank))
-    return {one.id: sorted(found[one.id], key=_place) for one in architectures() if one.id in found}
+            members_of.setdefault(known.id, []).append(Member(known, entry, rank))
+    return {entry.id: sorted(members_of[entry.id], key=_place) for entry in architectures() if entry.id in members_of}
 
 
 def _place(member: Member) -> tuple[int, int]:
@@ -84,14 +84,14 @@ def _place(member: Member) -> tuple[int, int]:
 
 @cache
 def _by_id() -> dict[str, ArchitectureEntry]:
-    return {one.id: one for one in architectures()}
+    return {entry.id: entry for entry in architectures()}
 
 
 @cache
 def _by_ref() -> dict[str, tuple[ArchitectureEntry, int]]:
     return {
-        f"{zoo}:{name}": (one, rank)
-        for one in architectures()
-        for zoo, names in one.members.items()
+        f"{zoo}:{name}": (entry, rank)
+        for entry in architectures()
+        for zoo, names in entry.members.items()
         for rank, name in enumerate(names)
     }

@@ -47,7 +47,7 @@ class Evidence:
 
     @property
     def all_networks(self) -> tuple[ZooNetwork, ...]:
-        return tuple(network for found in self.networks.values() for network in found)
+        return tuple(network for same_name in self.networks.values() for network in same_name)
 
 
 def audit_models(
@@ -66,7 +66,7 @@ def audit_models(
     """
     begun = time.monotonic()
     chosen, notes = choose(zoos, archs)
-    entries = [member.entry for found in chosen.values() for member in found]
+    entries = [member.entry for same_name in chosen.values() for member in same_name]
     with borrowed_store(store) as opened:
         structures = structure_of(entries, store=opened, fresh=fresh, progress=progress)
         record_claims(opened, entries)
@@ -82,16 +82,16 @@ def audit_models(
 def choose(zoos: Collection[str], archs: Collection[str]) -> tuple[dict[str, list[Member]], list[str]]:
     """Members of the wanted architectures in the wanted zoos, and notes on zoos that cannot be listed."""
     wanted = _wanted_architectures(archs)
-    named = list(dict.fromkeys(zoo for one in architectures() for zoo in one.members))
+    named = list(dict.fromkeys(zoo for entry in architectures() for zoo in entry.members))
     unknown = next((zoo for zoo in zoos if zoo not in named), None)
     if unknown is not None:
         raise UnknownName("zoo with architectures that can be audited", unknown, named)
     listings = [listing(zoo=zoo) for zoo in named if not zoos or zoo in zoos]
-    notes = [note for one in listings for note in one.notes]
-    if zoos and (absent := next((one for one in listings if one.notes and not one.entries), None)):
+    notes = [note for listed in listings for note in listed.notes]
+    if zoos and (absent := next((listed for listed in listings if listed.notes and not listed.entries), None)):
         raise ZoolensError(absent.notes[0])  # what was asked for by name is not left out with a note
-    found = members(entry for one in listings for entry in one.entries)
-    return {name: found[name] for name in found if name in wanted}, notes
+    by_architecture = members(entry for listed in listings for entry in listed.entries)
+    return {name: by_architecture[name] for name in by_architecture if name in wanted}, notes
 
 
 def _untrusted(names: Iterable[str]) -> list[str]:
@@ -103,7 +103,9 @@ def _untrusted(names: Iterable[str]) -> list[str]:
 
 def _elsewhere(evidence: Evidence) -> list[str]:
     """A note on networks that are listed, but whose file would have to be fetched first."""
-    absent = [one.ref for one in evidence.all_networks if one.structure.error and one.structure.source is None]
+    absent = [
+        network.ref for network in evidence.all_networks if network.structure.error and network.structure.source is None
+    ]
     if not absent:
         return []
     files = "file is" if len(absent) == 1 else "files are"
@@ -112,7 +114,7 @@ def _elsewhere(evidence: Evidence) -> list[str]:
 
 
 def _wanted_architectures(archs: Collection[str]) -> set[str]:
-    known = [one.id for one in architectures()]
+    known = [entry.id for entry in architectures()]
     wanted = set()
     for pattern in archs:
         matching = {name for name in known if fnmatch(name, pattern.lower())}
@@ -136,9 +138,9 @@ def gather(
         progress.begin("networks", "comparing", len(networks))
     grouped = {}
     conform: list[Conformance] = []
-    for name, found in networks.items():
-        grouped[name] = group(found, memo)
-        conform += [_conformance(network, memo) for network in found if network.known and name in papers()]
+    for name, same_name in networks.items():
+        grouped[name] = group(same_name, memo)
+        conform += [_conformance(network, memo) for network in same_name if network.known and name in papers()]
         if progress is not None:
             progress.advance(1)
     if progress is not None:
@@ -148,40 +150,46 @@ def gather(
 
 def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
     """Findings and rows from evidence alone."""
-    known = [found[0].architecture for found in evidence.networks.values()]
+    known = [same_name[0].architecture for same_name in evidence.networks.values()]
     first = claimstats.spreads(evidence.claims, claimstats.FIRST_WEIGHTS, known=known)
     best = claimstats.spreads(evidence.claims, claimstats.BEST_TODAY, known=known)
     rows = _rows(evidence, first, best)
-    found = ranked(_findings(evidence, first, rows))
-    ranks = [ZooRank(one.zoo, one.compared, one.highest, one.lowest) for one in claimstats.standings(first)]
-    judged = [Judged(one.claim.ref, one.claim.metric, str(one.judgement), one.sentence) for one in evidence.verdicts]
-    audit = Audit(rows, found, tuple(ranks), tuple(evidence.conformance), tuple(judged), tuple(notes), facts)
+    findings = ranked(_findings(evidence, first, rows))
+    ranks = [
+        ZooRank(standing.zoo, standing.compared, standing.highest, standing.lowest)
+        for standing in claimstats.standings(first)
+    ]
+    judged = [
+        Judged(verdict.claim.ref, verdict.claim.metric, str(verdict.judgement), verdict.sentence)
+        for verdict in evidence.verdicts
+    ]
+    audit = Audit(rows, findings, tuple(ranks), tuple(evidence.conformance), tuple(judged), tuple(notes), facts)
     return replace(audit, facts={"summary": _said(audit), **facts})
 
 
 def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
     name = network.architecture.id
     paper = papers()[name]
-    found = memo.recall(
+    departing = memo.recall(
         "paper",
         (name, network.content, network.label),
-        lambda: [one.text for one in departures(name, network.graph, name=network.label)],
+        lambda: [departure.text for departure in departures(name, network.graph, name=network.label)],
     )
     cited = f"{paper.citation.authors.partition(',')[0]} et al., {paper.citation.title} ({paper.citation.venue})"
-    return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(found))
+    return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(departing))
 
 
 def _rows(
     evidence: Evidence, first: Sequence[claimstats.Spread], best: Sequence[claimstats.Spread]
 ) -> tuple[ArchitectureRow, ...]:
     spreads = {
-        "first": {one.architecture.id: one for one in first},
-        "best": {one.architecture.id: one for one in best},
+        "first": {spread.architecture.id: spread for spread in first},
+        "best": {spread.architecture.id: spread for spread in best},
     }
     claims = first_claims(evidence.claims)
     return tuple(
-        architecture_row(found[0].architecture, found, evidence.grouped[name], spreads, claims)
-        for name, found in evidence.networks.items()
+        architecture_row(same_name[0].architecture, same_name, evidence.grouped[name], spreads, claims)
+        for name, same_name in evidence.networks.items()
     )
 
 
@@ -224,15 +232,15 @@ def _counted(number: int, what: str) -> str:
 
 
 def _facts(structures: Sequence[Structure], seconds: float) -> dict[str, Any]:
-    sources = {one.source.key: one for one in structures if one.source is not None}
+    sources = {read.source.key: read for read in structures if read.source is not None}
     versions: dict[str, str] = {}
-    for one in sources.values():
-        if one.source is not None and one.error is None:
-            versions |= {name: str(version) for name, version in one.source.stack.identity["packages"].items()}
+    for read in sources.values():
+        if read.source is not None and read.error is None:
+            versions |= {name: str(version) for name, version in read.source.stack.identity["packages"].items()}
     return {
         "zoolens": __version__,
         "versions": dict(sorted(versions.items())),
         "structures": len(sources),
-        "structures_read_now": sum(not one.kept for one in sources.values()),
+        "structures_read_now": sum(not read.kept for read in sources.values()),
         "seconds": round(seconds, 1),
     }

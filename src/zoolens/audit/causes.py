@@ -45,8 +45,8 @@ def causes(findings: Iterable[Finding], families: Mapping[str, str]) -> tuple[Ca
     for finding in findings:
         family = families.get(finding.architecture) or finding.architecture
         groups.setdefault((finding.severity, finding.rule, family), []).append(finding)
-    found = [_cause(severity, rule, family, group) for (severity, rule, family), group in groups.items()]
-    return tuple(sorted(found, key=_importance))
+    causes_found = [_cause(severity, rule, family, group) for (severity, rule, family), group in groups.items()]
+    return tuple(sorted(causes_found, key=_importance))
 
 
 def _importance(cause: Cause) -> tuple[int, int, int, float, str]:
@@ -56,14 +56,14 @@ def _importance(cause: Cause) -> tuple[int, int, int, float, str]:
 
 
 def _cause(severity: Severity, rule: str, family: str, findings: list[Finding]) -> Cause:
-    telling = sorted(findings, key=lambda one: -_gap(one))
+    telling = sorted(findings, key=lambda finding: -_gap(finding))
     return Cause(
         severity,
         rule,
         family,
-        tuple(dict.fromkeys(one.models[0].partition(":")[0] for one in telling if one.models)),
-        tuple(dict.fromkeys(one.architecture for one in telling)),
-        tuple(one.id for one in telling),
+        tuple(dict.fromkeys(finding.models[0].partition(":")[0] for finding in telling if finding.models)),
+        tuple(dict.fromkeys(finding.architecture for finding in telling)),
+        tuple(finding.id for finding in telling),
         telling[0].title,
         _gap(telling[0]),
     )

@@ -98,16 +98,16 @@ def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[st
 
 def vouchable(store: Store) -> set[str]:
     """What `trusted` can name with effect: datasets that accuracy was measured on, and what they were drawn from."""
-    names = {run.dataset.name for found in _measured(store).values() for run, _ in found}
+    names = {run.dataset.name for measurements in _measured(store).values() for run, _ in measurements}
     return names | {seeded["parent"] for name in names if (seeded := _SEEDED.fullmatch(name))}
 
 
-def _verdict(claim: ClaimRow, run: Run, one: Observation, trusted: Collection[str]) -> Verdict | None:
-    if one.value is None or one.low is None or one.high is None or not one.n:
+def _verdict(claim: ClaimRow, run: Run, figure: Observation, trusted: Collection[str]) -> Verdict | None:
+    if figure.value is None or figure.low is None or figure.high is None or not figure.n:
         return None
     sampling = sampling_of(run, claim, trusted)
     name = run.dataset.name
-    return judge(claim, one.value, one.low, one.high, one.n, sampling=sampling, dataset=name, run=run.id)
+    return judge(claim, figure.value, figure.low, figure.high, figure.n, sampling=sampling, dataset=name, run=run.id)
 
 
 def sampling_of(run: Run, claim: ClaimRow, trusted: Collection[str] = ()) -> Sampling:
@@ -145,9 +145,9 @@ def _measured(store: Store) -> dict[tuple[str, str], list[tuple[Run, Observation
     """Measured accuracies by model and metric, newest run first."""
     runs = store.runs()
     observations = store.observations_by_run([run.id for run in runs], metrics=ACCURACIES)
-    found: dict[tuple[str, str], list[tuple[Run, Observation]]] = {}
+    measurements: dict[tuple[str, str], list[tuple[Run, Observation]]] = {}
     for run in runs:
-        for one in observations.get(run.id, ()):
-            if one.scope == "" and one.provenance is Provenance.MEASURED:
-                found.setdefault((run.ref.partition("@")[0], one.metric), []).append((run, one))
-    return found
+        for observation in observations.get(run.id, ()):
+            if observation.scope == "" and observation.provenance is Provenance.MEASURED:
+                measurements.setdefault((run.ref.partition("@")[0], observation.metric), []).append((run, observation))
+    return measurements

@@ -91,7 +91,7 @@ def claims_from(store: Store, entries: Sequence[Entry] | None = None) -> list[Cl
     """The claims in the store: of these entries as they are now, or else the newest of every model."""
     refs = {_key(entry).id: entry.ref for entry in entries} if entries is not None else _newest(store)
     observations = store.observations_by_run(list(refs))
-    return [_row(refs[run_id], one) for run_id in refs for one in observations.get(run_id, ())]
+    return [_row(refs[run_id], observation) for run_id in refs for observation in observations.get(run_id, ())]
 
 
 def first_claims(claims: Iterable[ClaimRow]) -> dict[tuple[str, str], ClaimRow]:
@@ -196,15 +196,15 @@ def _observations(rows: Sequence[ClaimRow]) -> Iterator[Observation]:
         )
 
 
-def _row(ref: str, one: Observation) -> ClaimRow:
-    details = {key: value for key, value in one.details.items() if key not in ("source", "dataset")}
-    source, dataset = str(one.details["source"]), str(one.details["dataset"])
-    return ClaimRow(ref, one.metric, one.value, one.unit, dataset, source, details)
+def _row(ref: str, observation: Observation) -> ClaimRow:
+    details = {key: value for key, value in observation.details.items() if key not in ("source", "dataset")}
+    source, dataset = str(observation.details["source"]), str(observation.details["dataset"])
+    return ClaimRow(ref, observation.metric, observation.value, observation.unit, dataset, source, details)
 
 
 def _newest(store: Store) -> dict[str, str]:
     """Run id to ref, one run a model."""
-    found: dict[str, str] = {}
+    run_of_ref: dict[str, str] = {}
     for run in store.runs(kind=RunKind.CLAIM):
-        found.setdefault(run.model.ref.partition("@")[0], run.id)
-    return {run_id: ref for ref, run_id in found.items()}
+        run_of_ref.setdefault(run.model.ref.partition("@")[0], run.id)
+    return {run_id: ref for ref, run_id in run_of_ref.items()}

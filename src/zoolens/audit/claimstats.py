@@ -82,12 +82,12 @@ def zoo_claims(
 ) -> dict[ArchitectureEntry, tuple[ZooClaim, ...]]:
     """For each architecture the figure of each zoo that claims one."""
     by_ref = _first_by_ref(rows, metric)
-    found = {}
-    for one in architectures() if known is None else known:
-        chosen = [_choose(by_ref, zoo, names, view) for zoo, names in one.members.items() if zoo in view.zoos]
+    claims_of = {}
+    for entry in architectures() if known is None else known:
+        chosen = [_choose(by_ref, zoo, names, view) for zoo, names in entry.members.items() if zoo in view.zoos]
         if claims := tuple(claim for claim in chosen if claim):
-            found[one] = claims
-    return found
+            claims_of[entry] = claims
+    return claims_of
 
 
 def spreads(
@@ -101,48 +101,50 @@ def spreads(
     rows = list(rows)
     first = zoo_claims(rows, metric, FIRST_WEIGHTS, known=known)
     odd = {claim.ref for claims in first.values() for claim in outliers_of(claims)}
-    found = [_spread(one, claims, odd) for one, claims in zoo_claims(rows, metric, view, known=known).items()]
-    return sorted((one for one in found if len(one.claims) > 1), key=lambda one: -one.points)
+    compared = [_spread(entry, claims, odd) for entry, claims in zoo_claims(rows, metric, view, known=known).items()]
+    return sorted((spread for spread in compared if len(spread.claims) > 1), key=lambda spread: -spread.points)
 
 
 def standings(compared: Iterable[Spread]) -> list[Standing]:
     """Who is highest and lowest how often, most often highest first. Table 1 of the study counts so."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for one in compared:
-        top, bottom = one.claims[0].value, one.claims[-1].value
-        for claim in one.claims:
+    for spread in compared:
+        top, bottom = spread.claims[0].value, spread.claims[-1].value
+        for claim in spread.claims:
             count = counts[claim.zoo]
             count[0] += 1
             count[1] += claim.value == top
             count[2] += claim.value == bottom
-    return sorted((Standing(zoo, *count) for zoo, count in counts.items()), key=lambda one: (-one.highest, one.zoo))
+    return sorted(
+        (Standing(zoo, *count) for zoo, count in counts.items()), key=lambda standing: (-standing.highest, standing.zoo)
+    )
 
 
 def outliers_of(claims: Sequence[ZooClaim]) -> tuple[ZooClaim, ...]:
     """The claim, if there is one, that stands far from the rest while the rest agree; two claims have no rest."""
     if len(claims) < 3:
         return ()
-    for one in (min(claims, key=_value), max(claims, key=_value)):
-        rest = [100 * other.value for other in claims if other is not one]
-        gap = min(abs(100 * one.value - value) for value in rest)
+    for extreme in (min(claims, key=_value), max(claims, key=_value)):
+        rest = [100 * other.value for other in claims if other is not extreme]
+        gap = min(abs(100 * extreme.value - value) for value in rest)
         if gap > max(OUTLIER_POINTS, OUTLIER_RATIO * (max(rest) - min(rest))):
-            return (one,)
+            return (extreme,)
     return ()
 
 
 def _spread(architecture: ArchitectureEntry, claims: Sequence[ZooClaim], odd: Set[str]) -> Spread:
-    outliers = tuple(one for one in claims if one.ref in odd)
-    return Spread(architecture, _descending(one for one in claims if one.ref not in odd), outliers)
+    outliers = tuple(claim for claim in claims if claim.ref in odd)
+    return Spread(architecture, _descending(claim for claim in claims if claim.ref not in odd), outliers)
 
 
 def _first_by_ref(rows: Iterable[ClaimRow], metric: str) -> dict[str, ClaimRow]:
     """A model's first figure: where several image sizes are claimed, zoos list that of the manifest first."""
-    found: dict[str, ClaimRow] = {}
+    first_of_ref: dict[str, ClaimRow] = {}
     for row in rows:
         about = not row.dataset or row.dataset.startswith(IMAGENET)
         if row.metric == metric and row.value is not None and about:
-            found.setdefault(row.ref, row)
-    return found
+            first_of_ref.setdefault(row.ref, row)
+    return first_of_ref
 
 
 def _choose(by_ref: dict[str, ClaimRow], zoo: str, names: Sequence[str], view: View) -> ZooClaim | None:

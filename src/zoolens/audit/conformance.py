@@ -49,8 +49,12 @@ def departures(architecture: str, graph: Graph, *, name: str | None = None, widt
     """
     known = paper(architecture)
     compared = compared_with_paper(known, graph, name=name, width=width)
-    found = [_departure(known, one) for one in compared.differences if not is_silent(known, one, compared.alignment)]
-    return [*found, *_added_norms(known, compared, graph)]
+    departing = [
+        _departure(known, difference)
+        for difference in compared.differences
+        if not is_silent(known, difference, compared.alignment)
+    ]
+    return [*departing, *_added_norms(known, compared, graph)]
 
 
 def _added_norms(known: Paper, compared: Diff, graph: Graph) -> list[Departure]:
@@ -58,7 +62,7 @@ def _added_norms(known: Paper, compared: Diff, graph: Graph) -> list[Departure]:
     if compared.norm_blind != PAPER or causes.NORM in known.silent:
         return []
     normed = [node for node in graph if node.get("norm") or node.op == "batch_norm"]
-    learned = sum(one.size for node in normed for one in node.parameters if one.role in _NORM_ROLES)
+    learned = sum(parameter.size for node in normed for parameter in node.parameters if parameter.role in _NORM_ROLES)
     text = f"batch norm at {len(normed)} places in {compared.names[1]}, none in {PAPER}"
     return [Departure(known.architecture, causes.NORM, text, 0, learned, known.states.get(causes.NORM, ""))]
 
@@ -85,27 +89,36 @@ def is_silent(known: Paper, difference: Difference, alignment: Alignment) -> boo
 
 def _parts(difference: Difference) -> set[str]:
     """The attribute names among what its findings were grouped by."""
-    groups = (one.group for one in difference.findings)
+    groups = (finding.group for finding in difference.findings)
     return {part for group in groups if isinstance(group, tuple) for part in group if isinstance(part, str)}
 
 
 def _in_stem(difference: Difference, alignment: Alignment) -> bool:
-    blocks = [row.a or row.b for row in (alignment.rows[one.row] for one in difference.findings)]
-    return all(one is not None and (one.stage == "stem" or (one.stage, one.index) == ("stage 1", 1)) for one in blocks)
+    blocks = [row.a or row.b for row in (alignment.rows[finding.row] for finding in difference.findings)]
+    return all(
+        block is not None and (block.stage == "stem" or (block.stage, block.index) == ("stage 1", 1))
+        for block in blocks
+    )
 
 
 def _within_blocks(difference: Difference) -> bool:
     """Whether each block strides as often as before, only in another layer."""
     sides: dict[int, set[int]] = {}
-    for one in difference.findings:
-        first, second = (max(values, default=1) for values in one.values)
+    for finding in difference.findings:
+        first, second = (max(values, default=1) for values in finding.values)
         if first != second:
-            sides.setdefault(one.row, set()).add(int(second > first))
+            sides.setdefault(finding.row, set()).add(int(second > first))
     return all(len(both) == 2 for both in sides.values())
 
 
-def _departure(known: Paper, one: Difference) -> Departure:
-    said = known.states.get(one.cause, "")
+def _departure(known: Paper, difference: Difference) -> Departure:
+    said = known.states.get(difference.cause, "")
     return Departure(
-        known.architecture, one.cause, one.text, one.macs, one.parameters, said, known.settled.get(one.cause, "")
+        known.architecture,
+        difference.cause,
+        difference.text,
+        difference.macs,
+        difference.parameters,
+        said,
+        known.settled.get(difference.cause, ""),
     )

@@ -118,10 +118,10 @@ class Audit:
     def without(self, accepted: Collection[str]) -> Audit:
         """Without findings that are known and accepted, given by id; an id that is none is an error."""
         known = {finding.id for finding in self.findings}
-        strange = next((one for one in accepted if one not in known), None)
+        strange = next((accepted_id for accepted_id in accepted if accepted_id not in known), None)
         if strange is not None:
             raise UnknownName("finding", strange, known, hint="It may have been mended: leave it out.")
-        return replace(self, findings=tuple(one for one in self.findings if one.id not in set(accepted)))
+        return replace(self, findings=tuple(finding for finding in self.findings if finding.id not in set(accepted)))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -131,8 +131,8 @@ class Audit:
             "causes": [cause.to_json() for cause in self.causes],
             "findings": [finding.to_json() for finding in self.findings],
             "ranks": [asdict(rank) for rank in self.ranks],
-            "conformance": [asdict(one) for one in self.conformance],
-            "judged": [asdict(one) for one in self.judged],
+            "conformance": [asdict(network) for network in self.conformance],
+            "judged": [asdict(claim) for claim in self.judged],
         }
 
 

@@ -65,4 +65,8 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     unique: dict[str, Finding] = {}
     for finding in findings:
         unique.setdefault(finding.id, finding)
-    return tuple(sorted(unique.values(), key=lambda one: (-one.severity, one.rule, one.architecture, one.models)))
+    return tuple(
+        sorted(
+            unique.values(), key=lambda finding: (-finding.severity, finding.rule, finding.architecture, finding.models)
+        )
+    )

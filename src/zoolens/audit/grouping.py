@@ -42,7 +42,9 @@ class Comparison:
     @property
     def causes(self) -> tuple[str, ...]:
         """The dearest first. Costs that no single difference explains have none of their own."""
-        return tuple(dict.fromkeys(one.cause for one in self.differences if one.cause != INTERPLAY))
+        return tuple(
+            dict.fromkeys(difference.cause for difference in self.differences if difference.cause != INTERPLAY)
+        )
 
     @property
     def main_cause(self) -> str:
@@ -53,7 +55,9 @@ class Comparison:
     @property
     def structural_macs(self) -> int:
         """What its structure adds, image size and class count aside."""
-        return sum(one.macs for one in self.differences if one.cause not in NOT_STRUCTURE | {INTERPLAY})
+        return sum(
+            difference.macs for difference in self.differences if difference.cause not in NOT_STRUCTURE | {INTERPLAY}
+        )
 
     @property
     def same_network(self) -> bool:
@@ -70,36 +74,40 @@ class Grouped:
 
     def number(self, network: ZooNetwork) -> int | None:
         """The place of its group; None if its structure is not known."""
-        refs = ({one.ref for one in members} for members in self.groups)
+        refs = ({member.ref for member in members} for members in self.groups)
         return next((place for place, known in enumerate(refs) if network.ref in known), None)
 
 
 def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
-    found: list[list[ZooNetwork]] = []
+    groups: list[list[ZooNetwork]] = []
     within: list[Comparison] = []
-    for network in (one for one in networks if one.known):
-        for members in found:
+    for network in (candidate for candidate in networks if candidate.known):
+        for members in groups:
             comparison = compare(members[0], network, memo)
             if comparison.same_network:
                 members.append(network)
                 within.append(comparison)
                 break
         else:
-            found.append([network])
-    found.sort(key=lambda members: -len({one.zoo for one in members}))  # stable: the table's order decides ties
-    between = [compare(found[0][0], members[0], memo) for members in found[1:]]
-    return Grouped(tuple(tuple(members) for members in found), tuple(between), tuple(within))
+            groups.append([network])
+    groups.sort(key=lambda members: -len({member.zoo for member in members}))  # stable: the table's order decides ties
+    between = [compare(groups[0][0], members[0], memo) for members in groups[1:]]
+    return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within))
 
 
 def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> Comparison:
     key = (base.content, other.content, base.label, other.label)
-    told = memo.recall("diff", key, lambda: _told(base, other))
-    return Comparison(base, other, told["verdict"], tuple(Told(**one) for one in told["differences"]))
+    compared = memo.recall("diff", key, lambda: _told(base, other))
+    return Comparison(
+        base, other, compared["verdict"], tuple(Told(**difference) for difference in compared["differences"])
+    )
 
 
 def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
     if same_structure(base.graph, other.graph):  # most are, and seeing that takes a tenth of the time
         return {"verdict": "the same network", "differences": []}
-    found = diff(base.graph, other.graph, names=(base.label, other.label))
-    differences = [asdict(Told(one.cause, one.text, one.macs)) for one in found.differences]
-    return {"verdict": found.verdict, "differences": differences}
+    compared = diff(base.graph, other.graph, names=(base.label, other.label))
+    differences = [
+        asdict(Told(difference.cause, difference.text, difference.macs)) for difference in compared.differences
+    ]
+    return {"verdict": compared.verdict, "differences": differences}

@@ -79,12 +79,12 @@ def identify(
 ) -> Identification:
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first."""
     own = signature(graph)
-    scored = [(similarity(own, one.signature), one) for one in shipped()]
+    scored = [(similarity(own, network.signature), network) for network in shipped()]
     matches = tuple(nearest(own, [*shipped(), *further], n))
     claimed = next((id_ for name in names if (id_ := claimed_architecture(name))), "")
-    found = _called(scored, claimed) or _nearest_name(matches)
-    result = Identification(subject, own, matches, found, label(found) if found else "", claimed)
-    return _judged(result, scored) if claimed and not covers(claimed, found) else result
+    architecture = _called(scored, claimed) or _nearest_name(matches)
+    result = Identification(subject, own, matches, architecture, label(architecture) if architecture else "", claimed)
+    return _judged(result, scored) if claimed and not covers(claimed, architecture) else result
 
 
 def _called(scored: Scored, claimed: str) -> str:
@@ -92,9 +92,9 @@ def _called(scored: Scored, claimed: str) -> str:
     best = max((score for score, _ in scored), default=0.0)
     if best < NEAR:
         return ""
-    peers = [one for score, one in scored if score == best]
-    papers = [one.architecture for one in peers if one.zoo == PAPER]
-    named = [one.architecture for one in peers if one.architecture] or [one.name for one in peers]
+    peers = [network for score, network in scored if score == best]
+    papers = [network.architecture for network in peers if network.zoo == PAPER]
+    named = [network.architecture for network in peers if network.architecture] or [network.name for network in peers]
     agreeing = [id_ for id_ in (papers or named) if covers(claimed, id_)]
     return (agreeing or papers or [Counter(named).most_common(1)[0][0]])[0]
 
@@ -111,7 +111,9 @@ def article(name: str) -> str:
 
 def evidence(matches: Sequence[NetworkMatch]) -> str:
     """Which networks have exactly these layers, and what is known of their padding."""
-    by_padding = {kind: ", ".join(one.ref for one in matches if one.exact and one.padding is kind) for kind in Padding}
+    by_padding = {
+        kind: ", ".join(match.ref for match in matches if match.exact and match.padding is kind) for kind in Padding
+    }
     said = {
         Padding.EQUAL: "its structure equals {}",
         Padding.OTHER: "it has the layers of {} with other padding",
@@ -123,10 +125,10 @@ def evidence(matches: Sequence[NetworkMatch]) -> str:
 def _judged(result: Identification, scored: Scored) -> Identification:
     """Hold a name that is not what was found against the structure: without any likeness to what it names, it is
     contradicted, unless what it names is a part of the network, as backbones are of detectors."""
-    known = [one for _, one in scored]
-    named = [(score, one) for score, one in scored if _means(result.claimed, one)]
+    known = [network for _, network in scored]
+    named = [(score, network) for score, network in scored if _means(result.claimed, network)]
     # A VGG-16 with batch norm is, norms folded, exactly the paper's VGG-16: then those of the name are all there is.
-    meant = [(score, one) for score, one in named if _rightly(one, known)] or named
+    meant = [(score, network) for score, network in named if _rightly(network, known)] or named
     if not meant:
         return result
     best = max(score for score, _ in scored)
@@ -138,8 +140,8 @@ def _judged(result: Identification, scored: Scored) -> Identification:
     return replace(result, contradiction=_contradiction(result, best, likeness, ideal))
 
 
-def _means(claimed: str, one: KnownNetwork) -> bool:
-    return covers(claimed, one.architecture) or claimed == one.name.lower()
+def _means(claimed: str, network: KnownNetwork) -> bool:
+    return covers(claimed, network.architecture) or claimed == network.name.lower()
 
 
 def _contradiction(result: Identification, best: float, likeness: float, ideal: KnownNetwork) -> str:
@@ -149,18 +151,20 @@ def _contradiction(result: Identification, best: float, likeness: float, ideal: 
         nearest_ref, percent = result.matches[0].ref, f"{100 * result.matches[0].similarity:.0f} %"
         known = f"the nearest network known is {nearest_ref} at {percent}"
         return f"{result.subject} is not {claimed}: {unlike}, and {known}."
-    exact = [one for one in result.matches if one.exact and result.architecture in (one.architecture, one.name)]
+    exact = [
+        match for match in result.matches if match.exact and result.architecture in (match.architecture, match.name)
+    ]
     because = evidence(exact) if exact else f"its structure is {100 * best:.0f} % like one"
     has = "; ".join(differences(ideal.signature, result.signature))
     meant = f"{claimed} has {has}" if likeness >= NEAR else unlike
     return f"{result.subject} is {article(result.name)}: {because}; {meant}."
 
 
-def _rightly(one: KnownNetwork, known: Sequence[KnownNetwork]) -> bool:
+def _rightly(network: KnownNetwork, known: Sequence[KnownNetwork]) -> bool:
     """Whether a network is what its zoo calls it: unless the paper of something else describes exactly it."""
-    equal = (other for other in known if other.signature.digest == one.signature.digest)
+    equal = (other for other in known if other.signature.digest == network.signature.digest)
     papers = {other.architecture for other in equal if other.zoo == PAPER}
-    return not papers or one.architecture in papers
+    return not papers or network.architecture in papers
 
 
 def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[KnownNetwork]:
@@ -168,7 +172,7 @@ def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[KnownNetwor
 
     The user's own files are left out: an impostor that was looked at once would vouch for its copies.
     """
-    seen = {one.ref for one in shipped()} | set(besides)
+    seen = {network.ref for network in shipped()} | set(besides)
     for run in store.runs(kind=RunKind.STRUCTURE):
         ref = run.ref.partition("@")[0]
         zoo, _, name = ref.partition(":")

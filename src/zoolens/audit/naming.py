@@ -40,7 +40,9 @@ def label(id_: str) -> str:
     base = _WIDTH.fullmatch(id_)
     parent = architecture(f"{base[1] if base else id_}_1.0")
     if parent is None:
-        return next((one.name for one in shipped() if one.zoo == PAPER and one.architecture == id_), id_)
+        return next(
+            (network.name for network in shipped() if network.zoo == PAPER and network.architecture == id_), id_
+        )
     return _without_width(parent.name) + (f", width {base[2]}" if base else "")
 
 
@@ -78,28 +80,28 @@ def _pattern(alias: str) -> re.Pattern[str]:
 
 def _aliases() -> Iterator[tuple[str, str]]:
     """Ids, names and members' names, in lower case, unless two architectures share one, or begin with it ("resnet")."""
-    found: dict[str, set[str]] = {}
+    ids_of_alias: dict[str, set[str]] = {}
     for id_, alias in _all_aliases():
         pieces = "".join(_PIECES.findall(alias))
         if len(pieces) >= _LEAST:
-            found.setdefault(alias, set()).add(id_)
-    for alias, ids in found.items():
-        if len(ids) == 1 and not _is_vague(alias, ids, found):
+            ids_of_alias.setdefault(alias, set()).add(id_)
+    for alias, ids in ids_of_alias.items():
+        if len(ids) == 1 and not _is_vague(alias, ids, ids_of_alias):
             yield next(iter(ids)), alias
 
 
-def _is_vague(alias: str, ids: set[str], found: Mapping[str, set[str]]) -> bool:
+def _is_vague(alias: str, ids: set[str], ids_of_alias: Mapping[str, set[str]]) -> bool:
     figures = any(letter.isdecimal() for letter in alias)
-    return not figures and any(other.startswith(alias) and theirs != ids for other, theirs in found.items())
+    return not figures and any(other.startswith(alias) and theirs != ids for other, theirs in ids_of_alias.items())
 
 
 def _all_aliases() -> Iterator[tuple[str, str]]:
-    for one in architectures():
-        aliases = [one.id, one.name.lower()]
-        for names in one.members.values():
+    for entry in architectures():
+        aliases = [entry.id, entry.name.lower()]
+        for names in entry.members.values():
             aliases += [re.split(r"[/.](?=[a-z])", name.lower())[0] for name in names if "light/" not in name]
         for alias in aliases:
-            yield _without_unsaid_width(one.id, alias), alias
+            yield _without_unsaid_width(entry.id, alias), alias
     for known in shipped():
         if known.architecture and known.note:  # widths of an architecture that no zoo lists
             yield known.architecture, known.architecture

@@ -83,7 +83,7 @@ def zoo_networks(
 ) -> dict[str, tuple[ZooNetwork, ...]]:
     """For each architecture its networks, in the order of the table."""
     by_ref = {structure.entry.ref: structure for structure in structures}
-    return {name: tuple(_networks(found, by_ref, memo)) for name, found in members.items()}
+    return {name: tuple(_networks(same_name, by_ref, memo)) for name, same_name in members.items()}
 
 
 def _networks(members: Sequence[Member], by_ref: Mapping[str, Structure], memo: Memo) -> list[ZooNetwork]:
@@ -91,14 +91,14 @@ def _networks(members: Sequence[Member], by_ref: Mapping[str, Structure], memo: 
     for member in members:
         source = by_ref[member.ref].source
         sharing.setdefault((member.zoo, source.key if source else member.ref), []).append(member)
-    found = [_network(same, by_ref[same[0].ref], memo) for same in sharing.values()]
-    labels = [one.label for one in found]
-    return [replace(one, namesake=one.label in labels[:place]) for place, one in enumerate(found)]
+    networks = [_network(same, by_ref[same[0].ref], memo) for same in sharing.values()]
+    labels = [network.label for network in networks]
+    return [replace(network, namesake=network.label in labels[:place]) for place, network in enumerate(networks)]
 
 
 def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> ZooNetwork:
-    found = ZooNetwork(members[0].architecture, tuple(members), structure)
-    if not found.known:
-        return found
-    known = memo.recall("profile", (found.content,), lambda: profile(found.graph).to_json())
-    return replace(found, profile=from_json(known))
+    network = ZooNetwork(members[0].architecture, tuple(members), structure)
+    if not network.known:
+        return network
+    known = memo.recall("profile", (network.content,), lambda: profile(network.graph).to_json())
+    return replace(network, profile=from_json(known))

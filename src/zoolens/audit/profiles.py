@@ -58,7 +58,7 @@ def profile(graph: Graph) -> Profile:
 def _folded_away(node: Node) -> int:
     """Scale and shift of a merged norm become one bias, or nothing more where there is one already."""
     gone = ("norm_scale", "norm_shift") if node.parameter("bias") else ("norm_scale",)
-    return sum(one.size for one in node.parameters if one.role in gone)
+    return sum(parameter.size for parameter in node.parameters if parameter.role in gone)
 
 
 def from_json(row: Mapping[str, Any]) -> Profile:

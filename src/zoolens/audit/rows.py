@@ -32,7 +32,7 @@ def architecture_row(
     spreads: Mapping[str, Mapping[str, Spread]],  # view -> architecture -> spread
     claims: Mapping[tuple[str, str], ClaimRow],  # (ref, metric) -> the first
 ) -> ArchitectureRow:
-    shown = {view: found.get(architecture.id) for view, found in spreads.items()}
+    shown = {view: of_view.get(architecture.id) for view, of_view in spreads.items()}
     rows = tuple(_network(network, grouped, shown, claims) for network in networks)
     firsts = list({row.zoo: row for row in reversed(rows) if row.macs is not None}.values())  # one voice for each zoo
     studied = [row for row in firsts if row.zoo in STUDIED_ZOOS and row.as_studied]  # one set for both ratios
@@ -58,20 +58,22 @@ def sentence(grouped: Grouped) -> str:
     if not grouped.groups:
         return "its structure is known in no zoo"
     agreeing = _zoos(grouped.groups[0])
-    parts = [f"{agreeing} agree" if len({one.zoo for one in grouped.groups[0]}) > 1 else f"reference {agreeing}"]
+    parts = [
+        f"{agreeing} agree" if len({network.zoo for network in grouped.groups[0]}) > 1 else f"reference {agreeing}"
+    ]
     for comparison, members in zip(grouped.between, grouped.groups[1:], strict=True):
         parts.append(f"{_zoos(members)}: {', '.join(comparison.causes[:3])}{_gap(comparison.base, comparison.other)}")
-    sizes = sorted({one.size for members in grouped.groups for one in members if one.size})
+    sizes = sorted({network.size for members in grouped.groups for network in members if network.size})
     if len(sizes) > 1:
         parts.append(f"image sizes from {sizes[0][0]} to {sizes[-1][0]}")
     return "; ".join(parts)
 
 
 def _gap(base: ZooNetwork, other: ZooNetwork) -> str:
-    one, two = base.figure("macs"), other.figure("macs")
-    if not one or two is None or one == two:
+    ours, theirs = base.figure("macs"), other.figure("macs")
+    if not ours or theirs is None or ours == theirs:
         return ""
-    return f" ({abs(two / one - 1):.1%} {'dearer' if two > one else 'cheaper'})".replace("%", " %")
+    return f" ({abs(theirs / ours - 1):.1%} {'dearer' if theirs > ours else 'cheaper'})".replace("%", " %")
 
 
 def _zoos(networks: Sequence[ZooNetwork]) -> str:
@@ -123,8 +125,8 @@ def _is_outlier(claim: ZooClaim | None, spread: Spread | None) -> bool:
 
 
 def _claimed(network: ZooNetwork, metric: str, claims: Mapping[tuple[str, str], ClaimRow]) -> float | None:
-    found = (claims.get((ref, metric)) for ref in network.refs)
-    return next((claim.value for claim in found if claim is not None), None)
+    claimed = (claims.get((ref, metric)) for ref in network.refs)
+    return next((claim.value for claim in claimed if claim is not None), None)
 
 
 def _ratio(values: Iterable[float | None]) -> float | None:

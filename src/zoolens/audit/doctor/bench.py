@@ -72,14 +72,14 @@ class Bench:
     @property
     def tried(self) -> list[Variant]:
         """Every variant measured so far, but not the declared one."""
-        return [one for one in dict.fromkeys(variant for variant, _ in self._found) if one != DECLARED]
+        return [tried for tried in dict.fromkeys(variant for variant, _ in self._found) if tried != DECLARED]
 
     def known(self, variant: Variant, level: Level) -> bool:
         return (variant, self.sizes[level]) in self._found
 
     def seen(self, level: Level) -> list[Variant]:
         """Those of them that were measured on so many images."""
-        return [one for one in self.tried if self.known(one, level)]
+        return [variant for variant in self.tried if self.known(variant, level)]
 
     def measure(self, variant: Variant, level: Level) -> Evidence:
         key = (variant, self.sizes[level])
@@ -89,12 +89,12 @@ class Bench:
 
     def measure_all(self, variants: Iterable[Variant], level: Level, why: str) -> dict[Variant, Evidence]:
         wanted = list(dict.fromkeys(variants))
-        news = [one for one in wanted if not self.known(one, level)]
+        news = [variant for variant in wanted if not self.known(variant, level)]
         if news:
             count = f"{len(news)} variant{'s' if len(news) > 1 else ''}"
             self._progress.say(f"{why}: {count} on {self.sizes[level]:,} images")
             self._measure_elsewhere(news, level)
-        return {one: self.measure(one, level) for one in wanted}
+        return {variant: self.measure(variant, level) for variant in wanted}
 
     def _measure_elsewhere(self, variants: Sequence[Variant], level: Level) -> None:
         """Measure several variants at once where `running_on` chose other machines; otherwise nothing happens."""
@@ -120,8 +120,8 @@ class Bench:
     def fresh(self, base: Variant, other: Variant) -> Contrast:
         """On the images that the search did not use."""
         used = self.measure(DECLARED, Level.SELECTION).inputs
-        found = self.measure_all([base, other], Level.ALL, "Confirming")
-        return Contrast(found[base].without(used), found[other].without(used))
+        evidence = self.measure_all([base, other], Level.ALL, "Confirming")
+        return Contrast(evidence[base].without(used), evidence[other].without(used))
 
     def widest(self, variant: Variant) -> Level:
         """The largest sample on which both this and the declared variant were measured."""
@@ -217,13 +217,13 @@ class _Kept(Dataset):
         return len(self.parent)
 
     def read(self, index: int) -> Sample:
-        found = self._samples.get(index)
-        if found is None:
-            found = self.parent.read(index)
-            if found.value.nbytes <= self._room.bytes:  # two threads at once may keep a little more: no harm
-                self._room.bytes -= found.value.nbytes
-                self._samples[index] = found
-        return found
+        sample = self._samples.get(index)
+        if sample is None:
+            sample = self.parent.read(index)
+            if sample.value.nbytes <= self._room.bytes:  # two threads at once may keep a little more: no harm
+                self._room.bytes -= sample.value.nbytes
+                self._samples[index] = sample
+        return sample
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(indices)

@@ -44,13 +44,13 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
 
 def _sections(text: str) -> dict[str, str]:
     """Top-level keys of a dumped manifest and the lines under each."""
-    found: dict[str, str] = {}
+    lines_of_key: dict[str, str] = {}
     name = ""
     for line in text.splitlines(keepends=True):
         if line[0] not in " -":
             name = line.partition(":")[0]
-        found[name] = found.get(name, "") + line
-    return found
+        lines_of_key[name] = lines_of_key.get(name, "") + line
+    return lines_of_key
 
 
 def _shortened(manifest: Manifest) -> Manifest:

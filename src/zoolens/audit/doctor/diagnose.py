@@ -70,9 +70,9 @@ def doctor(
             if needs_other_orders(bench, best):
                 axes = with_orders(axes, _orders(job, bench.session(), dataset))
                 best = search(bench, axes)
-            found = doubt(judge(bench, axes, not_swept, best), bench, best)
-            note = spelling_note(found.corrected or found.declared, bench.session().inputs[0])
-            return replace(found, notes=(note,) if note else ())
+            diagnosis = doubt(judge(bench, axes, not_swept, best), bench, best)
+            note = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
+            return replace(diagnosis, notes=(note,) if note else ())
 
 
 def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:
@@ -130,7 +130,7 @@ def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tu
     outputs = _outputs(session, manifest.outputs[0].name)
     if outputs is not None and not manifest.outputs[0].label_map:
         find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)  # refuses an order nobody knows
-    found: list[Axis | NotSwept] = [
+    swept: list[Axis | NotSwept] = [
         *decoder_axis(manifest, screened),
         layout_axis(manifest, tensor, job.asset.format),
         colour_axis(manifest),
@@ -139,11 +139,11 @@ def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tu
         label_axis(manifest, outputs, classes, labels),
         scores_axis(manifest),
     ]
-    return [one for one in found if isinstance(one, Axis)], [one for one in found if isinstance(one, NotSwept)]
+    return [axis for axis in swept if isinstance(axis, Axis)], [axis for axis in swept if isinstance(axis, NotSwept)]
 
 
 def _outputs(session: Session, name: str | None) -> int | None:
     """How many scores the file says it gives for one input."""
-    named: TensorSpec = next((one for one in session.outputs if one.name == name), session.outputs[0])
+    named: TensorSpec = next((output for output in session.outputs if output.name == name), session.outputs[0])
     extents = named.shape[1:]
     return math.prod(extent or 0 for extent in extents) or None

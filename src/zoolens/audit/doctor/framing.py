@@ -47,7 +47,7 @@ def layout_axis(manifest: Manifest, tensor: TensorSpec, format_: str) -> Axis | 
     other = "NHWC" if declared.layout == "NCHW" else "NCHW"
     channels = 1 if declared.color == "gray" else 3
     shape = tensor.shape if len(tensor.shape) == 4 else declared.shape
-    fits = {one: shape[one.index("C")] in (None, channels) for one in ("NCHW", "NHWC")}
+    fits = {layout: shape[layout.index("C")] in (None, channels) for layout in ("NCHW", "NHWC")}
     if format_ not in _SHAPELESS and fits[declared.layout] and not fits[other]:
         return NotSwept("layout", f"it is settled by the file, whose input is {shape_text(shape)}.")
     moved = _permuted(declared) if format_ in _SHAPELESS or fits[declared.layout] else tuple(shape)
@@ -103,7 +103,7 @@ def _framed(name: str, frame: Sequence[_Sized | CenterCrop]) -> Choice:
     def change(manifest: Manifest) -> Manifest:
         declared = manifest.inputs[0].preprocess
         like = next((step for step in declared if isinstance(step, Resize)), None)
-        shaping = tuple(one.step(like) if isinstance(one, _Sized) else one for one in frame)
+        shaping = tuple(step.step(like) if isinstance(step, _Sized) else step for step in frame)
         return with_input(manifest, preprocess=(*shaping, *(s for s in declared if isinstance(s, Normalize))))
 
     return Choice("framing", "crop", name, change)

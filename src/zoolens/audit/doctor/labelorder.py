@@ -51,7 +51,7 @@ def needs_other_orders(bench: Bench, best: Variant) -> bool:
 
 def with_orders(axes: Sequence[Axis], choices: Sequence[Choice]) -> list[Axis]:
     """The same axes with more choices for the labels."""
-    return [replace(one, choices=(*one.choices, *choices)) if one.slot == "labels" else one for one in axes]
+    return [replace(axis, choices=(*axis.choices, *choices)) if axis.slot == "labels" else axis for axis in axes]
 
 
 def order_choices(
@@ -61,11 +61,11 @@ def order_choices(
     there are once the manifest's steps are done."""
     if manifest.outputs[0].label_map:
         return []
-    found: dict[tuple[int, ...], str] = {}
+    title_of_order: dict[tuple[int, ...], str] = {}
     for title, order in _plausible(outputs, names, labels):
         if list(order) != list(range(outputs)):
-            found.setdefault(tuple(order), title)
-    return [Choice("labels", "label order", title, _mapped(order)) for order, title in found.items()]
+            title_of_order.setdefault(tuple(order), title)
+    return [Choice("labels", "label order", title, _mapped(order)) for order, title in title_of_order.items()]
 
 
 def doubt(diagnosis: Diagnosis, bench: Bench, best: Variant) -> Diagnosis:
@@ -98,10 +98,10 @@ def hidden_order(evidence: Evidence, labels: NDArray[Any], accuracy: float) -> S
         answer: _most_frequent(labels[learnt & (answers == answer)]) for answer in np.unique(answers[learnt]).tolist()
     }
     renamed = np.array([meaning.get(answer, -1) for answer in answers[judged].tolist()])
-    found = Separation(int(judged.sum()), int(np.count_nonzero(renamed == labels[judged])))
+    separation = Separation(int(judged.sum()), int(np.count_nonzero(renamed == labels[judged])))
     plain = max(float(np.mean(labels == _most_frequent(labels))), accuracy)
-    sure = wilson(found.right, found.n).low > plain
-    return found if sure and found.accuracy > plain + GAP else None
+    sure = wilson(separation.right, separation.n).low > plain
+    return separation if sure and separation.accuracy > plain + GAP else None
 
 
 def _most_frequent(values: NDArray[Any]) -> int:
@@ -166,8 +166,8 @@ def _english(names: Sequence[str]) -> list[str] | None:
     """The English names of WordNet ids."""
     known = imagenet_classes()
     places = find_classes(names, known)
-    found = [known[place][10:].casefold() for place in places if place is not None]
-    return found if len(found) == len(names) else None
+    english = [known[place][10:].casefold() for place in places if place is not None]
+    return english if len(english) == len(names) else None
 
 
 def _ranks(keys: Sequence[Any]) -> list[int]:

@@ -66,11 +66,11 @@ def normalisation_axis(manifest: Manifest, tensor: TensorSpec) -> Axis | NotSwep
     declared = manifest.inputs[0]
     if np.dtype(tensor.dtype).kind in "iu" and not tensor.quantised:
         return NotSwept("scaling, mean and deviation", f"the input takes raw {tensor.dtype} values.")
-    recipes = [one for one in _recipes(declared) if not _same(declared, (one.step(declared.color),))]
+    recipes = [recipe for recipe in _recipes(declared) if not _same(declared, (recipe.step(declared.color),))]
     choices = [*(_whole(recipe) for recipe in recipes), *_rescaled(declared), *_reversed(declared)]
-    found = axis_or_none("normalisation", describe(_steps(declared)), choices, manifest)
-    assert found is not None  # no declaration equals all of them
-    return found
+    axis = axis_or_none("normalisation", describe(_steps(declared)), choices, manifest)
+    assert axis is not None  # no declaration equals all of them
+    return axis
 
 
 def describe(steps: tuple[Normalize, ...]) -> str:

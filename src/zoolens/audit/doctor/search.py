@@ -48,9 +48,9 @@ def search(bench: Bench, axes: Sequence[Axis]) -> Variant:
 
 def equals_of(bench: Bench, final: Variant) -> list[Variant]:
     """Variants that saw all selection images and cannot be told from the final one, the commonest first."""
-    seen = [one for one in bench.seen(Level.SELECTION) if one != final]
-    found = [one for one in seen if bench.contrast(final, one, Level.SELECTION).p_value >= ALPHA]
-    return sorted(found, key=lambda one: one.rarity)
+    seen = [variant for variant in bench.seen(Level.SELECTION) if variant != final]
+    equal = [variant for variant in seen if bench.contrast(final, variant, Level.SELECTION).p_value >= ALPHA]
+    return sorted(equal, key=lambda variant: variant.rarity)
 
 
 def _runnable(bench: Bench, axes: Sequence[Axis]) -> Variant:
@@ -59,7 +59,7 @@ def _runnable(bench: Bench, axes: Sequence[Axis]) -> Variant:
     if declared.error is None:
         return DECLARED
     tried = bench.measure_all(neighbours(DECLARED, axes), Level.SCREEN, "The manifest cannot be evaluated")
-    best = max(tried, key=lambda one: tried[one].rank, default=DECLARED)
+    best = max(tried, key=lambda variant: tried[variant].rank, default=DECLARED)
     if best == DECLARED or tried[best].error is not None:
         raise ModelError(
             f"Neither as declared nor with any one change can {bench.job.entry.ref} be evaluated. {declared.error}"
@@ -79,9 +79,9 @@ def _best(bench: Bench, base: Variant, candidates: Iterable[Variant], axes: Sequ
     screened = bench.measure_all(candidates, Level.SCREEN, "Screening")
     shifted = _shifted(screened, axes)
     screened |= bench.measure_all(shifted, Level.SCREEN, "Other label offsets")
-    hopeful = sorted(screened, key=lambda one: screened[one].rank, reverse=True)[:PROMOTED]
+    hopeful = sorted(screened, key=lambda variant: screened[variant].rank, reverse=True)[:PROMOTED]
     bench.measure_all([DECLARED, base, *hopeful], Level.SELECTION, "The best so far")
-    contrasts = {one: bench.contrast(base, one, Level.SELECTION) for one in hopeful}
+    contrasts = {variant: bench.contrast(base, variant, Level.SELECTION) for variant in hopeful}
     winner = _most_likely(contrasts)
     if winner is None:
         return None
@@ -94,14 +94,14 @@ def _most_likely(contrasts: dict[Variant, Contrast]) -> Variant | None:
     """The one most often right; among those that cannot be told from it, the one that gives the truth most
     probability: that tells neighbours such as two similar means apart with far fewer images. Where not even that tells
     them apart, prior knowledge does: most models are trained with ImageNet's mean, few with CLIP's."""
-    top = max(contrasts, key=lambda one: contrasts[one].other.rank, default=None)
+    top = max(contrasts, key=lambda variant: contrasts[variant].other.rank, default=None)
     if top is None:
         return None
-    found = {one: contrast.other for one, contrast in contrasts.items()}
-    tied = [one for one in found if Contrast(found[top], found[one]).p_value >= ALPHA]
-    likeliest = max(tied, key=lambda one: float(found[one].log_score.mean()))
-    level = [one for one in tied if not Contrast(found[likeliest], found[one]).less_likely]
-    return min(level, key=lambda one: (one.rarity, -float(found[one].log_score.mean())))
+    evidence = {variant: contrast.other for variant, contrast in contrasts.items()}
+    tied = [variant for variant in evidence if Contrast(evidence[top], evidence[variant]).p_value >= ALPHA]
+    likeliest = max(tied, key=lambda variant: float(evidence[variant].log_score.mean()))
+    level = [variant for variant in tied if not Contrast(evidence[likeliest], evidence[variant]).less_likely]
+    return min(level, key=lambda variant: (variant.rarity, -float(evidence[variant].log_score.mean())))
 
 
 def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Variant]:
@@ -111,14 +111,14 @@ def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Va
     if axis is None:
         return []
     lower, higher = axis.choices[:2]
-    found: list[tuple[int, Variant]] = []
+    promising: list[tuple[int, Variant]] = []
     for variant, evidence in screened.items():
         if evidence.error is None and variant.choice("labels") is None:
             for offset, distance in ((lower, 1), (higher, -1)):
                 hits = int(np.count_nonzero(evidence.distance == distance))
                 if hits > evidence.right + _MANY:
-                    found.append((hits, variant.choosing(offset)))
-    return [variant for _, variant in sorted(found, key=lambda one: -one[0])[:PROMOTED]]
+                    promising.append((hits, variant.choosing(offset)))
+    return [variant for _, variant in sorted(promising, key=lambda promise: -promise[0])[:PROMOTED]]
 
 
 def _simplified(bench: Bench, variant: Variant, level: Level) -> Variant:

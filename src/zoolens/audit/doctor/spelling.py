@@ -22,8 +22,8 @@ def spelling_note(manifest: Manifest, tensor: TensorSpec) -> str | None:
     if not tensor.quantised or np.dtype(tensor.dtype).itemsize != 1 or len(steps) != 1:
         return None
     channels = max(len(steps[0].mean), len(steps[0].std))
-    changed = {one: _changed(steps[0], one, channels, tensor) for one in spellings(steps[0])}
-    other = max(changed, key=lambda one: changed[one], default=None)
+    changed = {spelling: _changed(steps[0], spelling, channels, tensor) for spelling in spellings(steps[0])}
+    other = max(changed, key=lambda spelling: changed[spelling], default=None)
     if other is None or not changed[other]:
         return None
     return (
@@ -51,12 +51,12 @@ def _scaled(step: Normalize, by: float) -> Normalize:
     return step.model_copy(update=changes)
 
 
-def _changed(one: Normalize, other: Normalize, channels: int, tensor: TensorSpec) -> int:
+def _changed(step: Normalize, other: Normalize, channels: int, tensor: TensorSpec) -> int:
     """Of the 256 pixel values, how many become another integer in some channel."""
     dtype = np.dtype(tensor.dtype)
     first, second = (
         np.array([np.frombuffer(table, dtype) for table in pixel_tables([step], channels, tensor, dtype)])
-        for step in (one, other)
+        for step in (step, other)
     )
     return int(np.count_nonzero((first != second).any(axis=0)))
 

@@ -68,8 +68,8 @@ class Variant:
         return next((choice for choice in self.choices if choice.slot == slot), None)
 
     def choosing(self, choice: Choice) -> Variant:
-        kept = [one for one in self.choices if one.slot != choice.slot]
-        return Variant(tuple(sorted([*kept, choice], key=lambda one: SLOTS.index(one.slot))))
+        kept = [other for other in self.choices if other.slot != choice.slot]
+        return Variant(tuple(sorted([*kept, choice], key=lambda other: SLOTS.index(other.slot))))
 
     def reverting(self, slot: str) -> Variant:
         return Variant(tuple(choice for choice in self.choices if choice.slot != slot))
@@ -83,17 +83,17 @@ DECLARED: Final = Variant()
 
 def neighbours(variant: Variant, axes: Iterable[Axis]) -> list[Variant]:
     """Every variant that differs on one axis, the declared value included."""
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for axis in axes:
         if variant.choice(axis.slot) is not None:
-            found.append(variant.reverting(axis.slot))
-        found += [variant.choosing(choice) for choice in axis.choices if variant.choice(axis.slot) != choice]
-    return found
+            variants.append(variant.reverting(axis.slot))
+        variants += [variant.choosing(choice) for choice in axis.choices if variant.choice(axis.slot) != choice]
+    return variants
 
 
 def combinations(variant: Variant, first: Axis, second: Axis) -> list[Variant]:
     """Both axes changed at once."""
-    return [variant.choosing(one).choosing(other) for one in first.choices for other in second.choices]
+    return [variant.choosing(choice).choosing(other) for choice in first.choices for other in second.choices]
 
 
 def with_input(manifest: Manifest, **changes: Any) -> Manifest:

@@ -113,7 +113,7 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
         confirmation=confirmation,
         trials=trials,
         sensitivity=tuple(_sensitivity(bench, axes, final)),
-        equals=tuple(one.name for one in equals_of(bench, final)) if confirmed else (),
+        equals=tuple(variant.name for variant in equals_of(bench, final)) if confirmed else (),
         not_swept=tuple(not_swept),
         declared=manifest,
         corrected=fixed.apply(manifest) if faults else None,
@@ -164,7 +164,7 @@ def _faults(fixed: Variant, axes: Sequence[Axis]) -> list[Fault]:
 def _trials(bench: Bench) -> tuple[Trial, ...]:
     level = max(level for level in Level if bench.known(DECLARED, level))
     declared = bench.measure(DECLARED, level)
-    contrasts = {one: bench.contrast(DECLARED, one, bench.widest(one)) for one in bench.tried}
+    contrasts = {variant: bench.contrast(DECLARED, variant, bench.widest(variant)) for variant in bench.tried}
     adjusted = holm([contrast.p_value for contrast in contrasts.values()]).tolist()
     others = [
         _trial(variant, contrast, p_value)
@@ -200,8 +200,8 @@ def _sensitivity(bench: Bench, axes: Sequence[Axis], final: Variant) -> list[Sen
         own = final.choice(changed.slot)
         group = by_factor.setdefault((choice or changed).factor, {own.name if own else declared[changed.slot]: best})
         group[choice.name if choice else declared[changed.slot]] = bench.measure(variant, Level.SCREEN)
-    found = [_spread(factor, group) for factor, group in by_factor.items()]
-    return sorted(found, key=lambda one: -one.spread)
+    spreads = [_spread(factor, group) for factor, group in by_factor.items()]
+    return sorted(spreads, key=lambda sensitivity: -sensitivity.spread)
 
 
 def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity:
@@ -225,7 +225,7 @@ def _sentence(
     """`faults` are those that cost right answers; a softmax too many does not."""
     if confirmation is None or not faults:
         return f"The manifest is wrong: {_DOUBLED}" if doubled else _no_fault(status, trials, confirmation)
-    what = " and ".join(f"{one.factor} {one.correct} instead of {one.declared}" for one in faults)
+    what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)
     fresh = " that the search did not use" if confirmation.fresh else ""
     tests = "" if confirmation.fresh else f", adjusted for {len(trials) - 1} variants"
     words = "wrong" if status is Status.WRONG else "not the best"
@@ -260,8 +260,8 @@ def _no_fault(status: Status, trials: Sequence[Trial], confirmation: Confirmatio
             f"{text} (top-1 {100 * confirmation.before:.1f} %; the one that looked best while searching is "
             f"{100 * change:+.1f} points [{low:+.1f}, {high:+.1f}] on {confirmation.n:,} other images)."
         )
-    seen = [one for one in others if one.n == declared.n and one.error is None]
-    best = max(seen, key=lambda one: one.change, default=None)
+    seen = [trial for trial in others if trial.n == declared.n and trial.error is None]
+    best = max(seen, key=lambda trial: trial.change, default=None)
     if best is None:
         return f"{text}."
     low, high = (100 * end for end in best.change_interval)

@@ -20,15 +20,15 @@ def papers() -> dict[str, Paper]:
 
 def paper(architecture: str) -> Paper:
     """The specification of one architecture; UnknownName where there is none."""
-    found = papers().get(architecture)
-    if found is None:
+    specification = papers().get(architecture)
+    if specification is None:
         raise UnknownName("paper specification", architecture, papers())
-    return found
+    return specification
 
 
 def _names() -> list[str]:
     folder = resources.files("zoolens.audit.papers").joinpath("data")
-    return sorted(one.name.removesuffix(".yaml") for one in folder.iterdir() if one.name.endswith(".yaml"))
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
 def _document(name: str) -> dict[str, Any]:

@@ -80,7 +80,11 @@ class _Site:
         if not isinstance(text, str) or "$" not in text:
             return text
         whole = _PARAMETER.fullmatch(text)
-        return self._look_up(whole[1]) if whole else _PARAMETER.sub(lambda found: str(self._look_up(found[1])), text)
+        return (
+            self._look_up(whole[1])
+            if whole
+            else _PARAMETER.sub(lambda parameter: str(self._look_up(parameter[1])), text)
+        )
 
     def _look_up(self, name: str) -> Any:
         for known in reversed(self.scope):

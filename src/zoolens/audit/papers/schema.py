@@ -66,18 +66,18 @@ class Paper:
     widths: Widths | None = None
 
     def stated(self, what: str) -> Stated | None:
-        return next((one for one in self.numbers if one.what == what), None)
+        return next((number for number in self.numbers if number.what == what), None)
 
 
 def read_paper(architecture: str, document: Mapping[str, Any]) -> Paper:
     """A specification from its file; ManifestError where something is missing or unknown."""
-    unknown = set(document) - {one.name for one in fields(Paper)}
+    unknown = set(document) - {known.name for known in fields(Paper)}
     if unknown:
         raise ManifestError(f"The paper specification {architecture} has an unknown key {sorted(unknown)[0]!r}.")
     given = dict(document)
     try:
         given["citation"] = Citation(**given["citation"])
-        given["numbers"] = tuple(_stated(one) for one in given.get("numbers", ()))
+        given["numbers"] = tuple(_stated(number) for number in given.get("numbers", ()))
         given["layers"], given["notes"] = tuple(given["layers"]), tuple(given.get("notes", ()))
         if "widths" in given:
             given["widths"] = Widths(**{**given["widths"], "values": tuple(given["widths"]["values"])})

@@ -23,11 +23,14 @@ def file_sizes(
     `misnamed`: references of networks that are something else, and so say nothing about the name they go by.
     """
     sizes = {claim.ref: claim for claim in claims if claim.metric == "file_size" and claim.value}
-    fewest = {name: _fewest(one for one in found if one.ref not in misnamed) for name, found in networks.items()}
-    families = {name: found[0].architecture.family for name, found in networks.items()}
+    fewest = {
+        name: _fewest(network for network in same_name if network.ref not in misnamed)
+        for name, same_name in networks.items()
+    }
+    families = {name: same_name[0].architecture.family for name, same_name in networks.items()}
     sisters = {name: {other: fewest[other] for other in fewest if families[other] == families[name]} for name in fewest}
-    for name, found in networks.items():
-        for network in found:
+    for name, same_name in networks.items():
+        for network in same_name:
             numbers = _fewest([network]) or fewest[name]
             for claim in (sizes[ref] for ref in network.refs if ref in sizes and _is_float(ref)):
                 if numbers and _largest(claim) < FULL * numbers:
@@ -35,7 +38,7 @@ def file_sizes(
 
 
 def _fewest(networks: Iterable[ZooNetwork]) -> int | None:
-    return min((one.profile.folded for one in networks if one.profile), default=None)
+    return min((network.profile.folded for network in networks if network.profile), default=None)
 
 
 def _is_float(ref: str) -> bool:

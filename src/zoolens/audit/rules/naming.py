@@ -27,36 +27,40 @@ def misnamed(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
     The voices are those of the audited zoos, of the zoos whose structures are shipped with zoolens, and of the papers:
     a zoo that is audited alone is found out too.
     """
-    found = [network for network in networks if network.profile]
-    by_structure = _by_structure(found)
-    known = (*architectures(), *(network.architecture for network in found))
-    names = {one.id: one.name for one in known}
-    for network in found:
+    profiled = [network for network in networks if network.profile]
+    by_structure = _by_structure(profiled)
+    known = (*architectures(), *(network.architecture for network in profiled))
+    names = {architecture.id: architecture.name for architecture in known}
+    for network in profiled:
         alike = by_structure[network.profile.digest] if network.profile else []
-        elsewhere = [one for one in alike if one.zoo != network.zoo]
-        voices = Counter(architecture for _, architecture in {(one.zoo, one.architecture) for one in elsewhere})
+        elsewhere = [namesake for namesake in alike if namesake.zoo != network.zoo]
+        voices = Counter(
+            architecture for _, architecture in {(namesake.zoo, namesake.architecture) for namesake in elsewhere}
+        )
         really, most = max(voices.items(), key=lambda pair: pair[1], default=("", 0))
         if most > 1 and network.architecture.id not in voices:
-            equals = [one for one in elsewhere if one.architecture == really]
-            yield _misnamed(network, names[really], equals, found)
+            equals = [namesake for namesake in elsewhere if namesake.architecture == really]
+            yield _misnamed(network, names[really], equals, profiled)
 
 
 def _by_structure(networks: Iterable[ZooNetwork]) -> Mapping[str, list[_Namesake]]:
-    found: dict[str, list[_Namesake]] = {}
+    namesakes: dict[str, list[_Namesake]] = {}
     for network in networks:
         if network.profile:
             namesake = _Namesake(network.zoo, network.ref, network.architecture.id)
-            found.setdefault(network.profile.digest, []).append(namesake)
-    ids = {one.id for one in architectures()}
+            namesakes.setdefault(network.profile.digest, []).append(namesake)
+    ids = {architecture.id for architecture in architectures()}
     for known in shipped():
         if known.architecture in ids:
-            found.setdefault(known.signature.digest, []).append(_Namesake(known.zoo, known.ref, known.architecture))
-    return found
+            namesakes.setdefault(known.signature.digest, []).append(_Namesake(known.zoo, known.ref, known.architecture))
+    return namesakes
 
 
 def _misnamed(network: ZooNetwork, really: str, equals: list[_Namesake], networks: Iterable[ZooNetwork]) -> Finding:
-    first_of_each = list({one.zoo: one.ref for one in reversed(equals)}.values())[::-1]
-    rightly = [one for one in networks if one.architecture.id == network.architecture.id and one.zoo != network.zoo]
+    first_of_each = list({namesake.zoo: namesake.ref for namesake in reversed(equals)}.values())[::-1]
+    rightly = [
+        other for other in networks if other.architecture.id == network.architecture.id and other.zoo != network.zoo
+    ]
     return Finding(
         "naming/other architecture",
         Severity.HIGH,
@@ -66,7 +70,7 @@ def _misnamed(network: ZooNetwork, really: str, equals: list[_Namesake], network
         f"{', '.join(first_of_each[:3])}",
         (
             f"{network.figure('macs'):,} multiply-accumulates, parameters: {network.parameters}",
-            *(f"{one.ref}, called the same: {one.figure('macs'):,} and {one.parameters}" for one in rightly),
+            *(f"{other.ref}, called the same: {other.figure('macs'):,} and {other.parameters}" for other in rightly),
         ),
         f"Call it {really}.",
     )

@@ -9,21 +9,21 @@ from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
 
 
-def departures(found: Iterable[Conformance], networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
+def departures(conformance: Iterable[Conformance], networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
     refs = {(network.architecture.id, network.zoo, network.name): network.refs for network in networks}
-    for one in found:
-        if one.departures:
+    for network in conformance:
+        if network.departures:
             yield Finding(
                 "papers/departure",
                 Severity.MEDIUM,
-                one.architecture,
-                refs.get((one.architecture, one.zoo, one.name), ()),
-                f"{one.zoo} {one.name} departs from its paper: {_counted(one.departures)}",
-                (*one.departures, f"The paper: {one.paper}; {one.table}."),
+                network.architecture,
+                refs.get((network.architecture, network.zoo, network.name), ()),
+                f"{network.zoo} {network.name} departs from its paper: {_counted(network.departures)}",
+                (*network.departures, f"The paper: {network.paper}; {network.table}."),
                 "Cite the implementation, not only the paper, when you report results with it.",
             )
 
 
-def _counted(found: tuple[str, ...]) -> str:
-    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0]}{more}"
+def _counted(departures: tuple[str, ...]) -> str:
+    more = f"; and {len(departures) - 1} more" if len(departures) > 1 else ""
+    return f"{departures[0]}{more}"

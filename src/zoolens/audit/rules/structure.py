@@ -42,15 +42,15 @@ def other_sizes(grouped: Grouped) -> Iterator[Finding]:
     """The same network asked for at another image size, which costs more or less than its namesake."""
     for comparison in grouped.within:
         base, other = comparison.base, comparison.other
-        one, two = base.figure("macs"), other.figure("macs")
-        if INPUT_SIZE in comparison.causes and one and two:
+        ours, theirs = base.figure("macs"), other.figure("macs")
+        if INPUT_SIZE in comparison.causes and ours and theirs:
             yield Finding(
                 "size/input size",
-                Severity.MEDIUM if abs(two / one - 1) > 0.1 else Severity.LOW,
+                Severity.MEDIUM if abs(theirs / ours - 1) > 0.1 else Severity.LOW,
                 base.architecture.id,
                 (other.ref, base.ref),
                 f"{base.architecture.name}: {other.label} is meant for {_size(other)}, {base.label} for {_size(base)}: "
-                f"{two / one:.2f} times the cost of one network",
+                f"{theirs / ours:.2f} times the cost of one network",
                 tuple(sentences(comparison)),
                 _ADVICE[INPUT_SIZE],
             )
@@ -81,7 +81,9 @@ def other_constants(grouped: Grouped) -> Iterator[Finding]:
 def shortcuts(grouped: Grouped) -> Iterator[Finding]:
     """Residual networks whose zoos differ, but not in the kind of their shortcuts: said, because it was published
     otherwise (ResNet-101, Montes et al. 2022)."""
-    known = [(one, one.profile) for members in grouped.groups for one in members if one.profile is not None]
+    known = [
+        (network, network.profile) for members in grouped.groups for network in members if network.profile is not None
+    ]
     convolutions = {profile.shortcuts["conv"] for _, profile in known}
     if len(grouped.groups) < 2 or len(convolutions) != 1 or convolutions == {0} or not known[0][1].residual:
         return
@@ -103,14 +105,18 @@ def shortcuts(grouped: Grouped) -> Iterator[Finding]:
 def sentences(comparison: Comparison) -> Iterator[str]:
     """Every difference in words, with what it adds to or takes from the cost."""
     base = comparison.base.figure("macs") or 0
-    for one in comparison.differences:
-        share = f" ({one.macs / base:+.1%} of the multiply-accumulates)" if base and abs(one.macs) > base / 2000 else ""
-        yield f"{one.text}{share}"
+    for difference in comparison.differences:
+        share = (
+            f" ({difference.macs / base:+.1%} of the multiply-accumulates)"
+            if base and abs(difference.macs) > base / 2000
+            else ""
+        )
+        yield f"{difference.text}{share}"
 
 
 def _severity(comparison: Comparison) -> Severity:
     """High where structure alone, whatever the image sizes, changes the cost or the number of parameters."""
-    base, other = (one.figure("parameters") or 0 for one in (comparison.base, comparison.other))
+    base, other = (network.figure("parameters") or 0 for network in (comparison.base, comparison.other))
     changes = ((comparison.structural_macs, comparison.base.figure("macs")), (other - base, base))
     shares = (abs(change) / whole for change, whole in changes if whole)
     return Severity.HIGH if any(share >= MATTERS for share in shares) else Severity.MEDIUM
