@@ -4,7 +4,7 @@ family's networks have it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from zoolens.audit.findings import Finding, Severity
@@ -26,17 +26,8 @@ class Cause:
     title: str
     gap: float
 
-    def to_json(self) -> dict[str, object]:
-        return {
-            "severity": self.severity.label,
-            "rule": self.rule,
-            "family": self.family,
-            "zoos": list(self.zoos),
-            "architectures": list(self.architectures),
-            "findings": list(self.findings),
-            "title": self.title,
-            "gap": self.gap,
-        }
+    def as_data(self) -> dict[str, object]:
+        return {**asdict(self), "severity": self.severity.label}
 
 
 def causes(findings: Iterable[Finding], families: Mapping[str, str]) -> tuple[Cause, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from zoolens.audit.papers import paper
 from zoolens.audit.papers.compile import compile_paper
@@ -37,9 +37,6 @@ class Departure:
     parameters: int
     states: str = ""  # what the paper says about it
     settled: str = ""  # what decides where the text alone does not
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def departures(architecture: str, graph: Graph, *, name: str | None = None, width: float = 1.0) -> list[Departure]:

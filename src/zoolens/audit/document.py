@@ -123,13 +123,13 @@ class Audit:
             raise UnknownName("finding", strange, known, hint="It may have been mended: leave it out.")
         return replace(self, findings=tuple(finding for finding in self.findings if finding.id not in set(accepted)))
 
-    def to_json(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {
             "facts": dict(self.facts),
             "notes": list(self.notes),
             "architectures": [asdict(row) for row in self.architectures],
-            "causes": [cause.to_json() for cause in self.causes],
-            "findings": [finding.to_json() for finding in self.findings],
+            "causes": [cause.as_data() for cause in self.causes],
+            "findings": [finding.as_data() for finding in self.findings],
             "ranks": [asdict(rank) for rank in self.ranks],
             "conformance": [asdict(network) for network in self.conformance],
             "judged": [asdict(claim) for claim in self.judged],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -46,18 +46,8 @@ class Finding:
     def group(self) -> str:
         return self.rule.partition("/")[0]
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "rule": self.rule,
-            "severity": self.severity.label,
-            "architecture": self.architecture,
-            "models": list(self.models),
-            "title": self.title,
-            "evidence": list(self.evidence),
-            "fix": self.fix,
-            "details": dict(self.details),
-        }
+    def as_data(self) -> dict[str, Any]:
+        return {"id": self.id, **asdict(self), "severity": self.severity.label}
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -59,7 +59,7 @@ class Identification:
             return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}.{inside}"
         return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {'; '.join(best.differences)}."
 
-    def to_json(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {
             "subject": self.subject,
             "architecture": self.architecture or None,
@@ -69,7 +69,7 @@ class Identification:
             "contradiction": self.contradiction or None,
             "contained": self.contained or None,
             "sentence": self.sentence,
-            "matches": [match.to_json() for match in self.matches],
+            "matches": [match.as_data() for match in self.matches],
             "signature": as_json(self.signature),
         }
 

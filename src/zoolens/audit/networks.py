@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from zoolens.audit.architectures import ArchitectureEntry, Member
@@ -100,5 +100,5 @@ def _network(members: Sequence[Member], structure: Structure, memo: Memo) -> Zoo
     network = ZooNetwork(members[0].architecture, tuple(members), structure)
     if not network.known:
         return network
-    known = memo.recall("profile", (network.content,), lambda: profile(network.graph).to_json())
+    known = memo.recall("profile", (network.content,), lambda: asdict(profile(network.graph)))
     return replace(network, profile=from_json(known))

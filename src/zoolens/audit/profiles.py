@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from zoolens.graph.counters.conventions import as_counted_by
@@ -30,9 +30,6 @@ class Profile:
     counted: Mapping[str, float]  # multiply-adds as the counters of the study would give them
     held: int | None = None  # parameters that the source holds, where that is more than the network uses
     held_reason: str = ""  # why it holds more
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def profile(graph: Graph) -> Profile:

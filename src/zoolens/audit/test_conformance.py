@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import util
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def test_norms_the_paper_does_not_have_are_a_departure_and_folded_ones_are_not()
 
 def test_departures_are_data():
     graph = compile_paper(paper("vgg19"))
-    first = departures("vgg16", graph, name="it")[0].to_json()
+    first = asdict(departures("vgg16", graph, name="it")[0])
     assert first["architecture"] == "vgg16"
     assert first["cause"] == causes.DEPTH
     assert first["macs"] > 0

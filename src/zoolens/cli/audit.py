@@ -58,7 +58,7 @@ def command(**chosen: Any) -> None:
             progress=bars,
         ).without(chosen["ignore"])
     if chosen["as_json"]:
-        echo_json(audit.to_json())
+        echo_json(audit.as_data())
     else:
         show(audit, make_console(), all_findings=chosen["all_findings"])
     if chosen["page"]:

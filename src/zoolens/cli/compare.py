@@ -69,8 +69,8 @@ def print_report(report: Report, shown: int) -> None:
         console.print("A and B are the same run: the same content, in the same environment.")
     if report.answers:
         _print_accuracy(console, report.answers)
-    for one in report.vectors:
-        _print_vectors(console, one)
+    for change in report.vectors:
+        _print_vectors(console, change)
     if not report.answers and not report.vectors:
         console.print("Answers: none to compare (one of the runs was measured with --no-accuracy).")
     _print_figures(console, report)
@@ -113,29 +113,29 @@ def _score_changes(answers: Answers) -> str:
     )
 
 
-def _print_vectors(console: Any, one: VectorChange) -> None:
+def _print_vectors(console: Any, change: VectorChange) -> None:
     facts = [
-        f"same answer (within 0.1 %) {100 * one.agreement:.2f} %",
-        f"bit-equal outputs: {100 * one.identical_outputs:.1f} %",
+        f"same answer (within 0.1 %) {100 * change.agreement:.2f} %",
+        f"bit-equal outputs: {100 * change.identical_outputs:.1f} %",
     ]
-    if one.median_distance is not None:
-        facts.append(f"relative distance {one.median_distance:.2g} (median), {one.max_distance:.2g} (largest)")
-    if one.cosine is not None:
-        facts.append(f"cosine {one.cosine:.6g}")
-    if one.score_a is not None and one.score_b is not None and one.difference is not None:
-        low, high = one.difference
-        facts.append(f"score {one.score_a:.4f} and {one.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")
-    console.print(f"{plain(one.output)} ({one.task}): {', '.join(facts)}")
+    if change.median_distance is not None:
+        facts.append(f"relative distance {change.median_distance:.2g} (median), {change.max_distance:.2g} (largest)")
+    if change.cosine is not None:
+        facts.append(f"cosine {change.cosine:.6g}")
+    if change.score_a is not None and change.score_b is not None and change.difference is not None:
+        low, high = change.difference
+        facts.append(f"score {change.score_a:.4f} and {change.score_b:.4f}, B − A in \\[{low:+.4f}, {high:+.4f}]")
+    console.print(f"{plain(change.output)} ({change.task}): {', '.join(facts)}")
 
 
 def _print_figures(console: Any, report: Report) -> None:
     from zoolens.present.figures import with_interval
 
     rows = []
-    for one in report.figures:
-        if one.metric != "recall" and one.change is not None:
-            change = f"{100 * one.change:+.2f} pt" if one.unit == "fraction" else f"{100 * one.change:+.1f} %"
-            rows.append([one.metric, one.scope, with_interval(one.a), with_interval(one.b), change])
+    for row in report.figures:
+        if row.metric != "recall" and row.change is not None:
+            change = f"{100 * row.change:+.2f} pt" if row.unit == "fraction" else f"{100 * row.change:+.1f} %"
+            rows.append([row.metric, row.scope, with_interval(row.a), with_interval(row.b), change])
     columns = [Column("metric", keep=9), Column("scope", keep=5), Column("A", "number", keep=7)]
     columns += [Column("B", "number", keep=7), Column("B vs A", "number", keep=8)]
     console.print()
@@ -146,20 +146,20 @@ def _print_classes(console: Any, answers: Answers) -> None:
     if not answers.classes:
         return
     console.print("\n[bold]Classes that change most[/] (each p for itself)")
-    for one in answers.classes[:5]:
-        change = f"{100 * one.recall_a:.1f} % → {100 * one.recall_b:.1f} %"
-        console.print(f"  {plain(one.name)}: {change} of {one.n} (p = {one.p_value:.2g})")
+    for kind in answers.classes[:5]:
+        change = f"{100 * kind.recall_a:.1f} % → {100 * kind.recall_b:.1f} %"
+        console.print(f"  {plain(kind.name)}: {change} of {kind.n} (p = {kind.p_value:.2g})")
 
 
 def _print_disagreements(console: Any, answers: Answers, shown: int) -> None:
     if not answers.disagreements:
         return
     console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")
-    for one in answers.disagreements[:shown]:
-        truth = one.label if answers.labelled else "unknown"
+    for pair in answers.disagreements[:shown]:
+        truth = pair.label if answers.labelled else "unknown"
         console.print(
-            f"  {plain(one.input)}: truth {truth}, A says {_scored(one.answer_a, one.score_a)}, "
-            f"B says {_scored(one.answer_b, one.score_b)}"
+            f"  {plain(pair.input)}: truth {truth}, A says {_scored(pair.answer_a, pair.score_a)}, "
+            f"B says {_scored(pair.answer_b, pair.score_b)}"
         )
 
 
@@ -171,5 +171,5 @@ def _print_environment(console: Any, report: Report) -> None:
     if not report.environment:
         return
     console.print("\n[bold]Environment[/]")
-    for one in report.environment:
-        console.print(f"  {'!' if one.telling else ' '} {plain(f'{one.what}: {one.a} → {one.b}')}")
+    for item in report.environment:
+        console.print(f"  {'!' if item.telling else ' '} {plain(f'{item.what}: {item.a} → {item.b}')}")

@@ -64,11 +64,11 @@ def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> S
     from zoolens.graph.structure import structure_of
 
     with Bars() as bars:
-        found = structure_of(model, size=size, store=store, progress=bars)
-    if len(found) != 1:
-        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
-    _ = found[0].graph  # what has none says why, here
-    return found[0]
+        structures = structure_of(model, size=size, store=store, progress=bars)
+    if len(structures) != 1:
+        raise ModelError(f"{model} names {len(structures)} models.", hint="Name one.")
+    _ = structures[0].graph  # what has none says why, here
+    return structures[0]
 
 
 def _counts(structure: Structure) -> list[Count]:
@@ -171,9 +171,9 @@ def _print_counters(total: Cost, counts: Sequence[Count], claims: Sequence[Claim
     )
     print_table(columns, list(_counter_rows(total, counts, claims)))
     console.print()
-    for one in counts:
-        if one.value is not None:
-            console.print(plain(f"{one.counter.name}: {explained(one)}"))
+    for said in counts:
+        if said.value is not None:
+            console.print(plain(f"{said.counter.name}: {explained(said)}"))
     for line in _silent(counts):
         console.print(f"[dim]{plain(line)}[/]")
 
@@ -183,21 +183,21 @@ def _counter_rows(total: Cost, counts: Sequence[Count], claims: Sequence[Claim])
     yield "zoolens, FLOPs", f"{total.flops:,}", _ratio(total.flops, total)
     for claim in claims:
         yield f"claim: {claim.source} ({claim.unit or 'no unit'})", f"{claim.value:,.0f}", _ratio(claim.value, total)
-    for one in counts:
-        if one.value is not None:
-            yield f"{one.counter.name} {one.counter.version}", f"{one.value:,.0f}", _ratio(one.value, total)
+    for said in counts:
+        if said.value is not None:
+            yield f"{said.counter.name} {said.counter.version}", f"{said.value:,.0f}", _ratio(said.value, total)
 
 
 def _ratio(value: float, total: Cost) -> str:
     return f"{value / total.macs:.3f}" if total.macs else "–"
 
 
-def explained(one: Count) -> str:
+def explained(said: Count) -> str:
     """Our MACs and the terms that make the difference, largest first, and what no term explains."""
-    terms = sorted(one.differences.items(), key=lambda item: -abs(item[1]))
+    terms = sorted(said.differences.items(), key=lambda item: -abs(item[1]))
     parts = [f"{_signed(amount)} {term}" for term, amount in terms]
-    if one.residual:
-        parts.append(f"{_signed(one.residual)} that no rule explains")
+    if said.residual:
+        parts.append(f"{_signed(said.residual)} that no rule explains")
     return f"MACs {', '.join(parts)}" if parts else "the same as our MACs"
 
 
@@ -208,11 +208,11 @@ def _signed(amount: float) -> str:
 def _silent(counts: Sequence[Count]) -> Iterator[str]:
     """Why the other counters say nothing."""
     others: dict[str, list[str]] = {}
-    for one in counts:
-        if one.value is None and one.counter.version is not None:
-            others.setdefault(one.reason or "says nothing", []).append(one.counter.name)
+    for said in counts:
+        if said.value is None and said.counter.version is not None:
+            others.setdefault(said.reason or "says nothing", []).append(said.counter.name)
     yield from (f"{', '.join(names)}: {reason}." for reason, names in others.items())
-    absent = dict.fromkeys(one.counter.distribution for one in counts if one.counter.version is None)
+    absent = dict.fromkeys(said.counter.distribution for said in counts if said.counter.version is None)
     if absent:
         yield f"Not installed: {', '.join(absent)}. Get them with: pip install 'zoolens[counters]'"
 
@@ -241,7 +241,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]
     if counts:
         data["claims"] = [claim.model_dump() for claim in _claims(structure)]
-        data["counters"] = [_count_data(one, structure.graph, total.macs) for one in counts]
+        data["counters"] = [_count_data(said, structure.graph, total.macs) for said in counts]
     return data
 
 
@@ -250,15 +250,15 @@ def _layer_data(layer: Any) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
-def _count_data(one: Count, graph: Graph, macs: int) -> dict[str, Any]:
-    known = one.value is not None
+def _count_data(said: Count, graph: Graph, macs: int) -> dict[str, Any]:
+    known = said.value is not None
     return {
-        "counter": one.counter.name,
-        "version": one.counter.version,
-        "counts": one.counter.convention(graph).summary,
-        "value": one.value,
-        "ratio": one.value / macs if one.value is not None and macs else None,
-        "terms": dict(one.terms) if known else None,
-        "residual": one.residual if known else None,
-        "reason": one.reason,
+        "counter": said.counter.name,
+        "version": said.counter.version,
+        "counts": said.counter.convention(graph).summary,
+        "value": said.value,
+        "ratio": said.value / macs if said.value is not None and macs else None,
+        "terms": dict(said.terms) if known else None,
+        "residual": said.residual if known else None,
+        "reason": said.reason,
     }

@@ -58,7 +58,7 @@ def command(
 
         _write(svg, picture(found))
     if as_json:
-        echo_json(found.to_json())
+        echo_json(found.as_data())
     else:
         _print(found, (a, b), show_all=show_all)
     ctx.exit(0 if found.same else DIFFERENT)

@@ -49,47 +49,47 @@ def command(
 
     if picture is not None and picture.suffix != ".html":
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
-    found = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
+    panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
     if picture is not None:
         from zoolens.comparisons.contactsheet import html
 
-        picture.write_text(html(found), encoding="utf-8")
+        picture.write_text(html(panel), encoding="utf-8")
     if csv_file is not None:
-        csv_file.write_text(as_csv(found), encoding="utf-8")
+        csv_file.write_text(as_csv(panel), encoding="utf-8")
     if as_json:
-        echo_json(as_data(found))
+        echo_json(as_data(panel))
     else:
-        print_disagreements(found)
+        print_disagreements(panel)
 
 
-def print_disagreements(found: Disagreements) -> None:
+def print_disagreements(panel: Disagreements) -> None:
     from zoolens.comparisons.disagreements import readable
 
     console = make_console()
-    run = found.run
-    console.print(f"[bold]{plain(found.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
-    for letter, one in zip(_letters(found), found.panel, strict=True):
-        share = "" if one.run is run else f"  agrees on {100 * one.agreement:.1f} %"
-        console.print(f"  [bold]{letter}[/] {plain(one.name)}  {one.run.id[:8]}{share}")
+    run = panel.run
+    console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
+    for letter, member in zip(_letters(panel), panel.panel, strict=True):
+        share = "" if member.run is run else f"  agrees on {100 * member.agreement:.1f} %"
+        console.print(f"  [bold]{letter}[/] {plain(member.name)}  {member.run.id[:8]}{share}")
     size = run.inputs
     console.print(
-        f"\n{found.total:,} of {size:,} inputs of {plain(found.dataset)} ({100 * found.total / size:.1f} %) are not "
-        "answered alike by all" + (", the most contested first\n" if found.inputs else "\n")
+        f"\n{panel.total:,} of {size:,} inputs of {plain(panel.dataset)} ({100 * panel.total / size:.1f} %) are not "
+        "answered alike by all" + (", the most contested first\n" if panel.inputs else "\n")
     )
     columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", "number")]
-    columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(found))]
+    columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(panel))]
     rows = [
         [
-            one.input,
-            _short(readable(found.class_name(one.label))),
-            f"{one.entropy:.2f}",
-            *(f"{_short(readable(found.class_name(vote.answer)))} {_score(vote)}" for vote in one.votes),
+            contested.input,
+            _short(readable(panel.class_name(contested.label))),
+            f"{contested.entropy:.2f}",
+            *(f"{_short(readable(panel.class_name(vote.answer)))} {_score(vote)}" for vote in contested.votes),
         ]
-        for one in found.inputs
+        for contested in panel.inputs
     ]
     if rows:
         print_table(columns, rows)
-    for note in found.notes:
+    for note in panel.notes:
         console.print(f"[dim]note: {plain(note)}[/]")
 
 
@@ -101,5 +101,5 @@ def _score(vote: Vote) -> str:
     return "" if vote.score is None else f"{100 * vote.score:.0f} %"
 
 
-def _letters(found: Disagreements) -> list[str]:
-    return ["A", *(str(i) for i in range(1, len(found.panel)))]
+def _letters(panel: Disagreements) -> list[str]:
+    return ["A", *(str(i) for i in range(1, len(panel.panel)))]

@@ -92,8 +92,8 @@ def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:
     _print_trials(diagnosis, show_all)
     _print_sensitivity(diagnosis, console)
     console.print("\n[bold]Not swept[/]")
-    for one in diagnosis.not_swept:
-        console.print(f"  {plain(f'{one.factor}: {one.reason}')}", soft_wrap=True)
+    for axis in diagnosis.not_swept:
+        console.print(f"  {plain(f'{axis.factor}: {axis.reason}')}", soft_wrap=True)
     _print_verdict(diagnosis, console)
 
 
@@ -108,9 +108,9 @@ def _print_trials(diagnosis: Diagnosis, show_all: bool) -> None:
     ]
     declared, *others = diagnosis.trials
     best = _best(diagnosis)
-    shown = [one for one in others if show_all or one.steps <= 1 or one.variant == best]
-    ordered = sorted(shown, key=lambda one: (-one.accuracy, one.variant))
-    print_table(columns, [_row(one) for one in (declared, *ordered)])
+    shown = [trial for trial in others if show_all or trial.steps <= 1 or trial.variant == best]
+    ordered = sorted(shown, key=lambda trial: (-trial.accuracy, trial.variant))
+    print_table(columns, [_row(trial) for trial in (declared, *ordered)])
     hidden = len(others) - len(shown)
     if hidden:
         click.echo(f"{hidden} combinations of several changes are not listed; --all lists them.")
@@ -120,20 +120,20 @@ def _best(diagnosis: Diagnosis) -> str:
     return " + ".join(f"{fault.factor}: {fault.correct}" for fault in diagnosis.faults)
 
 
-def _row(one: Trial) -> list[str]:
-    if one.error:
-        reason = one.error if len(one.error) <= REASON_SHOWN else f"{one.error[:REASON_SHOWN]}…"
-        return [one.variant, f"{one.n:,}", "cannot run", reason, "–", (one.run or "–")[:8]]
-    low, high = (100 * end for end in one.interval)
-    least, most = (100 * end for end in one.change_interval)
-    compared = one.variant != "as declared"
+def _row(trial: Trial) -> list[str]:
+    if trial.error:
+        reason = trial.error if len(trial.error) <= REASON_SHOWN else f"{trial.error[:REASON_SHOWN]}…"
+        return [trial.variant, f"{trial.n:,}", "cannot run", reason, "–", (trial.run or "–")[:8]]
+    low, high = (100 * end for end in trial.interval)
+    least, most = (100 * end for end in trial.change_interval)
+    compared = trial.variant != "as declared"
     return [
-        one.variant,
-        f"{one.n:,}",
-        f"{100 * one.accuracy:.1f} % [{low:.1f}, {high:.1f}]",
-        f"{100 * one.change:+.1f} [{least:+.1f}, {most:+.1f}]" if compared else "–",
-        f"{one.p_value:.2g}" if compared else "–",
-        (one.run or "–")[:8],
+        trial.variant,
+        f"{trial.n:,}",
+        f"{100 * trial.accuracy:.1f} % [{low:.1f}, {high:.1f}]",
+        f"{100 * trial.change:+.1f} [{least:+.1f}, {most:+.1f}]" if compared else "–",
+        f"{trial.p_value:.2g}" if compared else "–",
+        (trial.run or "–")[:8],
     ]
 
 
@@ -142,9 +142,9 @@ def _print_sensitivity(diagnosis: Diagnosis, console: Any) -> None:
         console.print(
             f"\n[bold]What the model minds[/] (top-1 on {diagnosis.sensitivity[0].n:,} images, one change each)"
         )
-    for one in diagnosis.sensitivity:
-        ends = f"{one.worst} {100 * one.worst_accuracy:.1f} %, {one.best} {100 * one.best_accuracy:.1f} %"
-        console.print(f"  {plain(one.factor)}: {100 * one.spread:.1f} points ({plain(ends)})", soft_wrap=True)
+    for factor in diagnosis.sensitivity:
+        ends = f"{factor.worst} {100 * factor.worst_accuracy:.1f} %, {factor.best} {100 * factor.best_accuracy:.1f} %"
+        console.print(f"  {plain(factor.factor)}: {100 * factor.spread:.1f} points ({plain(ends)})", soft_wrap=True)
 
 
 def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:

@@ -35,10 +35,10 @@ def list_() -> None:
     """List the isolated environments that zoolens has built and cached."""
     from zoolens.engine.environments import list_environments
 
-    found = list_environments()
-    for one in found:
-        click.echo(f"{one.key}  {', '.join(one.spec.requirements)}  ({len(one.freeze)} packages)")
-    if not found:
+    environments = list_environments()
+    for built in environments:
+        click.echo(f"{built.key}  {', '.join(built.spec.requirements)}  ({len(built.freeze)} packages)")
+    if not environments:
         click.echo("No environments yet. `zoolens eval … --env 'mxnet==1.9.1,numpy<1.24'` builds one.")
 
 

@@ -103,8 +103,8 @@ def _pair(
 
 def print_report(report: Equivalence) -> None:
     console = make_console()
-    for one in report.on:
-        _print_data(console, one, report.tolerance)
+    for compared in report.on:
+        _print_data(console, compared, report.tolerance)
     if len(report.comparable) > 1 and report.guarantee is not None:
         console.print(
             f"\n[bold]On every one of {len(report.comparable)} datasets[/] the same answer at least "
@@ -115,15 +115,15 @@ def print_report(report: Equivalence) -> None:
         _print_arora(console, report.arora)
 
 
-def _print_data(console: Any, one: OnData, tolerance: float) -> None:
-    for side, run in (("A", one.a), ("B", one.b)):
+def _print_data(console: Any, pair: OnData, tolerance: float) -> None:
+    for side, run in (("A", pair.a), ("B", pair.b)):
         console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack_label(run))}")
-    console.print(f"  {one.n:,} inputs of {plain(one.dataset)}\n")
-    for output in one.outputs:
-        _print_output(console, output, one.bounds if output is one.worst else None, tolerance, len(one.outputs) > 1)
-    if one.outputs and one.outputs[0].accuracy is not None:
-        _print_accuracy(console, one.outputs[0].accuracy, one.bounds)
-    for note in one.fit.notes:
+    console.print(f"  {pair.n:,} inputs of {plain(pair.dataset)}\n")
+    for output in pair.outputs:
+        _print_output(console, output, pair.bounds if output is pair.worst else None, tolerance, len(pair.outputs) > 1)
+    if pair.outputs and pair.outputs[0].accuracy is not None:
+        _print_accuracy(console, pair.outputs[0].accuracy, pair.bounds)
+    for note in pair.fit.notes:
         console.print(f"[dim]note: {plain(note)}[/]")
 
 
@@ -156,7 +156,7 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
 def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> None:
     a, b, difference = _percent(accuracy.a), _percent(accuracy.b), f"{100 * accuracy.difference:+.2f} points"
     if bounds is not None and bounds.accuracy_a and bounds.accuracy_b and bounds.difference:
-        a, b = (f"{text} {_interval(one)}" for text, one in ((a, bounds.accuracy_a), (b, bounds.accuracy_b)))
+        a, b = (f"{text} {_interval(interval)}" for text, interval in ((a, bounds.accuracy_a), (b, bounds.accuracy_b)))
         low, high = bounds.difference
         difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
     console.print(
@@ -170,10 +170,10 @@ def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> 
         )
 
 
-def _print_arora(console: Any, found: ModelBounds) -> None:
+def _print_arora(console: Any, bounds: ModelBounds) -> None:
     console.print("\n[bold]Margin bound[/] (generalisation of each model by itself, not their agreement)")
-    for side, one in (("A", found.a), ("B", found.b)):
-        console.print(f"  {side}: {plain(one if isinstance(one, str) else one.sentence)}")
+    for side, bound in (("A", bounds.a), ("B", bounds.b)):
+        console.print(f"  {side}: {plain(bound if isinstance(bound, str) else bound.sentence)}")
 
 
 def _percent(value: float, digits: int = 1) -> str:

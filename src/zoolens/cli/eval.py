@@ -129,7 +129,7 @@ def _line(outcome: Outcome) -> str:
     return f"[green]✓[/] {title}: {escape('; '.join((state, *outcome.notes)))}"
 
 
-def _all(told: Sequence[str]) -> str:
+def _all(sentences: Sequence[str]) -> str:
     """Everything that was found, each once: what is behind the first may be the graver."""
-    *before, last = dict.fromkeys(told)
-    return "; ".join([*(one.removesuffix(".") for one in before), last])
+    *before, last = dict.fromkeys(sentences)
+    return "; ".join([*(sentence.removesuffix(".") for sentence in before), last])

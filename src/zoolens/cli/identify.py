@@ -55,25 +55,25 @@ def command(model: str, shown: int, size: tuple[int, int] | None, store: str | N
         further = list(stored(opened, besides=_own_refs(found[0])))
     result = identify(graph, _subject(found[0], model), names=_names(found[0], model), n=shown, further=further)
     if as_json:
-        echo_json(result.to_json())
+        echo_json(result.as_data())
     else:
         _print(result)
     if result.contradiction:
         raise NameContradicted(result.contradiction)
 
 
-def _subject(found: Structure, model: str) -> str:
-    return Path(model).name if Path(model).is_file() else found.entry.ref
+def _subject(structure: Structure, model: str) -> str:
+    return Path(model).name if Path(model).is_file() else structure.entry.ref
 
 
-def _own_refs(found: Structure) -> list[str]:
-    refs = [found.entry.ref, found.source.ref if found.source else ""]
+def _own_refs(structure: Structure) -> list[str]:
+    refs = [structure.entry.ref, structure.source.ref if structure.source else ""]
     return [ref.partition("@")[0] for ref in refs]
 
 
-def _names(found: Structure, model: str) -> list[str]:
+def _names(structure: Structure, model: str) -> list[str]:
     """What it is called: the file's name, the manifest's, the architecture that its zoo puts it under."""
-    manifest = found.entry.manifest
+    manifest = structure.entry.manifest
     claimed = str(manifest.attributes.get("architecture") or "")
     return [Path(model).name if Path(model).is_file() else "", manifest.name, claimed]
 
@@ -93,7 +93,7 @@ def _row(match: NetworkMatch) -> list[str]:
     from zoolens.graph.nearest_networks import NEAR
 
     if match.exact:
-        told = _SAME_LAYERS[match.padding]
+        words = _SAME_LAYERS[match.padding]
     else:
-        told = "; ".join(match.differences) if match.similarity >= NEAR else "–"
-    return [match.ref, f"{100 * match.similarity:.0f} %", told]
+        words = "; ".join(match.differences) if match.similarity >= NEAR else "–"
+    return [match.ref, f"{100 * match.similarity:.0f} %", words]

@@ -138,13 +138,13 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.store.store import open_store
 
     with Bars() as bars, open_store(store) as opened:
-        found = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
+        estimates = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)
     columns = [Column("model", keep=3), Column("sum", "number", keep=2), Column("critical path", "number")]
-    usable = [one for one in found if one.raw.covered >= COVERED]
-    rows = [[one.ref, figure(one.raw.seconds, "s"), figure(one.raw.critical_path, "s")] for one in usable]
+    usable = [timed for timed in estimates if timed.raw.covered >= COVERED]
+    rows = [[timed.ref, figure(timed.raw.seconds, "s"), figure(timed.raw.critical_path, "s")] for timed in usable]
     print_table(columns, rows)
-    if len(usable) < len(found):
-        click.echo(f"{len(found) - len(usable):,} models have operators that could not be timed: no estimate.")
+    if len(usable) < len(estimates):
+        click.echo(f"{len(estimates) - len(usable):,} models have operators that could not be timed: no estimate.")
 
 
 @command.command()
@@ -174,14 +174,14 @@ def verify(data: str | None, task: str, store: str | None) -> None:
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        found = hold_against(opened, data=data, task=task)
-    if found.differing:
+        verified = hold_against(opened, data=data, task=task)
+    if verified.differing:
         raise ZoolensError(
-            f"{len(found.differing):,} of {found.signatures:,} signatures differ from the store: "
-            f"{', '.join(found.differing[:5])}.",
+            f"{len(verified.differing):,} of {verified.signatures:,} signatures differ from the store: "
+            f"{', '.join(verified.differing[:5])}.",
             hint="Make the index anew with `zoolens index rebuild`.",
         )
-    click.echo(f"All {found.signatures:,} signatures in {found.path} are those of the store.")
+    click.echo(f"All {verified.signatures:,} signatures in {verified.path} are those of the store.")
 
 
 def _as_data(index: Index) -> dict[str, Any]:
@@ -227,6 +227,6 @@ def _print_unsigned(index: Index) -> None:
         return
     click.echo(f"\nWithout a signature over these probes ({len(unsigned):,}):")
     known = Counter((row.ref, row.runtime or "never run") for row in unsigned)
-    print_table([Column("model", keep=2), Column("runtime", keep=1)], [list(one) for one in list(known)[:20]])
+    print_table([Column("model", keep=2), Column("runtime", keep=1)], [list(row) for row in list(known)[:20]])
     if len(known) > 20:
         click.echo(f"… and {len(known) - 20:,} more; --json lists them all.")

@@ -79,10 +79,10 @@ def _write(manifest: Manifest, folder: Path, output: Path | None, force: bool) -
 def validate(paths: tuple[Path, ...]) -> None:
     """Check manifests (files, or folders of them): every problem with its line; exit code 1 if there is any."""
     failed = False
-    found = list(_manifests_in(paths))
-    if not found:
+    manifests = list(_manifests_in(paths))
+    if not manifests:
         raise ManifestError(f"There are no manifests in {', '.join(map(str, paths))}.", hint="They end in .yaml.")
-    for path in found:
+    for path in manifests:
         problems = list(check_file(path))
         failed |= bool(problems)
         for problem in problems:
@@ -120,14 +120,14 @@ def _check_files(manifest: Manifest, folder: Path, text: str) -> Iterator[Proble
         for f, file in enumerate(asset.files):
             where = ("assets", a, "files", f)
             try:
-                found = resolve_file(file, folder, fetch=False)
+                path = resolve_file(file, folder, fetch=False)
                 if asset.format in TORCH_FORMATS:
-                    check_no_object(found)
+                    check_no_object(path)
             except ZoolensError as error:
                 yield Problem(line_of(text, *where, "location"), f"assets[{a}].files[{f}]", str(error))
                 continue
-            if file.bytes is not None and found.is_file() and found.stat().st_size != file.bytes:
-                what = f"{file.location} has {found.stat().st_size:,} bytes, not {file.bytes:,}"
+            if file.bytes is not None and path.is_file() and path.stat().st_size != file.bytes:
+                what = f"{file.location} has {path.stat().st_size:,} bytes, not {file.bytes:,}"
                 yield Problem(line_of(text, *where, "bytes"), f"assets[{a}].files[{f}].bytes", what)
 
 

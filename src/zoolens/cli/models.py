@@ -57,25 +57,25 @@ def command(
 ) -> None:
     """List the models of every zoo on this machine."""
     state = _WEIGHTS[weights].value if weights else None
-    found = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
+    listed = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
     if as_json:
-        echo_json([_as_data(entry) for entry in found.entries])
+        echo_json([_as_data(entry) for entry in listed.entries])
     else:
         filtered = any(option is not None for option in (zoo, task, max_params, weights, search))
-        _print(found, in_full=show_all or filtered)
-    for note in found.notes:
+        _print(listed, in_full=show_all or filtered)
+    for note in listed.notes:
         click.echo(note, err=True)
 
 
-def _print(found: Listing, *, in_full: bool) -> None:
-    sizes = Counter(entry.zoo for entry in found.entries)
+def _print(listed: Listing, *, in_full: bool) -> None:
+    sizes = Counter(entry.zoo for entry in listed.entries)
     large = {name for name, size in sizes.items() if size > LARGE and not in_full}
-    shown = [entry for entry in found.entries if entry.zoo not in large]
+    shown = [entry for entry in listed.entries if entry.zoo not in large]
     if shown:
         print_table(COLUMNS, [[entry.ref, *_cells(entry)] for entry in shown])
     for name in sorted(large):
         click.echo(f"{name}: {sizes[name]:,} models; list them with --zoo {name}, or narrow with --search.")
-    if not found.entries:
+    if not listed.entries:
         click.echo("No model fits.")
 
 

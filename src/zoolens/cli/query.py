@@ -118,19 +118,19 @@ def _asked(text: str | None, bounds: tuple[str, ...]) -> str | Query | None:
 
     if not bounds:
         return text
-    added = tuple(bound for one in bounds for bound in parse_bounds(one))
+    added = tuple(bound for text_of_bound in bounds for bound in parse_bounds(text_of_bound))
     asked = Query() if text is None else parse(text)
     return replace(asked, on=asked.on + added)
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str] | None:
-    found = {}
-    for one in settings:
-        key, equals, value = one.partition("=")
+    given = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
         if not (key.strip() and equals and value.strip()):
-            raise click.UsageError(f"--exec takes KEY=VALUE, not {one!r}.")
-        found[key.strip()] = value.strip()
-    return found or None
+            raise click.UsageError(f"--exec takes KEY=VALUE, not {setting!r}.")
+        given[key.strip()] = value.strip()
+    return given or None
 
 
 def _advice(answer: Answer, *, shown: bool) -> str:
@@ -173,17 +173,17 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     columns = [Column("model", keep=10), Column("runtime", keep=8)]
     columns += [Column("equal answers", "number", keep=9)] if compared else []  # the last to go, beside the name
     columns += [Column(name, "number", keep=6) for name in metrics]
-    told = [name for name in shown[0].attributes if name != "runtime"]
-    columns += [Column(name, keep=6) for name in told]
+    attributes = [name for name in shown[0].attributes if name != "runtime"]
+    columns += [Column(name, keep=6) for name in attributes]
     columns += [] if answer.exact else [Column("why not", keep=7, folds=True)]
     rows = []
-    namesakes = {one.ref for one in shown if len({_place(two) for two in shown if two.ref == one.ref}) > 1}
+    namesakes = {match.ref for match in shown if len({_place(other) for other in shown if other.ref == match.ref}) > 1}
     for match in shown:
         cells = [_model(match, placed=match.ref in namesakes), match.runtime or "–"]
         cells += [_equivalence(answer, match)] if compared else []
         cells += [_figure(answer, match, name) for name in metrics]
-        cells += [_attribute(match.attributes.get(name)) for name in told]
-        cells += [] if answer.exact else ["; ".join(one.sentence for one in match.rejections)]
+        cells += [_attribute(match.attributes.get(name)) for name in attributes]
+        cells += [] if answer.exact else ["; ".join(rejection.sentence for rejection in match.rejections)]
         rows.append(cells)
     return columns, rows
 
@@ -220,16 +220,16 @@ def _figure(answer: Answer, match: Match, name: str) -> str:
     from zoolens.queries.metrics import ACCURACY_DROP_UPPER, BOUNDED
     from zoolens.queries.wording import at_least, at_most, mark
 
-    found = match.figures.get(name)
-    if found is None:
+    known = match.figures.get(name)
+    if known is None:
         return "–"
     column = answer.plan.metric(name).column
     if column in BOUNDED:
-        return at_most(found.value) if column == ACCURACY_DROP_UPPER else at_least(found.value)
-    many = found.unit == "" and abs(found.value) >= 1000
-    text = count(found.value) if many else figure(found.value, found.unit)
+        return at_most(known.value) if column == ACCURACY_DROP_UPPER else at_least(known.value)
+    many = known.unit == "" and abs(known.value) >= 1000
+    text = count(known.value) if many else figure(known.value, known.unit)
     ratio = f" ×{match.ratios[name]:.2f}" if match.ratios.get(name, 1.0) != 1.0 else ""
-    return f"{text}{ratio}{mark(found)}"
+    return f"{text}{ratio}{mark(known)}"
 
 
 def _notes(answer: Answer) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _about_memory(answer: Answer) -> Iterator[str]:
     from zoolens.queries.matches import shown
 
     column = "peak_memory@process"
-    if not any(one.column == column for one in shown(answer.plan).values()):
+    if not any(metric.column == column for metric in shown(answer.plan).values()):
         return
     rows = answer.plan.view.index.rows
     runtime, values = rows.attribute("runtime"), rows.figures.values(column)
@@ -262,9 +262,9 @@ def _about_memory(answer: Answer) -> Iterator[str]:
         if (of_it := measured & (runtime.codes == code)).any():
             least[str(name)] = float(values[of_it].min())
     there = {match.runtime for match in (*answer.matches, *([answer.reference] if answer.reference else []))}
-    told = [f"{value / 1e6:.3g} MB in {name}" for name, value in sorted(least.items()) if name in there]
-    if told:
-        most = " and ".join(told)
+    parts = [f"{value / 1e6:.3g} MB in {name}" for name, value in sorted(least.items()) if name in there]
+    if parts:
+        most = " and ".join(parts)
         yield f"memory is of the whole process; the runtime's part is at most {most}, the least that any model took."
 
 
@@ -280,12 +280,12 @@ def _promise(answer: Answer, guarantee: Guarantee) -> str:
     what, n, data = ("The bounds hold", answer.n, answer.dataset)
     if source is not None:
         what, n, data = ("The lower bounds in brackets hold", source.n, source.dataset)
-    told = (
+    sentence = (
         f"{what} with {100 * guarantee.confidence:g} % confidence{together}, for inputs drawn like the {n:,} of {data}."
     )
     if answer.plan.query.confidence is None:
-        return told
-    return f"{told} Queries that are asked one after another are not corrected for each other."
+        return sentence
+    return f"{sentence} Queries that are asked one after another are not corrected for each other."
 
 
 def _is_accuracy(answer: Answer, name: str) -> bool:

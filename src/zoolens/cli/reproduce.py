@@ -41,11 +41,11 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     console.print(f"{plain(result.original.ref)} in {result.original.stack.runtime}: ", end="")
     console.print(f"run {result.original.id[:8]} repeated as {result.again.id[:8]}")
     rows = []
-    for one in result.verdicts:
-        if one.then.metric != "recall" or not one.inside:
-            mark = Styled("✓", "green") if one.inside else Styled("~", "yellow") if one.drifts else Styled("✗", "red")
-            now = figure(one.now.value, one.then.unit) if one.now else "gone"
-            rows.append([mark, one.then.metric, one.then.scope, with_interval(one.then), now])
+    for pair in result.verdicts:
+        if pair.then.metric != "recall" or not pair.inside:
+            mark = Styled("✓", "green") if pair.inside else Styled("~", "yellow") if pair.drifts else Styled("✗", "red")
+            now = figure(pair.now.value, pair.then.unit) if pair.now else "gone"
+            rows.append([mark, pair.then.metric, pair.then.scope, with_interval(pair.then), now])
     names = {"": 9, "metric": 9, "scope": 5, "then": 7, "now": 8}
     print_table([Column(name, keep=keep) for name, keep in names.items()], rows, console)
     if result.identical is not None:
@@ -60,8 +60,8 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
     """Figures that must hold, and those of the machine, apart: a timing outside its interval is no failure."""
-    lasting, drifting = ([one for one in verdicts if one.drifts is drifts] for drifts in (False, True))
-    held, inside = (sum(one.inside for one in some) for some in (lasting, drifting))
+    lasting, drifting = ([verdict for verdict in verdicts if verdict.drifts is drifts] for drifts in (False, True))
+    held, inside = (sum(verdict.inside for verdict in group) for group in (lasting, drifting))
     said = f"{held} of {len(lasting)} figures hold." if lasting else ""
     if drifting:
         said += f" Of {len(drifting)} timings and other figures of the machine {inside} fall inside their interval"

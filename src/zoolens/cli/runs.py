@@ -87,17 +87,17 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
     from zoolens.store.store import open_store
 
     with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
-        found = opened.run(run)
-        observations = opened.observations(found.id)
-        stages = opened.stages(found.id)
-    right = judged_right(found, observations)
+        shown = opened.run(run)
+        observations = opened.observations(shown.id)
+        stages = opened.stages(shown.id)
+    right = judged_right(shown, observations)
     if as_json:
-        data = {**_about(found), **asdict(found), "observations": [asdict(one) for one in right]}
+        data = {**_about(shown), **asdict(shown), "observations": [asdict(observation) for observation in right]}
         data["stages"] = {name: asdict(state) for name, state in stages.items()}
         echo_json(data)
     else:
-        _print_run(found, stages, right)
-        _print_misjudged([found] if len(right) < len(observations) else [])
+        _print_run(shown, stages, right)
+        _print_misjudged([shown] if len(right) < len(observations) else [])
 
 
 # --- the list
@@ -105,8 +105,8 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
 
 def main_latency(observations: Iterable[Observation]) -> Observation | None:
     """The median latency that stands for the run: of the smallest batch, with interference removed."""
-    clean = [one for one in observations if one.metric == "latency_p50" and not parse_scope(one.scope).raw]
-    return min(clean, key=lambda one: (len(one.scope), one.scope), default=None)
+    clean = [timing for timing in observations if timing.metric == "latency_p50" and not parse_scope(timing.scope).raw]
+    return min(clean, key=lambda timing: (len(timing.scope), timing.scope), default=None)
 
 
 def _state(run: Run) -> str:
@@ -136,7 +136,7 @@ def _purpose(run: Run) -> str:
 
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
     figures = {"top1": _top1(observations), "latency_p50": main_latency(observations)}
-    shown = {name: asdict(one) if one else None for name, one in figures.items()}
+    shown = {name: asdict(observation) if observation else None for name, observation in figures.items()}
     return {
         **_about(run),
         "model": run.ref,
@@ -147,7 +147,7 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _top1(observations: Iterable[Observation]) -> Observation | None:
-    return next((one for one in observations if one.metric == "top1" and one.scope == ""), None)
+    return next((known for known in observations if known.metric == "top1" and known.scope == ""), None)
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
@@ -281,9 +281,9 @@ def _print_observations(console: Console, observations: Sequence[Observation]) -
         return
     rows = []
     for metric, group in _by_metric(observations).items():
-        for position, one in enumerate(group[:SCOPES_SHOWN]):
+        for position, shown in enumerate(group[:SCOPES_SHOWN]):
             name = metric if position == 0 else ""
-            rows.append([name, one.scope, _value(one), "" if one.n is None else f"{one.n:,}", _remark(one)])
+            rows.append([name, shown.scope, _value(shown), "" if shown.n is None else f"{shown.n:,}", _remark(shown)])
         if len(group) > SCOPES_SHOWN:
             rows.append(["", f"… and {len(group) - SCOPES_SHOWN} more (--json lists them)", "", "", ""])
     columns = [Column("metric", keep=9), Column("scope", keep=8), Column("value", "number", keep=9)]
@@ -294,8 +294,8 @@ def _print_observations(console: Console, observations: Sequence[Observation]) -
 
 def _by_metric(observations: Iterable[Observation]) -> dict[str, list[Observation]]:
     groups: dict[str, list[Observation]] = {}
-    for one in observations:
-        groups.setdefault(one.metric, []).append(one)
+    for observation in observations:
+        groups.setdefault(observation.metric, []).append(observation)
     return groups
 
 

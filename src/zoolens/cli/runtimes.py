@@ -18,28 +18,28 @@ def command(as_json: bool) -> None:
     from zoolens.engine.sandbox import PLAIN, describe, shortcomings
     from zoolens.runtimes.base import Runtime
 
-    found: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
+    runtimes: list[Runtime] = [plugins.load(plugins.RUNTIMES, name)() for name in plugins.names(plugins.RUNTIMES)]
     if as_json:
         data = [
             {
-                "name": one.name,
-                "summary": one.summary,
-                "version": one.version(),
-                "formats": one.formats,
-                "modes": one.modes,
-                "cannot": dict(one.cannot),
-                "extra": one.extra,
-                "sandbox": describe() if one.plain is None else PLAIN,
+                "name": runtime.name,
+                "summary": runtime.summary,
+                "version": runtime.version(),
+                "formats": runtime.formats,
+                "modes": runtime.modes,
+                "cannot": dict(runtime.cannot),
+                "extra": runtime.extra,
+                "sandbox": describe() if runtime.plain is None else PLAIN,
             }
-            for one in found
+            for runtime in runtimes
         ]
         echo_json(data)
         return
     rows = []
-    for one in found:
-        missing = f"not installed: zoolens[{one.extra}]" if one.extra else "only with --env"
-        cannot = ", ".join(name.replace("_", " ") for name in one.cannot)
-        rows.append([one.name, one.version() or Styled(missing, "dim"), ", ".join(one.formats), cannot])
+    for runtime in runtimes:
+        missing = f"not installed: zoolens[{runtime.extra}]" if runtime.extra else "only with --env"
+        cannot = ", ".join(name.replace("_", " ") for name in runtime.cannot)
+        rows.append([runtime.name, runtime.version() or Styled(missing, "dim"), ", ".join(runtime.formats), cannot])
     columns = [Column("runtime", keep=9), Column("version", keep=8), Column("formats", keep=7, folds=True)]
     console = make_console()
     print_table([*columns, Column("cannot", keep=6, folds=True)], rows, console)

@@ -27,12 +27,12 @@ SHOWN = 20  # segments, unless --all
 def _share(_: click.Context, __: click.Parameter, value: str) -> float:
     """1 % and 0.01 are the same share."""
     try:
-        found = float(value.strip().rstrip("%")) / (100 if "%" in value else 1)
+        share = float(value.strip().rstrip("%")) / (100 if "%" in value else 1)
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a share such as 1% or 0.01") from error
-    if not 0 <= found < 1:
+    if not 0 <= share < 1:
         raise click.BadParameter(f"{value} is not between 0% and 100%")
-    return found
+    return share
 
 
 @click.command("segments")
@@ -92,7 +92,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
     costs = cost(graphs[0])
-    rows = [_figures(number, one, costs) for number, one in enumerate(commons, 1)]
+    rows = [_figures(number, common, costs) for number, common in enumerate(commons, 1)]
     if chosen["as_json"]:
         echo_json({"a": a, "b": b, "segments": rows})
         return

@@ -52,7 +52,7 @@ class NetworkMatch:
     def ref(self) -> str:
         return f"{self.zoo}:{self.name}"
 
-    def to_json(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "zoo": self.zoo,

@@ -33,7 +33,7 @@ def test_nothing_is_said_where_all_are_used_or_nothing_is_known():
 def test_both_counts_are_in_a_diff():
     found = diff(small(parameters_total=100, unused={"aux": 60}), small())
     assert found.same
-    assert found.to_json()["parameters_held"] == [100, None]
+    assert found.as_data()["parameters_held"] == [100, None]
 
 
 def test_parts_of_a_torch_network_that_lead_nowhere_are_named():

@@ -120,7 +120,7 @@ def _size(manifest: Mapping[str, Any]) -> Size | None:
 
 
 def architecture_keys(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Fingerprints of the architectures that a manifest names, as `graph.sources` makes them."""
+    """Fingerprints of the architectures that a manifest names, as `graph.structure_sources` makes them."""
     known = manifest.get("attributes") or {}
     yield _architecture(known.get("library"), known.get("architecture"), known.get("arguments"))
     for asset in manifest.get("assets") or ():

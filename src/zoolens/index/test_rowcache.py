@@ -1,10 +1,12 @@
 """Kept rows are the rows that would be worked out from nothing, whatever changed in the store meanwhile."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from zoolens.comparisons.signatures import probe_runs
-from zoolens.index import rowbuilder
+from zoolens.index import arrayfile, rowbuilder
 from zoolens.index.arrayfile import code_digest, read_arrays, write_arrays
 from zoolens.index.conftest import add_run, observed
 from zoolens.index.index import columns_of
@@ -209,3 +211,8 @@ def test_files_about_something_else_or_of_other_code_count_for_nothing(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content.replace(code_digest().encode(), b"0" * 64))
     assert read_arrays(path, {"of": "this"}) is None
+
+
+def test_the_code_that_arrays_depend_on_is_where_it_is_looked_for():
+    root = Path(arrayfile.__file__).parent.parent
+    assert [part for part in arrayfile.DERIVING if not (root / part).exists()] == []

@@ -14,7 +14,7 @@ def html(audit: Audit) -> str:
         "audit.html",
         title="zoolens audit",
         charts=[view.chart for view in (*ratios, *spreads) if view.chart],
-        data=audit.to_json(),
+        data=audit.as_data(),
         script="audit.js",
         lead=audit.facts.get("summary", ""),
         figures=_tiles(audit),

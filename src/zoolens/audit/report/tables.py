@@ -24,8 +24,8 @@ def tables(audit: Audit) -> Iterator[Table]:
     yield _architectures(audit.architectures)
     networks = [network for row in audit.architectures for network in row.networks]
     yield _table("networks", _names(Network), [asdict(network) for network in networks])
-    yield _table("causes", _CAUSE, [cause.to_json() for cause in audit.causes])
-    yield _table("findings", _FINDING, [finding.to_json() for finding in audit.findings])
+    yield _table("causes", _CAUSE, [cause.as_data() for cause in audit.causes])
+    yield _table("findings", _FINDING, [finding.as_data() for finding in audit.findings])
     yield _table("ranks", _names(ZooRank), [asdict(rank) for rank in audit.ranks])
     yield _table("conformance", _names(Conformance), [asdict(network) for network in audit.conformance])
     yield _table("judged", _names(Judged), [asdict(claim) for claim in audit.judged])

@@ -50,7 +50,7 @@ def test_the_page_carries_all_facts_and_no_markup_of_others():
     page = html(audit())
     assert "</script><script>alert" not in page
     data = re.search(r'id="facts">(.*?)</script>', page, re.S)[1]
-    assert json.loads(data) == json.loads(json.dumps(audit().to_json()))
+    assert json.loads(data) == json.loads(json.dumps(audit().as_data()))
     assert not re.search(r"""(src|href)=["']?http""", page)
 
 
@@ -60,7 +60,7 @@ def test_the_page_begins_with_findings_by_cause_and_a_grid():
         page.index(f'<section id="{name}">') for name in ("findings", "grid", "architectures", "ratios", "spreads")
     ]
     assert places == sorted(places)
-    (cause,) = audit().to_json()["causes"]
+    (cause,) = audit().as_data()["causes"]
     assert (cause["rule"], cause["findings"]) == ("structure/stride placement", [audit().findings[0].id])
 
 

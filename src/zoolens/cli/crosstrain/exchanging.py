@@ -72,11 +72,11 @@ def submit(source: Path, check: bool, into: str | None, store: str | None) -> No
         with open_store(store) as opened:
             _merge(opened, source, into)
         return
-    found = check_submission(source)
-    _print_problems(found.problems)
-    if not found.fine:
+    checked = check_submission(source)
+    _print_problems(checked.problems)
+    if not checked.fine:
         raise ZoolensError(f"{source} is not in order; see above.", hint="Export it again from where it was made.")
-    click.echo(f"{source} is in order: {', '.join(f'{count:,} {what}' for what, count in found.counts.items())}.")
+    click.echo(f"{source} is in order: {', '.join(f'{count:,} {what}' for what, count in checked.counts.items())}.")
 
 
 def _import_published(store: Store, source: Path) -> None:
@@ -90,8 +90,8 @@ def _import_published(store: Store, source: Path) -> None:
                 bars.begin("published trials", "import", total)
             bars.advance(1)
 
-        found = import_published(store, source, progress=step)
-    click.echo(f"{', '.join(found.studies)}: {found.written:,} trials are new, {found.kept:,} were there.")
+        imported = import_published(store, source, progress=step)
+    click.echo(f"{', '.join(imported.studies)}: {imported.written:,} trials are new, {imported.kept:,} were there.")
 
 
 def _merge(store: Store, source: Path, into: str | None) -> None:

@@ -60,7 +60,7 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
         asked = trial_of(read_study(opened, study), trial)
         recipe, (a, b) = _recipe(asked), _arms(asked, chosen["frameworks"])
         with Workers() as workers, Bars(lines=True) as bars:
-            found = find_out(
+            explanation = find_out(
                 recipe,
                 a,
                 b,
@@ -74,9 +74,9 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
                 progress=bars,
             )
     if as_json:
-        echo_json(as_data(found))
+        echo_json(as_data(explanation))
         return
-    for line in lines(found):
+    for line in lines(explanation):
         click.echo(line)
 
 
@@ -95,14 +95,14 @@ def _recipe(trial: Trial) -> Recipe:
 
     from zoolens.crosstrain.training.recipe import Recipe
 
-    told = trial.details.get("recipe")
-    if told is None:
+    stated = trial.details.get("recipe")
+    if stated is None:
         raise ZoolensError(
             f"Trial {trial.id} was published without its recipe, and cannot be trained here.",
             hint="Write a recipe with its hyperparameters, train that, and explain it.",
         )
     try:
-        return Recipe.model_validate(told)
+        return Recipe.model_validate(stated)
     except ValidationError as error:
         raise _Unusable(trial, "recipe") from error
 
@@ -116,9 +116,9 @@ def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
     if frameworks and not len(frameworks) == len(set(frameworks)) == 2:
         raise click.UsageError("An explanation is about two sides: give --with twice, for one each, or not at all.")
     chosen = [trial.side(name).framework for name in frameworks] or _furthest(trial)
-    told = trial.details.get("overrides") or {}
+    stated = trial.details.get("overrides") or {}
     try:
-        a, b = (Arm(name, Semantics.model_validate(told.get(name, {}))) for name in chosen)
+        a, b = (Arm(name, Semantics.model_validate(stated.get(name, {}))) for name in chosen)
     except (ValidationError, AttributeError) as error:
         raise _Unusable(trial, "semantics of its sides") from error
     return a, b
@@ -132,4 +132,4 @@ def _furthest(trial: Trial) -> list[str]:
     ]
     if not known:
         raise ZoolensError(f"Trial {trial.id} has no two sides with an accuracy.", hint="See `crosstrain show`.")
-    return max(known, key=lambda one: one[0])[1]
+    return max(known, key=lambda gap: gap[0])[1]

@@ -19,8 +19,8 @@ def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
     """Each pair on these images; then, where there are replicates, over the seeds."""
     if pairs:
         click.echo()
-    for one in pairs:
-        click.echo(pair_line(one))
+    for pair in pairs:
+        click.echo(pair_line(pair))
     if noises:
         from zoolens.crosstrain.study.noise import lines
 
@@ -30,23 +30,24 @@ def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
                 click.echo(line)
 
 
-def pair_line(one: Paired) -> str:
+def pair_line(pair: Paired) -> str:
     """jax − torch: −7.25 points [−9.10, −5.40] on these images (exact McNemar p = 1e-12); 12.1 % answered
     differently."""
-    said = f"{one.b} − {one.a}: {100 * one.difference:+.2f} points"
-    if one.low is not None and one.high is not None and one.p_value is not None:
-        said += f" [{100 * one.low:+.2f}, {100 * one.high:+.2f}] on these images (exact McNemar p = {one.p_value:.2g})"
-    return f"{said}; {percent(one.churn, 1)} answered differently" if one.churn is not None else said
+    line = f"{pair.b} − {pair.a}: {100 * pair.difference:+.2f} points"
+    if pair.low is not None and pair.high is not None and pair.p_value is not None:
+        interval = f"[{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+        line += f" {interval} on these images (exact McNemar p = {pair.p_value:.2g})"
+    return f"{line}; {percent(pair.churn, 1)} answered differently" if pair.churn is not None else line
 
 
 def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[SeedNoise]:
     """Of a trial and its replicates; none without replicates."""
     from zoolens.crosstrain.study.noise import noise_of
 
-    return [noise_of(trials, one.a, one.b) for one in pairs] if len(trials) > 1 else []
+    return [noise_of(trials, pair.a, pair.b) for pair in pairs] if len(trials) > 1 else []
 
 
 def pairs_data(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"pairs": [asdict(one) for one in pairs], "noise": [asdict(one) for one in noises]}
+    return {"pairs": [asdict(item) for item in pairs], "noise": [asdict(item) for item in noises]}

@@ -53,10 +53,10 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
         chosen = _chosen(study_names(opened), names)
         for name in chosen:
             place = output / _folder_name(name) if len(chosen) > 1 else output
-            found = report_study(opened, name, place, labels=truth)
-            _print(found)
-            written[place.name] = found.study
-            paper = found.paper or paper  # it is about all published studies of the store
+            reported = report_study(opened, name, place, labels=truth)
+            _print(reported)
+            written[place.name] = reported.study
+            paper = reported.paper or paper  # it is about all published studies of the store
     if not can_draw():
         click.echo("The charts are in the page; as PNG too after: pip install 'zoolens[reports]'", err=True)
     if len(written) > 1:
@@ -67,12 +67,12 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
             click.echo(line)
 
 
-def _print(found: Reported) -> None:
-    study = found.study
-    click.echo(f"{study.name}: {len(study.trials):,} trials, {len(found.files)} files, {found.files[0]}")
-    if found.repeats:
-        click.echo(f"  {found.repeats:,} more trials are the same trainings under other names, and do not count again.")
-    certain = {one.trial: one for one in found.flags if one.certain}
+def _print(made: Reported) -> None:
+    study = made.study
+    click.echo(f"{study.name}: {len(study.trials):,} trials, {len(made.files)} files, {made.files[0]}")
+    if made.repeats:
+        click.echo(f"  {made.repeats:,} more trials are the same trainings under other names, and do not count again.")
+    certain = {flag.trial: flag for flag in made.flags if flag.certain}
     if certain:
         trials = [trial for trial in study.trials if trial.id in certain]
         worst = max(trials, key=lambda trial: trial.delta or 0.0)
@@ -81,13 +81,13 @@ def _print(found: Reported) -> None:
 
 
 def _chosen(known: Sequence[str], names: Sequence[str]) -> list[str]:
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in names:
-        matching = [one for one in known if one == name or fnmatchcase(one, name)]
+        matching = [study for study in known if study == name or fnmatchcase(study, name)]
         if not matching:
             raise UnknownName("study", name, known)
-        found |= dict.fromkeys(matching)
-    return list(found)
+        chosen |= dict.fromkeys(matching)
+    return list(chosen)
 
 
 def _folder_name(study: str) -> str:
@@ -99,13 +99,13 @@ def _read_labels(path: Path) -> Any:
     import numpy as np
 
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.lib.npyio.NpzFile):
-            with found as archive:
-                found = next((archive[name] for name in _LABELS if name in archive.files), np.empty(0))
+        labels = np.load(path, allow_pickle=False)
+        if isinstance(labels, np.lib.npyio.NpzFile):
+            with labels as archive:
+                labels = next((archive[name] for name in _LABELS if name in archive.files), np.empty(0))
     except (OSError, ValueError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(f"{path} holds no labels.", hint="Give an .npy or .npz file of whole numbers.") from error
-    found = np.ravel(found)
-    if not len(found) or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= _MOST_CLASSES:
+    labels = np.ravel(labels)
+    if not len(labels) or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
         raise DatasetError(f"{path} holds no labels.", hint=f"An .npz file has them as {' or '.join(_LABELS)}.")
-    return found.astype(np.int64)
+    return labels.astype(np.int64)

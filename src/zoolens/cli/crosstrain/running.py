@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
     planned = load_plan(plan)
     seeds = planned.replicates + 1
     with StudyBar(planned.name, seeds) as bar:
-        found = run_plan(
+        studied = run_plan(
             planned,
             store,
             budget=budget,
@@ -66,9 +67,9 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
             watch=bar,
         )
     if as_json:
-        echo_json(_as_data(found))
+        echo_json(_as_data(studied))
     else:
-        _print(found, seeds)
+        _print(studied, seeds)
 
 
 def _shared_out(how: Manner, workers: int | None) -> Manner:
@@ -90,37 +91,36 @@ def _budget(trials: int | None, wall_time: str | None, device_time: str | None) 
     )
 
 
-def _print(found: Studied, seeds: int) -> None:
+def _print(studied: Studied, seeds: int) -> None:
     from zoolens.cli.crosstrain.progress import delta_text
 
-    search = found.search
+    search = studied.search
     for warning in search.warnings:
         click.echo(f"Warning: {warning}", err=True)
     again = f", {len(search.pending)} begun and not finished" if search.pending else ""
-    click.echo(f"Study {found.study}: {len(search.finished)} trials done, {search.new} of them now{again}.")
-    bad = [one for one in search.finished if one.told.status != "finished"]
-    if bad:
-        kinds = {status: sum(one.told.status == status for one in bad) for status in {one.told.status for one in bad}}
-        click.echo(f"Not finished as usual: {', '.join(f'{count} {status}' for status, count in kinds.items())}.")
+    click.echo(f"Study {studied.study}: {len(search.finished)} trials done, {search.new} of them now{again}.")
+    unusual = Counter(trial.told.status for trial in search.finished if trial.told.status != "finished")
+    if unusual:
+        click.echo(f"Not finished as usual: {', '.join(f'{count} {status}' for status, count in unusual.items())}.")
     if search.best is not None:
         size, settings = delta_text(search.best.told.delta, seeds), settings_line(search.best.asked.hyperparameters)
-        click.echo(f"Largest Δ: {size} in trial {found.best} ({settings}).")
+        click.echo(f"Largest Δ: {size} in trial {studied.best} ({settings}).")
     if search.reason:
         click.echo(f"Stopped: {search.reason}")
     else:
-        click.echo(f"Look at it: zoolens crosstrain report {found.study} --output FOLDER")
+        click.echo(f"Look at it: zoolens crosstrain report {studied.study} --output FOLDER")
 
 
-def _as_data(found: Studied) -> dict[str, Any]:
-    search = found.search
+def _as_data(studied: Studied) -> dict[str, Any]:
+    search = studied.search
     return {
-        "study": found.study,
-        "journal": str(found.journal),
+        "study": studied.study,
+        "journal": str(studied.journal),
         "done": len(search.finished),
         "new": search.new,
-        "pending": [one.trial for one in search.pending],
+        "pending": [begun.trial for begun in search.pending],
         "complete": search.complete,
         "reason": search.reason,
         "warnings": list(search.warnings),
-        "best": {"trial": found.best, **search.best.told.model_dump()} if search.best else None,
+        "best": {"trial": studied.best, **search.best.told.model_dump()} if search.best else None,
     }

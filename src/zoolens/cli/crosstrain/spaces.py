@@ -37,19 +37,19 @@ def space(
         raise click.UsageError("--released belongs to --published.")
     dimensions, search = _searched(plan, overlap)
     designed = _designed(dimensions, search)
-    found = _hits(tuple(point for _, points in designed for point in points), released) if released else {}
+    hits_of = _hits(tuple(point for _, points in designed for point in points), released) if released else {}
     if as_json:
-        listed = [{"subspace": one.index, "low": one.low, "points": points} for one, points in designed]
-        echo_json({"overlap": search.overlap, "subspaces": listed, "released": found})
+        listed = [{"subspace": subspace.index, "low": subspace.low, "points": points} for subspace, points in designed]
+        echo_json({"overlap": search.overlap, "subspaces": listed, "released": hits_of})
         return
-    _print_subspaces([one for one, _ in designed])
+    _print_subspaces([subspace for subspace, _ in designed])
     if show_points:
-        for one, points in designed:
+        for subspace, points in designed:
             for point in points:
-                click.echo(f"{one.index}: {settings_line(point)}")
+                click.echo(f"{subspace.index}: {settings_line(point)}")
     count = sum(len(points) for _, points in designed)
     click.echo(f"{len(designed)} subspaces with overlap {search.overlap:g}, {count} initial points ({search.design}).")
-    for name, hits in found.items():
+    for name, hits in hits_of.items():
         click.echo(f"{name}: {hits} of {count} are among the released trials.")
 
 
@@ -66,7 +66,7 @@ def _designed(dimensions: tuple[Dimension, ...], search: Search) -> list[tuple[S
     from zoolens.crosstrain.study.search.designs import design
     from zoolens.crosstrain.study.search.hyperspace import subspaces
 
-    return [(one, list(islice(design(search, one), search.initial))) for one in subspaces(dimensions, search)]
+    return [(part, list(islice(design(search, part), search.initial))) for part in subspaces(dimensions, search)]
 
 
 def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
@@ -76,9 +76,9 @@ def _hits(points: tuple[Point, ...], released: Path) -> dict[str, int]:
     return {study.name: published.hits(points, study) for study in published.read(released)}
 
 
-def _print_subspaces(found: list[Subspace]) -> None:
-    columns = [Column("subspace", "number", keep=9), *(Column(axis.name, kind="number") for axis in found[0].axes)]
-    print_table(columns, [[str(one.index), *(_range(axis) for axis in one.axes)] for one in found])
+def _print_subspaces(subspaces: list[Subspace]) -> None:
+    columns = [Column("subspace", "number", keep=9), *(Column(axis.name, kind="number") for axis in subspaces[0].axes)]
+    print_table(columns, [[str(subspace.index), *(_range(axis) for axis in subspace.axes)] for subspace in subspaces])
 
 
 def _range(axis: Axis) -> str:

@@ -68,14 +68,14 @@ def show(study: str, trial: str | None, everything: bool, store: str | None, as_
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
-        found = read_study(opened, study)
+        read = read_study(opened, study)
         if trial is not None:
-            _show_trial(opened, found, trial_of(found, trial), as_json)
+            _show_trial(opened, read, trial_of(read, trial), as_json)
             return
     if as_json:
-        echo_json({**_about(found), "details": found.details, "trials": [trial_data(one) for one in found.trials]})
+        echo_json({**_about(read), "details": read.details, "trials": [trial_data(listed) for listed in read.trials]})
     else:
-        _print_study(found, everything)
+        _print_study(read, everything)
 
 
 def trial_of(study: Study, name: str) -> Trial:
@@ -105,7 +105,7 @@ def _show_trial(store: Store, study: Study, trial: Trial, as_json: bool) -> None
 def _about(study: Study) -> dict[str, Any]:
     from zoolens.crosstrain.study.analysis.tables import apart, deltas, summarise
 
-    found = summarise("delta", deltas(study))
+    summary = summarise("delta", deltas(study))
     share = apart([study])
     return {
         "study": study.name,
@@ -113,8 +113,8 @@ def _about(study: Study) -> dict[str, Any]:
         "trials": len(study.trials),
         "with_delta": share.total,
         "apart": share.count,
-        "largest_delta": found.maximum,
-        "median_delta": found.median,
+        "largest_delta": summary.maximum,
+        "median_delta": summary.median,
         "source": str(study.details.get("source", "")),
     }
 
@@ -130,10 +130,10 @@ def _print_list(studies: list[Study]) -> None:
         Column("source"),
     ]
     rows = []
-    for one in map(_about, studies):
-        share = f"{one['apart']:,} of {one['with_delta']:,}" if one["with_delta"] else NOTHING
-        figures = [share, percent(one["median_delta"]), percent(one["largest_delta"])]
-        rows.append([one["study"], ", ".join(one["frameworks"]), f"{one['trials']:,}", *figures, one["source"]])
+    for about in map(_about, studies):
+        share = f"{about['apart']:,} of {about['with_delta']:,}" if about["with_delta"] else NOTHING
+        figures = [share, percent(about["median_delta"]), percent(about["largest_delta"])]
+        rows.append([about["study"], ", ".join(about["frameworks"]), f"{about['trials']:,}", *figures, about["source"]])
     print_table(columns, rows)
 
 
@@ -141,7 +141,7 @@ def _print_study(study: Study, everything: bool) -> None:
     _print_list([study])
     if not study.trials:
         return
-    ordered = sorted(study.trials, key=lambda one: -1.0 if one.delta is None else one.delta, reverse=True)
+    ordered = sorted(study.trials, key=lambda trial: -1.0 if trial.delta is None else trial.delta, reverse=True)
     shown = study.trials if everything else tuple(ordered[:TRIALS_SHOWN])
     if len(shown) < len(study.trials):
         click.echo(f"\nThe {len(shown)} that are furthest apart; --all shows every trial")
@@ -151,7 +151,7 @@ def _print_study(study: Study, everything: bool) -> None:
     columns = [Column("trial", keep=9), Column("Δ", "number", keep=8)]
     columns += [Column(name, "number", keep=6) for name in study.frameworks]
     columns += [Column(name, "number", keep=4) for name in varied]
-    print_table([*columns, Column("notes", folds=True)], [_trial_row(study, one) for one in shown])
+    print_table([*columns, Column("notes", folds=True)], [_trial_row(study, trial) for trial in shown])
 
 
 def _trial_row(study: Study, trial: Trial) -> list[str]:

@@ -71,7 +71,7 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
         pairs = paired_sides(opened, trials[0])
     noises = noises_of(trials, pairs)
     if as_json:
-        steps = [as_data(one) for one in compared]
+        steps = [as_data(step) for step in compared]
         echo_json({"study": asked.study, **trial_data(trials[0]), **pairs_data(pairs, noises), "lockstep": steps})
     else:
         click.echo(f"Trial {trials[0].id} of {asked.study}: {settings_line(trials[0].hyperparameters)}")
@@ -123,9 +123,9 @@ class _Asked:
         if self.replicates:
             begin_study(store, f"{self.study}{REPLICATES}", self.frameworks, {"source": f"replicates of {self.study}"})
         what = store, self.study, self.recipe, self.frameworks, workers
-        told: dict[str, Any] = {"hyperparameters": self.hyperparameters, "manner": self.manner, "report": report}
-        told["trial_id"] = self.recipe.fingerprint[:8]  # the same recipe is the same trial
-        return train_into(*what, **told), *train_replicates(*what, **told, count=self.replicates)
+        settings: dict[str, Any] = {"hyperparameters": self.hyperparameters, "manner": self.manner, "report": report}
+        settings["trial_id"] = self.recipe.fingerprint[:8]  # the same recipe is the same trial
+        return train_into(*what, **settings), *train_replicates(*what, **settings, count=self.replicates)
 
 
 def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
@@ -144,14 +144,14 @@ def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:
     return _Asked(study, recipe, {**usual, **changed}, frameworks, chosen["replicates"], how)
 
 
-def _print_locksteps(found: list[Lockstep]) -> None:
+def _print_locksteps(compared: list[Lockstep]) -> None:
     from zoolens.crosstrain.training.lockstep.words import lines, table
     from zoolens.present.tables import Column
     from zoolens.present.terminal import print_table
 
-    for one in found:
-        for line in lines(one):
+    for lockstep in compared:
+        for line in lines(lockstep):
             click.echo(line)
-        headings, rows = table(one)
+        headings, rows = table(lockstep)
         print_table([Column(name, keep=len(headings) - place) for place, name in enumerate(headings)], rows)
         click.echo()

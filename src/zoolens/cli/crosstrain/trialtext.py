@@ -112,18 +112,18 @@ def _print_classes(sides: Sequence[Side]) -> None:
     if len(known) < 2:
         return
     rows = []
-    for number, found in enumerate(zip(*(side.class_accuracy for side in known), strict=True)):
-        there = [value for value in found if value is not None]
-        rows.append((max(there) - min(there) if there else 0.0, number, found))
+    for number, accuracies in enumerate(zip(*(side.class_accuracy for side in known), strict=True)):
+        there = [value for value in accuracies if value is not None]
+        rows.append((max(there) - min(there) if there else 0.0, number, accuracies))
     rows.sort(key=lambda row: (-row[0], row[1]))
     click.echo(f"\nClasses, the most different first{f' ({CLASSES_SHOWN})' if len(rows) > CLASSES_SHOWN else ''}")
     columns = [Column("class", "number", keep=3)]
     columns += [Column(side.framework, kind="number", keep=2) for side in known]
     columns += [Column(f"answered by {side.framework}", kind="number") for side in known]
     table = []
-    for _, number, found in rows[:CLASSES_SHOWN]:
+    for _, number, accuracies in rows[:CLASSES_SHOWN]:
         answered = [f"{side.answered[number]:,}" if side.answered else NOTHING for side in known]
-        table.append([str(number), *(percent(value, 1) for value in found), *answered])
+        table.append([str(number), *(percent(value, 1) for value in accuracies), *answered])
     print_table(columns, table)
 
 

@@ -79,7 +79,7 @@ class Diff:
         both = ((pair.a.node, pair.b.node) for pair in self.alignment.pairs if pair.a and pair.b)
         return sum(a.op == "unknown" and settings.operator(a) == settings.operator(b) for a, b in both)
 
-    def to_json(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {
             "names": list(self.names),
             "same": self.same,

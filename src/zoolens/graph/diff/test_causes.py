@@ -74,7 +74,7 @@ def test_unknown_operators_are_compared_by_name():
     same = diff(strange("Foo", "Bar"), strange("Foo", "Bar"))
     assert same.same
     assert same.verdict == "the same network; 2 operators are unknown to us and compared by name only"
-    assert same.to_json()["compared_by_name"] == 2
+    assert same.as_data()["compared_by_name"] == 2
 
 
 def test_an_unknown_operator_of_one_side_is_named():

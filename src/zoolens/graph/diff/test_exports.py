@@ -29,7 +29,7 @@ def scaled_and_shifted(graph: Graph, names=lambda node: True) -> Graph:
 def test_only_norms_behind_a_convolution_can_be_folded():
     found = diff(densenet(), folded_norms(densenet(), {"conv"}), names=NAMES)
     assert (found.same, found.verdict, found.folded) == (True, FOLDED, "export")
-    assert found.to_json()["folded_norms"] == "export"
+    assert found.as_data()["folded_norms"] == "export"
 
 
 def test_norms_as_scales_and_shifts_beside_folded_ones():
@@ -72,7 +72,7 @@ def test_a_value_of_weights_alone_may_be_stored():
 
     found = diff(with_bias(stored=False), with_bias(stored=True), names=NAMES)
     assert found.verdict == "the same network; export stores what the other computes from weights alone"
-    assert found.to_json()["stored_values"] == "export"
+    assert found.as_data()["stored_values"] == "export"
 
 
 def test_inputs_that_nothing_uses_are_no_difference():

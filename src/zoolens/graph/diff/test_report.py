@@ -116,7 +116,7 @@ def test_norms_are_left_out_where_one_side_has_none_and_that_is_said():
 
 
 def test_json_has_every_difference_with_its_places():
-    document = json.loads(json.dumps(diff(resnet(), resnet(strided="1x1")).to_json()))
+    document = json.loads(json.dumps(diff(resnet(), resnet(strided="1x1")).as_data()))
     (one,) = document["differences"]
     assert one["macs"] == document["macs"][1] - document["macs"][0]
     assert one["share_of_macs_gap"] == 1
