@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from zoolens import plugins
 
-SCHEMA_VERSION = 1
 MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
 MAX_ELEMENTS = 1 << 28
 

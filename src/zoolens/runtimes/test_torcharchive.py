@@ -11,7 +11,8 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes import torcharchive
-from zoolens.runtimes.torcharchive import _ends_with_index, check_pickle, opened, refused, text_of
+from zoolens.runtimes.allowlists import refused
+from zoolens.runtimes.torcharchive import _ends_with_index, check_pickle, opened, text_of
 
 END = struct.Struct("<4sHHHHIIH")
 END_64 = struct.Struct("<4sQHHIIQQQQ")
@@ -111,8 +112,8 @@ def test_an_entry_larger_than_texts_may_be_is_refused(tmp_path, monkeypatch):
         _text(path, "large.py")
 
 
-def test_a_refusal_names_the_file_and_the_finding(tmp_path):
-    error = refused(tmp_path / "net.pt", "a thing", "Do this.")
+def test_a_refusal_names_the_file_and_the_finding():
+    error = refused("net.pt", "a thing", "Do this.")
     assert str(error) == "net.pt carries a thing, which zoolens does not run. Do this."
 
 
