@@ -41,7 +41,7 @@ REACH: Final = 4.0  # times larger or smaller than those measured as a whole: wh
 
 @dataclass(frozen=True)
 class Raw:
-    """Straight from the table. `covered`: share of the operators that could be timed."""
+    """Times of a network straight from the table. `covered` is the share of its operators that could be timed."""
 
     seconds: float
     critical_path: float
@@ -78,7 +78,7 @@ def raw_estimate(graph: Graph, table: LatencyTable) -> Raw:
 
 
 def calibrate(pairs: Sequence[tuple[float, float]]) -> Calibration:
-    """From (raw, measured) seconds of networks that have both."""
+    """Find the calibration from pairs of raw and measured seconds of the networks that have both."""
     sound = [(raw, measured) for raw, measured in pairs if raw > 0 and measured > 0]
     if not sound:
         return Calibration(1.0, None, 0)
@@ -127,7 +127,7 @@ def latency_estimates(rows: RowTable) -> dict[str, dict[str, Figure]]:
     runtime gets none from the table of another, nor a quantised network from operators in float32."""
     best: dict[str, dict[str, Figure]] = {}
     judged = [(calibrate(_both(rows, name)), name) for name in _sums(rows)]
-    for calibration, name in sorted(judged, key=lambda one: (one[0].error is None, one[0].error or 0.0, one[1])):
+    for calibration, name in sorted(judged, key=lambda pair: (pair[0].error is None, pair[0].error or 0.0, pair[1])):
         runtime = rows.attribute("runtime")
         fits = (runtime.codes < 0) | runtime.rows_among([_runtime(name)])
         fits &= _are_float32(rows) & rows.figures.known(name) & ~rows.figures.known(LATENCY)

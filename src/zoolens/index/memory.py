@@ -78,7 +78,7 @@ class GrowableRows:
 
 
 class Residence:
-    """What is in memory of the labels of each model. `bits` 0: all of them; else the sketch of so many probes."""
+    """What stays in memory of each model's labels: all of them if `bits` is 0, else the sketch of so many probes."""
 
     def __init__(self, models: int, probes: int, itemsize: int, memory: int) -> None:
         self._probes, self._memory = probes, memory

@@ -76,8 +76,8 @@ def build_index(
 
 
 def _state(store: Store | str | Path | None) -> StoreState | None:
-    """None where it cannot be known without opening the store, or cannot be relied on: in PostgreSQL a change may
-    become visible after a later one did."""
+    """The state of a store. None where it cannot be known without opening the store, or cannot be relied on: in
+    PostgreSQL a change may become visible after a later one did."""
     if store is None or isinstance(store, str | Path):
         path = resolve(store).path
         return None if path is None else state_of_file(path)

@@ -49,8 +49,8 @@ def rows_from(
     cache: Path | None = None,
     watcher: Progress | None = None,
 ) -> RowTable:
-    """Every row that the store knows; those of `probes`, ids of runs on one dataset, have a signature. `cache`: a file
-    with the rows of before, of which only those are worked out again that something new is known of."""
+    """Every row that the store knows. Rows of the runs in `probes`, which are all on one dataset, have a signature.
+    `cache` is a file with the rows of the last call: only rows about which something new is known are made again."""
     watcher = watcher or Silent()
     known = run_table(store, watcher)  # first: what comes after its mark is looked at again next time
     names = stored_aliases(store)
@@ -71,12 +71,12 @@ def rows_from(
 
 
 def _bare(rows: RowTable) -> set[str]:
-    """zoo:name of every row."""
+    """The reference of every row without its version: zoo:name."""
     return {ref.partition("@")[0] for ref in rows.refs}
 
 
 def _named(rows: RowTable, names: Aliases) -> RowTable:
-    """With the further names of each content."""
+    """Add to each row the other names under which its content was measured."""
     several = {model: known for model, known in names.items() if len(known) > 1}
     pairs = zip(rows.columns["model"].to_list(), rows.columns["ref"].to_list(), strict=True)
     others = ([name for name in several.get(model, ()) if name != ref] for model, ref in pairs)
@@ -84,7 +84,7 @@ def _named(rows: RowTable, names: Aliases) -> RowTable:
 
 
 def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -> RowTable:
-    """What is known already stays, where it is better known than guessed."""
+    """Add estimated figures to the rows. A figure of a better provenance stays."""
     places = np.flatnonzero(rows.columns["key"].rows_among(guesses)).tolist() if guesses else []
     added = {}
     for place in places:
@@ -94,7 +94,7 @@ def _with_guesses(rows: RowTable, guesses: Mapping[str, Mapping[str, Figure]]) -
     return rows.with_figures(added)
 
 
-# --- what was run
+# --- models that were run
 
 
 def _measured(
@@ -106,7 +106,7 @@ def _measured(
     cache: Path | None,
     watcher: Progress,
 ) -> RowTable:
-    """`kept`: rows of before that are still true; `cache`: where to keep what is worked out."""
+    """The rows of all measured models. `kept` are rows of the last call that still hold; new ones go to `cache`."""
     runs = known.table
     chosen: dict[Group, str] = {}
     for run in np.flatnonzero(runs.id.rows_among(probes)).tolist():
@@ -142,7 +142,7 @@ def _measured(
 
 
 def _kept(store: Store, known: KnownRuns, names: Aliases, cache: Path) -> RowTable | None:
-    """The rows of before that nothing new is known of."""
+    """The rows in the cache file about which nothing new is known."""
     kept = read_rows(cache, store.shared_dataset_names())
     if kept is None or not store.continues(kept.newest):
         return None
@@ -197,7 +197,7 @@ def _row(
     *,
     answered: bool,
 ) -> MadeRow:
-    """`answered`: the first run has answers to the probes, in the classes of this space."""
+    """Make one row from its runs. If `answered`, the first run has answers to the probes, in the classes of `space`."""
     named, probe = runs[0], runs[0] if answered else None
     manifest = manifest_of(named)
     structure = structures.of(named.ref, manifest, named.model)
@@ -229,7 +229,7 @@ def _figures_of(store: Store, facts: Facts, run: Run, *, about_data: bool) -> It
 
 
 def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
-    """Runs of before `latency_p95` have the samples it is made from."""
+    """Compute latency_p95 from the stored samples of runs that were measured before this metric existed."""
     for name in names:
         metric, _, text = name.partition("@")
         scope = parse_scope(text)
@@ -251,7 +251,7 @@ def _missing_p95(store: Store, run: Run, names: set[str]) -> Iterator[Named]:
                     yield figure_name(observation.metric, observation.scope), figure
 
 
-# --- what was not
+# --- models that were never run
 
 
 def _claimed(store: Store, facts: Facts, structures: Structures, measured: set[str]) -> Iterator[Row]:

@@ -65,13 +65,13 @@ class RecordedSpace:
 
 
 def recorded_spaces(table: RowTable) -> list[RecordedSpace]:
-    """Of each different value of the column `space`."""
+    """The recorded class space of each different value of the column `space`."""
     return [RecordedSpace(*json.loads(str(value))) for value in table.columns["space"].values]
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """`mark`: the last change of the store that they know of. `newest`: what the store had when they were written."""
+    """Rows of a cache file. `mark` is the last change of the store that they know, `newest` its last entries then."""
 
     mark: int
     newest: Newest
@@ -79,8 +79,8 @@ class KeptRows:
 
 
 def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
-    """The rows of a file. `shared_names`: of datasets that share one: they are called otherwise, and so are their
-    figures."""
+    """Read the rows of a cache file; None where it does not fit. `shared_names` are names that several datasets share:
+    figures of such datasets have other names."""
     kept = read_arrays(path, {"shared_names": list(shared_names)})
     if kept is None:
         return None

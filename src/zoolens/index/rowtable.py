@@ -98,7 +98,7 @@ class RowTable(Sequence[Row]):
         return replace(self, columns={**self.columns, name: dictionary_column(values, len(self))})
 
     def with_figures(self, added: Mapping[int, Mapping[str, Figure]]) -> RowTable:
-        """With further figures of some rows, by their numbers; they take the place of those of the same name."""
+        """Add figures to some rows, which are given by number. A figure of the same name is replaced."""
         if not added:
             return self
         kept = self.figures.without((row, name) for row, own in added.items() for name in own)
@@ -117,7 +117,7 @@ class RowTable(Sequence[Row]):
 
 
 def table_from(arrays: Arrays) -> RowTable:
-    """What `RowTable.arrays` made."""
+    """The table from the arrays that `RowTable.arrays` returned."""
     signed = arrays["signed"].astype(np.bool_)
 
     def columns(kind: str) -> dict[str, DictionaryColumn]:
@@ -148,7 +148,7 @@ def table_of(rows: Sequence[Row]) -> RowTable:
 
 
 def stacked_tables(tables: Sequence[RowTable]) -> RowTable:
-    """The rows of each below those of the one before. Those without rows still say which columns there are."""
+    """Stack tables: the rows of each follow those of the table before. A table without rows still adds its columns."""
     filled = [table for table in tables if len(table)] or list(tables[:1])
 
     def columns(kind: str) -> dict[str, DictionaryColumn]:

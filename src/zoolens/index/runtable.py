@@ -53,7 +53,7 @@ class RunTable:
 
 @dataclass(frozen=True)
 class KnownRuns:
-    """`mark`: the last change of the store that the table knows of."""
+    """A table of runs. `mark` is the last change of the store that it includes."""
 
     mark: int
     table: RunTable

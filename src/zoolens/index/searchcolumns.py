@@ -128,7 +128,7 @@ class SearchColumns:
 
 
 def given_columns(values: Mapping[str, NDArray[np.float64]]) -> SearchColumns:
-    """Of arrays that are at hand; they are copied."""
+    """The columns of arrays that are in memory already; they are copied."""
     lengths = {len(column) for column in values.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of different lengths: {sorted(lengths)}")

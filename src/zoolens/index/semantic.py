@@ -71,7 +71,7 @@ class SemanticIndex:
 
     @property
     def nbytes(self) -> int:
-        """Of what is in memory for comparing. The keys are the rows' own."""
+        """Bytes in memory for comparing. The keys belong to the rows and are not counted."""
         return self._signatures.nbytes + (self._residence.rows.nbytes if self._residence else 0)
 
     @property

@@ -1,7 +1,7 @@
 """One bit an answer: small enough for memory where whole signatures are not, and never wrong in one direction.
 
 The bit is a hash of (probe, label). Different bits prove different labels, so that with H differing bits of n the
-agreement is at most 1 − H/n; of two different labels half have different bits, so that 1 − 2H/n estimates it.
+agreement is at most 1 − H/n. Of two different labels half have different bits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,3 @@ _OCTETS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).
 def agreement_at_most(differences: NDArray[np.int64], probes: int) -> NDArray[np.float64]:
     """Exact upper bounds. Bits of a part of the probes prove what they prove: the others may all agree."""
     return (probes - differences) / probes
-
-
-def agreement_estimate(differences: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
-    return np.maximum(0.0, 1 - 2 * differences / bits)

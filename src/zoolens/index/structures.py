@@ -25,7 +25,7 @@ Key = tuple[str, Size | None]  # of the model's content, or its name; image size
 
 @dataclass(frozen=True)
 class Structures:
-    """The newest finished structure run of everything that was read. Under one name several files may have been."""
+    """The newest finished structure run of every content. Several contents may have been read under one name."""
 
     by_content: Mapping[Key, Run]
     by_ref: Mapping[Key, Sequence[Run]]
@@ -35,7 +35,7 @@ class Structures:
         return self.by_content.values()
 
     def of(self, ref: str, manifest: Mapping[str, Any], measured: ModelRecord | None = None) -> Run | None:
-        """`measured`: the content that was run, which the structure must be of."""
+        """The structure run of a model, and of the content `measured` if that is given; None where there is none."""
         size = _size(manifest)
         for content in architecture_keys(manifest):
             if found := self.by_content.get((content, size)):
@@ -59,7 +59,7 @@ def known_structures(store: Store, names: Aliases | None = None) -> Structures:
 
 
 def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> None:
-    """Read the structure of every model that was measured and has none yet; that one cannot be read is said."""
+    """Read the structure of every measured model that has none yet. `progress` is told which ones cannot be read."""
     known = known_structures(store)
     missing = {run.ref: run for run in runs if known.of(run.ref, manifest_of(run), run.model) is None}
     entries = [entry for entry in map(_entry, missing.values()) if entry is not None]
@@ -67,8 +67,8 @@ def read_structures(store: Store, runs: Iterable[Run], progress: Progress | None
 
 
 def fill_structures(store: Store, runs: Iterable[Run], progress: Progress | None = None) -> bool:
-    """Read the structures that a query needs; whether there were any. Who failed before is not tried again, and nobody
-    is read who would need an environment of its own: making one takes minutes, and nobody has asked for it."""
+    """Read the structures that a query needs, and return whether any was read. Structures that failed before are not
+    tried again, nor those that need an environment of their own: making one takes minutes that nobody asked for."""
     known = known_structures(store)
     failed = {run.model.ref for run in store.runs(kind=RunKind.STRUCTURE) if run.stages.get(STAGE, DONE) != DONE}
     missing = {
@@ -88,7 +88,7 @@ def _is_read_here(entry: Entry) -> bool:
 
 
 def _read(store: Store, entries: Sequence[Entry], progress: Progress | None) -> bool:
-    """Whether any was read."""
+    """Read the structures of these entries, and return whether any was read."""
     structures = structure_of(entries, store=store, progress=progress) if entries else []
     for structure in structures:
         if structure.error is not None and progress is not None:
@@ -133,8 +133,8 @@ def _architecture(library: object, name: object, arguments: Any) -> str:
 
 
 def _same_files(structure: Run, manifest: Mapping[str, Any], measured: ModelRecord | None) -> bool:
-    """Whether nothing contradicts it: a manifest may declare the digest of the file that the structure is of; else the
-    measured content tells."""
+    """Whether a structure may be of this manifest's files. The manifest may declare the digest of the file that the
+    structure was read from; otherwise the measured content decides."""
     read, declared = structure.model.manifest, False
     for asset in manifest.get("assets") or ():
         if asset.get("format") == read.get("format"):
@@ -148,8 +148,8 @@ def _same_files(structure: Run, manifest: Mapping[str, Any], measured: ModelReco
 
 
 def _same_content(structure: Run, measured: ModelRecord | None) -> bool:
-    """Whether the measured content is made of the files that the structure was read from; one in another format says
-    nothing."""
+    """Whether the measured content is made of the files that the structure was read from. A content in another format
+    does not contradict it."""
     digests, format_ = structure.model.manifest.get("files"), structure.model.manifest.get("format")
     if measured is None or not digests or format_ != measured.format:
         return True

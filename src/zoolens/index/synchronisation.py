@@ -72,7 +72,7 @@ def _synchronised(
 
 
 def insert(index: SemanticIndex, key: str, signature: Signature) -> None:
-    """What the main output answered, and where that is a class, whether it is right; nothing where that is known."""
+    """Insert what the main output answered and, where answers are classes, which are right. Equal answers stay."""
     task = task_named(signature.main.task)
     answers, correct = task.signature(signature.main), signature.correct if task.discrete else None
     if key not in index or not np.array_equal(index.answers(key), answers):

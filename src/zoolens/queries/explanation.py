@@ -31,7 +31,7 @@ def explain(plan: Plan) -> str:
 
 
 def explain_analyze(plan: Plan, rows: int, misses: Sequence[Match], timings: Timings) -> str:
-    """The same with what happened: `rows` found, where the time went, the near misses."""
+    """The plan as a tree, with what happened: the number of rows found, where the time went, and the near misses."""
     parts = [*_plan_parts(plan), _funnel(plan), _times(plan, timings, rows), _missed(plan, misses)]
     return "\n".join([to_text(plan.query), *_branches(parts)])
 
@@ -61,7 +61,7 @@ def _plan_parts(plan: Plan) -> Iterator[Part]:
 
 
 def _blind_first(plan: Plan) -> tuple[list[Predicate], list[Predicate]]:
-    """What does not look at answers tells who is a candidate; then what does."""
+    """The predicates that do not look at answers and so decide who is a candidate, and those that look at answers."""
     blind = [predicate for predicate in plan.everything if not predicate.metric.answers]
     return blind, [predicate for predicate in plan.everything if predicate.metric.answers]
 

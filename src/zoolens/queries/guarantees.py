@@ -30,8 +30,8 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What bounds are made from: one-sided, at `confidence` for all `comparisons` together: `each` of `candidates`.
-    `elsewhere`: the agreement is not the one on the index's own probes."""
+    """What lower bounds are made from. They are one-sided and hold with `confidence` for all comparisons together,
+    which are `each` for every candidate. If `elsewhere`, the agreement is of other data than the index's probes."""
 
     agreement: Agreement | None
     confidence: float
@@ -59,7 +59,7 @@ def agreement_with(view: View, reference: int) -> Agreement:
 
 
 def agreement_elsewhere(view: View, reference: int, other: View) -> Agreement:
-    """The same on the probes of another index, for the rows of this one."""
+    """The agreement on the probes of another index, for the rows of this one."""
     places = {_same(other, row): row for row in range(len(other))}
     there = places.get(_same(view, reference))
     if there is None:
@@ -80,7 +80,7 @@ def _same(view: View, row: int) -> tuple[object, ...]:
 
 
 def lower_bounds(shares: Values, n: int, alpha: float) -> Values:
-    """Clopper–Pearson, one-sided, of shares of n inputs."""
+    """One-sided lower Clopper–Pearson bounds of shares of n inputs; NaN where a share is unknown."""
     bounds = np.full(len(shares), np.nan)
     known = ~np.isnan(shares)
     bounds[known] = binomial_lowers(np.rint(shares[known] * n).astype(np.int64), n, alpha)

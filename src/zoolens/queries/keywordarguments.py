@@ -69,7 +69,7 @@ def _share(name: str, value: Any) -> float:
 
 
 def whole_limit(name: str, value: Any) -> int:
-    """A number of models, of any whole type."""
+    """The limit of a query, from a value of any type of whole numbers."""
     try:
         limit = 0 if isinstance(value, bool) else index(value)
     except TypeError:
