@@ -80,11 +80,11 @@ def open_cifar10(location: str, *, split: str = "test", classes: str | None = No
 
 def find_batches(folder: Path, split: str = "test") -> list[Path]:
     """The binary batches of a split; a folder with Python's pickled ones only is refused."""
-    found = sorted(folder.glob(_PATTERNS[split]))
-    binary = [path for path in found if path.name.endswith((".bin", ".bin.gz"))]
+    batches = sorted(folder.glob(_PATTERNS[split]))
+    binary = [path for path in batches if path.name.endswith((".bin", ".bin.gz"))]
     if binary:
         return binary
-    for path in found:
+    for path in batches:
         _refuse_pickle(path)
     raise DatasetError(
         f"{folder} has no {_PATTERNS[split]}.bin files.", hint="Give the folder cifar-10-batches-bin or one .bin file."

@@ -117,16 +117,16 @@ def open_image_folder(
     names = class_names(classes, folder, NAMES)
     table = folder / (labels or LABELS)
     if table.is_file():
-        entries, found = _from_table(folder, table, names)
+        entries, class_words = _from_table(folder, table, names)
     elif labels:
         raise DatasetError(f"There is no labels file {table}.", hint="Its columns are file and label.")
     else:
-        entries, found = _from_subfolders(folder, names)
+        entries, class_words = _from_subfolders(folder, names)
     return ImageFolder(
         entries,
         name=_readable(folder.resolve().name),
-        classes=found,
-        alphabetical=names is None and found is not None,
+        classes=class_words,
+        alphabetical=names is None and class_words is not None,
         keep_gray=gray == "keep",
     )
 
@@ -290,10 +290,10 @@ def _locate(root: Path, file: str, where: str) -> Path:
 
 
 def _class_indices(
-    found: list[str], names: tuple[str, ...] | None, where: str
+    words: list[str], names: tuple[str, ...] | None, where: str
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    whole = {word: word.partition(".")[0] if _WHOLE.fullmatch(word) else word for word in found}
+    whole = {word: word.partition(".")[0] if _WHOLE.fullmatch(word) else word for word in words}
     if all(word.isdecimal() for word in whole.values()):
         if longest := next((word for word in whole.values() if len(word) > _MOST_DIGITS), None):
             raise DatasetError(
@@ -302,13 +302,13 @@ def _class_indices(
             )
         return {word: int(number) for word, number in whole.items()}, names
     if names is None:
-        return {word: index for index, word in enumerate(sorted(found))}, tuple(sorted(found))
+        return {word: index for index, word in enumerate(sorted(words))}, tuple(sorted(words))
     by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}
     by_word.update({name: index for index, name in enumerate(names)})
-    unknown = [word for word in found if word not in by_word]
+    unknown = [word for word in words if word not in by_word]
     if unknown:
         raise DatasetError(
             f"{where} has the class {unknown[0]!r}, which the class file does not list.",
             hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
         )
-    return {word: by_word[word] for word in found}, names
+    return {word: by_word[word] for word in words}, names

@@ -69,8 +69,8 @@ def _records(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     """One record a sample, with a field for each array."""
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
-        raise DatasetError(f"The arrays in {path} do not have as many samples: {told}.")
+        counts = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise DatasetError(f"The arrays in {path} do not have as many samples: {counts}.")
     if sum(array.nbytes for array in arrays.values()) > MAX_UNPACKED:
         raise DatasetError(
             f"The inputs in {path} take more than {MAX_UNPACKED:,} bytes together, which are held in memory.",

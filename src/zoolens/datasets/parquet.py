@@ -162,11 +162,11 @@ class Parquet(Dataset):
             )
         words = [chunk.dictionary.to_pylist() for chunk in column.chunks]  # each once, however many rows have it
         used = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
-        found = {all_[number] for all_, places in zip(words, used, strict=True) for number in np.unique(places)}
-        names = classes or tuple(sorted(found))
+        labels = {all_[number] for all_, places in zip(words, used, strict=True) for number in np.unique(places)}
+        names = classes or tuple(sorted(labels))
         self.alphabetical = classes is None
         index = {word: number for number, word in enumerate(names)}
-        if unknown := sorted(found - index.keys()):
+        if unknown := sorted(labels - index.keys()):
             raise DatasetError(
                 f"The label {unknown[0][:80]!r} is not among the class names.", hint="Check the option classes."
             )
@@ -257,8 +257,8 @@ def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
 
 def _leaves(reader: Any, columns: tuple[str, ...]) -> list[tuple[int, Any]]:
     """The stored columns that make up the named ones, which may be structs and lists, with their places."""
-    found = [(place, reader.schema.column(place)) for place in range(len(reader.schema))]
-    return [(place, leaf) for place, leaf in found if leaf.path.partition(".")[0] in columns]
+    leaves = [(place, reader.schema.column(place)) for place in range(len(reader.schema))]
+    return [(place, leaf) for place, leaf in leaves if leaf.path.partition(".")[0] in columns]
 
 
 def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int, int, int]]:

@@ -55,12 +55,12 @@ def _check_sizes(leaf: Any, sizes: Any) -> None:
         raise ValueError("the sizes of a column do not fit its type")
 
 
-def _structs(found: Any) -> list[dict[int, Any]]:
-    if found is None:
+def _structs(value: Any) -> list[dict[int, Any]]:
+    if value is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("its footer cannot be read")
-    return found
+    return value
 
 
 def column_extent(group: pq.RowGroupMetaData, place: int, content: Content) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def _pages(column: pq.ColumnChunkMetaData, content: Content) -> tuple[int, int]:
         fields = header.struct()
         counts = [fields[kind][1] for kind in _KINDS if isinstance(fields.get(kind), dict) and 1 in fields[kind]]
         sizes = fields.get(_UNPACKED), fields.get(_PACKED)
-        if not all(isinstance(one, int) and one >= 0 for one in (*counts, *sizes)):
+        if not all(isinstance(number, int) and number >= 0 for number in (*counts, *sizes)):
             raise ValueError("a page has no size")
         values += sum(counts)
         size += fields[_UNPACKED]
@@ -101,13 +101,13 @@ class _Header:
     def struct(self, depth: int = 0) -> dict[int, Any]:
         if depth > _DEEPEST:
             raise ValueError("the header of a page is nested too deeply")
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         field = 0
         while kind := self._byte():
             step, kind = kind >> 4, kind & 15
             field = field + step if step else self._number()
-            found[field] = self._value(kind, depth)
-        return found
+            fields[field] = self._value(kind, depth)
+        return fields
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in (_TRUE, _FALSE):
@@ -140,16 +140,16 @@ class _Header:
         return [self._value(kind, depth) for _ in range(count)]
 
     def _number(self) -> int:
-        found = self._unsigned()
-        return (found >> 1) ^ -(found & 1)
+        number = self._unsigned()
+        return (number >> 1) ^ -(number & 1)
 
     def _unsigned(self) -> int:
-        found = 0
+        number = 0
         for shift in range(0, 70, 7):
             byte = self._byte()
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return number
         raise ValueError("the header of a page cannot be read")
 
     def _byte(self) -> int:

@@ -43,8 +43,8 @@ class ReadByPlugin(Dataset):
         return other
 
     def fingerprint(self) -> str:
-        told = json.dumps([self.parent.fingerprint(), self._code], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()
+        content = json.dumps([self.parent.fingerprint(), self._code], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def close(self) -> None:
         self.parent.close()

@@ -65,11 +65,11 @@ def judged_connection(place: tuple[str, int], timeout: Any = None, source_addres
 def permitted(host: str, port: int) -> list[tuple[Any, Any, int, Any]]:
     """What `socket.socket` and `connect` need, for each address of a host that may be used; AssetError: none may."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise AssetError(f"{host[:80]!r} is not the name of a host.") from error
-    judged = [(one, _numeric(one[4][0])) for one in found]
-    good = [(one[0], one[1], one[2], one[4]) for one, address in judged if _may_use(host, address, port)]
+    judged = [(info, _numeric(info[4][0])) for info in resolved]
+    good = [(info[0], info[1], info[2], info[4]) for info, address in judged if _may_use(host, address, port)]
     if not good:
         address = judged[0][1]
         raise AssetError(
@@ -89,7 +89,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _may_use(host: str, address: Address, port: int) -> bool:
-    return all(_is_public(one) for one in _meanings(address)) or any(
+    return all(_is_public(meaning) for meaning in _meanings(address)) or any(
         place.covers(host, address, port) for place in _listed()
     )
 

@@ -35,10 +35,10 @@ def download(
     partial = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
-            found = _stream(url, stream, size, progress)
-        if not found.startswith(sha256):
+            digest = _stream(url, stream, size, progress)
+        if not digest.startswith(sha256):
             raise AssetError(
-                f"{url} was fetched but its SHA-256 is {found}, not {sha256} as the manifest says.",
+                f"{url} was fetched but its SHA-256 is {digest}, not {sha256} as the manifest says.",
                 hint="The file was altered or replaced at its source: do not use it, or correct the manifest.",
             )
         partial.replace(target)

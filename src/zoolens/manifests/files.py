@@ -113,18 +113,18 @@ def _tree(text: str) -> YamlTree:
 
 def _problems(error: ValidationError, tree: YamlTree) -> list[Problem]:
     """One problem a place: a value that fits no member of a union is one mistake, not several."""
-    found: dict[tuple[int, str], list[str]] = {}
+    reasons: dict[tuple[int, str], list[str]] = {}
     for detail in error.errors():
         if detail["type"] == "too_short" and detail["input"]:
             continue  # an item was refused, which is reported by itself
         line, path = tree.find(detail["loc"])
         if detail["type"] == "missing":
             path = (*path, detail["loc"][-1])
-        whats = found.setdefault((line, path_words(path)), [])
+        whats = reasons.setdefault((line, path_words(path)), [])
         what = _what(detail)
         if what not in whats:
             whats.append(what)
-    return sorted((Problem(line, where, ", or ".join(whats)) for (line, where), whats in found.items()), key=_by_line)
+    return sorted((Problem(line, where, ", or ".join(whats)) for (line, where), whats in reasons.items()), key=_by_line)
 
 
 def _by_line(problem: Problem) -> int:

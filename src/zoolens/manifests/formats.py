@@ -120,16 +120,16 @@ def _mxnet(path: Path) -> Files:
 
 
 def _pair(asked: Path, model: Path, weights: list[Path]) -> Files:
-    found = next((path for path in weights if path.is_file()), None)
-    if not model.is_file() or found is None:
+    present = next((path for path in weights if path.is_file()), None)
+    if not model.is_file() or present is None:
         missing = model if not model.is_file() else weights[0]
         raise ModelError(f"{asked.name} is one half of a model: {missing.name} is not beside it.")
-    return {"model": model, "weights": found}
+    return {"model": model, "weights": present}
 
 
 def _only(candidates: Iterable[Path], otherwise: Path) -> Path:
-    found = list(candidates)
-    return found[0] if len(found) == 1 else otherwise
+    paths = list(candidates)
+    return paths[0] if len(paths) == 1 else otherwise
 
 
 def _by_content(path: Path, guess: str | None) -> str | None:

@@ -275,9 +275,9 @@ def _check_kind(path: Path) -> None:
 def _verify(file: AssetFile, path: Path) -> None:
     if file.sha256 is None:
         return
-    found = digest(path)
-    if not found.startswith(file.sha256):
+    actual = digest(path)
+    if not actual.startswith(file.sha256):
         raise AssetError(
-            f"{path} is not the file the manifest describes: its SHA-256 is {found}, expected {file.sha256}.",
+            f"{path} is not the file the manifest describes: its SHA-256 is {actual}, expected {file.sha256}.",
             hint="Fetch the file again, or correct the manifest if the change is meant.",
         )

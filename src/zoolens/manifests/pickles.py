@@ -23,10 +23,10 @@ _NETWORKS: Final = ("torch.nn.modules", "torch.fx", "torch.jit", "torch.export",
 
 def check_no_object(path: Path) -> None:
     """ModelError where a torch file is a pickled module or holds other objects, which only unpickling could read."""
-    found = pickled_class(path)
-    if found is not None:
+    pickled = pickled_class(path)
+    if pickled is not None:
         raise ModelError(
-            f"{path.name} holds a pickled object of class {found[:100]}, as torch.save(model) writes it: reading it "
+            f"{path.name} holds a pickled object of class {pickled[:100]}, as torch.save(model) writes it: reading it "
             "would run its maker's code, so zoolens does not.",
             hint="Save the weights with torch.save(model.state_dict(), …) and say under architecture how to build the "
             "network, or export the model with torch.export.save or torch.onnx.export.",

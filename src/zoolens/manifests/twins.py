@@ -24,12 +24,12 @@ def origin_of_twin(attributes: Mapping[str, Any]) -> dict[str, str]:
 def segments_of_twin(attributes: Mapping[str, Any]) -> str:
     """Which parts the donor stands in for, in order of computation."""
     given = attributes.get("segments")
-    known = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list | tuple) else []
+    known = [segment for segment in given if isinstance(segment, Mapping)] if isinstance(given, list | tuple) else []
     return "; ".join(map(_segment, known))
 
 
-def _segment(one: Mapping[str, Any]) -> str:
-    entry, exit_, kind = (str(one.get(name, "?"))[:_LONGEST] for name in ("entry", "exit", "kind"))
-    distance = one.get("distance")
+def _segment(segment: Mapping[str, Any]) -> str:
+    entry, exit_, kind = (str(segment.get(name, "?"))[:_LONGEST] for name in ("entry", "exit", "kind"))
+    distance = segment.get("distance")
     apart = f", distance {distance:.2g}" if isinstance(distance, int | float) and distance else ""
     return f"{entry} → {exit_} ({kind}{apart})"

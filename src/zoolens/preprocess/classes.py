@@ -20,17 +20,17 @@ def plain_name(name: str) -> str:
 
 def class_mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     """Why two lists of names are not the same classes; None: they are, perhaps in another order."""
-    one, two = Counter(map(plain_name, ours)), Counter(map(plain_name, theirs))
+    count_a, count_b = Counter(map(plain_name, ours)), Counter(map(plain_name, theirs))
     if [*map(plain_name, ours)] == [*map(plain_name, theirs)]:
         return None
-    only_a = [name for name in ours if plain_name(name) not in two]
-    only_b = [name for name in theirs if plain_name(name) not in one]
+    only_a = [name for name in ours if plain_name(name) not in count_b]
+    only_b = [name for name in theirs if plain_name(name) not in count_a]
     if only_a or only_b:
         return (
             f"they name different classes: only A has {_some(only_a)}, only B has {_some(only_b)} "
             "(a label_map in the manifest would translate)"
         )
-    twice = [name for name in one if max(one[name], two[name]) > 1]
+    twice = [name for name in count_a if max(count_a[name], count_b[name]) > 1]
     if twice:
         return f"the name {_some(twice)} stands for several classes, so that they cannot be matched by name"
     return None
@@ -39,8 +39,8 @@ def class_mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
 def translation(source: Sequence[str], target: Sequence[str]) -> Translation | None:
     """Place of each source name among the target's; None: the same order."""
     places = {plain_name(name): place for place, name in enumerate(target)}
-    found = np.array([places[plain_name(name)] for name in source], np.int32)
-    return None if [*map(plain_name, source)] == [*map(plain_name, target)] else found
+    order = np.array([places[plain_name(name)] for name in source], np.int32)
+    return None if [*map(plain_name, source)] == [*map(plain_name, target)] else order
 
 
 def _some(names: Sequence[str]) -> str:

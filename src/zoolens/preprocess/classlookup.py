@@ -62,8 +62,8 @@ def may_reorder(names: Sequence[str] | None, dataset: Dataset) -> bool:
     if classes is None or (names and len(names) == len(classes) and not dataset.alphabetical):
         return False
     places = find_classes(classes, in_full(names) if names else imagenet_classes())
-    found = [place for place in places if place is not None]
-    return (len(found) == len(places) or (dataset.alphabetical and bool(found))) and places != list(range(len(places)))
+    known = [place for place in places if place is not None]
+    return (len(known) == len(places) or (dataset.alphabetical and bool(known))) and places != list(range(len(places)))
 
 
 def unproven_order(names: Sequence[str] | None, dataset: Dataset) -> str | None:
@@ -85,9 +85,9 @@ def find_classes(words: Sequence[str], names: Sequence[str]) -> list[int | None]
     """
     whole = _places([[plain_name(name)] for name in names])
     parts = _places([_spellings(name) for name in names])
-    found = [_place(word, whole, parts) for word in words]
-    often = Counter(found)
-    return [place if often[place] == 1 else None for place in found]
+    looked_up = [_place(word, whole, parts) for word in words]
+    often = Counter(looked_up)
+    return [place if often[place] == 1 else None for place in looked_up]
 
 
 def _place(word: str, whole: dict[str, set[int]], parts: dict[str, set[int]]) -> int | None:
@@ -137,5 +137,5 @@ def in_full(names: Sequence[str]) -> Sequence[str]:
 
 
 def _mostly(facts: Iterable[bool]) -> bool:
-    told = list(facts)
-    return sum(told) > 0.9 * len(told)
+    truths = list(facts)
+    return sum(truths) > 0.9 * len(truths)

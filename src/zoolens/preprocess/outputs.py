@@ -49,8 +49,8 @@ def build_scores(
         """By name; asked once, when it is known how many outputs there are."""
         columns = values.shape[1]
         if order is not None and columns not in ordered:
-            found = order(columns)
-            ordered[columns] = _label_mapper(found, columns) if found else None
+            mapping = order(columns)
+            ordered[columns] = _label_mapper(mapping, columns) if mapping else None
         by_name = ordered.get(columns)
         return values if by_name is None else by_name(values)
 

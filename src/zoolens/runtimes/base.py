@@ -323,11 +323,11 @@ def quiet_stderr() -> Iterator[None]:
 
 def _insist_on_precision(session: Session, model: ModelFiles, wanted: str) -> None:
     """A quantised file computes in integers whatever it is told: say so instead of pretending."""
-    found = session.effective().precision
-    if found not in (None, wanted):
+    effective = session.effective().precision
+    if effective not in (None, wanted):
         session.close()
         raise ModelError(
-            f"{model.path().name} was asked to run in {wanted}, but its own arithmetic is {found}.",
+            f"{model.path().name} was asked to run in {wanted}, but its own arithmetic is {effective}.",
             hint="Leave the precision at its default, or take a file in that precision.",
         )
 

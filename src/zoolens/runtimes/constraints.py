@@ -56,14 +56,14 @@ class Package(Clause):
     versions: str
 
     def failure(self, runtime: Runtime, machine: Machine, installed: Mapping[str, str]) -> str | None:
-        found = installed.get(self.name)
-        if self.name == runtime.name and found is None:  # tensorflow may come from the package tensorflow-cpu
-            found = next((installed[name] for name in _own(runtime) if name in installed), None)
+        version = installed.get(self.name)
+        if self.name == runtime.name and version is None:  # tensorflow may come from the package tensorflow-cpu
+            version = next((installed[name] for name in _own(runtime) if name in installed), None)
         elif self.name not in (runtime.name, *_own(runtime)) and self.name in _runtime_packages():
             return f"{self.text} asks for another runtime than {runtime.name}"
-        if found is None:
+        if version is None:
             return f"{self.text} is required but {self.name} is not installed"
-        return None if _contains(self.versions, found) else f"{self.text} is required but {found} is installed"
+        return None if _contains(self.versions, version) else f"{self.text} is required but {version} is installed"
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def said_once(reasons: Iterable[str]) -> list[str]:
     """The same demand, not met by several runtimes, is named once with what stands in its way at each."""
     grouped: dict[tuple[str, str], dict[str, None]] = {}
     for reason in reasons:
-        words = next((one for one in (_REQUIRED, _ELSEWHERE) if one in reason), "")
+        words = next((phrase for phrase in (_REQUIRED, _ELSEWHERE) if phrase in reason), "")
         demand, _, why = reason.partition(words) if words else (reason, "", "")
         grouped.setdefault((demand, words), {})[why] = None
     return [f"{demand}{words}{', '.join(whys)}" for (demand, words), whys in grouped.items()]
@@ -214,13 +214,13 @@ def _own(runtime: Runtime) -> list[str]:
 @cache
 def _runtime_packages() -> frozenset[str]:
     """The names that stand for a runtime: its own, and that of its main package."""
-    found: set[str] = set()
+    packages: set[str] = set()
     for name in plugins.names(plugins.RUNTIMES):
         try:
-            found |= {name, *_own(plugins.load(plugins.RUNTIMES, name)())[:1]}
+            packages |= {name, *_own(plugins.load(plugins.RUNTIMES, name)())[:1]}
         except ZoolensError:  # a broken plug-in concerns us only when it is used
-            found.add(name)
-    return frozenset(found)
+            packages.add(name)
+    return frozenset(packages)
 
 
 def _unreadable(piece: str, why: str) -> ConstraintError:

@@ -62,8 +62,8 @@ def endings(format_: str, path: Path, outputs: int) -> list[Ending]:
             return _of_tflite(tflitefile.read_graph(path))
         if format_ == "caffe":
             types = _CAFFE_LAYER.findall(path.read_text(encoding="utf-8", errors="replace"))
-            found = {"softmax": Ending.SOFTMAX, "innerproduct": Ending.SCORES}.get(types[-1].lower() if types else "")
-            return [found or Ending.UNKNOWN] * outputs
+            ending = {"softmax": Ending.SOFTMAX, "innerproduct": Ending.SCORES}.get(types[-1].lower() if types else "")
+            return [ending or Ending.UNKNOWN] * outputs
     except (ModelError, OSError):  # who opens the file tells what is wrong with it
         pass
     return [Ending.UNKNOWN] * outputs

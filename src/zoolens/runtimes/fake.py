@@ -67,8 +67,8 @@ class Fake(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> Settings:
         try:
-            found = json.loads(model_text(model.path()))
-            settings = Settings(**{**found, "input": tuple(found.get("input", Settings.input))})
+            content = json.loads(model_text(model.path()))
+            settings = Settings(**{**content, "input": tuple(content.get("input", Settings.input))})
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(f"{model.path().name} is not a fake model: {error}.") from error
         _check(settings)

@@ -147,10 +147,10 @@ class IsolatedSession(Session):
         finish = self._begin("predict_each", numbered, batches=len(batches))
 
         def apart() -> list[Tensors]:
-            found = finish()
+            answers = finish()
             each: list[Tensors] = [{} for _ in batches]
             with self._sense():
-                for name, array in found.items():
+                for name, array in answers.items():
                     place, _, own = name.partition(" ")
                     each[int(place)][own] = array
                 if not all(each):
@@ -184,9 +184,9 @@ class IsolatedSession(Session):
         """Times of the repeated predictions; see `Repeating`."""
         with self._turn:
             answer = self._ask("sample", "running the model", wanted=wanted, seconds=seconds)
-            found = self._received(answer)
+            times = self._received(answer)
         with self._sense():
-            elapsed, delay, switches = (found[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
+            elapsed, delay, switches = (times[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
             if not elapsed.shape == delay.shape == switches.shape == (len(elapsed),) or not 1 <= len(elapsed) <= wanted:
                 raise ValueError("times of other calls than those asked for")
         return elapsed, Waiting(delay, switches)
@@ -335,8 +335,8 @@ def _rights(runtime: Runtime, files: list[str], options: Options) -> Rights:
 
 
 def _registered(name: str) -> Runtime:
-    found: Runtime = plugins.load(plugins.RUNTIMES, name)()
-    return found
+    runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+    return runtime
 
 
 def _entry_point(runtime: Runtime) -> str:
@@ -366,7 +366,7 @@ def _effective(
     provider: Any, precision: Any = None, threads: Any = None, details: Mapping[Any, Any] | None = None
 ) -> Effective:
     """What a worker says of itself, as text and a number: more is recorded nowhere."""
-    told = {str(name): str(value) for name, value in (details or {}).items()}
+    texts = {str(name): str(value) for name, value in (details or {}).items()}
     return Effective(
-        str(provider), None if precision is None else str(precision), None if threads is None else int(threads), told
+        str(provider), None if precision is None else str(precision), None if threads is None else int(threads), texts
     )

@@ -113,9 +113,9 @@ class _Kind:
     """A tensor type, taken out of MLIR so that no compiler object outlives the load."""
 
     def __init__(self, text: str) -> None:
-        found = re.fullmatch(r"tensor<((?:[\d?]+x)*)(\w+).*>", text)
-        extents = found.group(1).split("x")[:-1] if found else []
-        self.element = found.group(2) if found else ""
+        match = re.fullmatch(r"tensor<((?:[\d?]+x)*)(\w+).*>", text)
+        extents = match.group(1).split("x")[:-1] if match else []
+        self.element = match.group(2) if match else ""
         self.rank = len(extents)
         self.elements = int(np.prod([int(e) for e in extents if e != "?"], dtype=np.int64)) if extents else 1
 

@@ -167,16 +167,16 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
         if "class_name" in value:
             _check_object(name, value)
             return
-        for inner, found in value.items():
+        for inner, part in value.items():
             if inner not in _ALLOWED["keys"]:
                 raise _refused(name, f"the configuration key {inner[:80]!r}")
             if inner in ("input_layers", "output_layers"):
-                _check_plain(name, found)
+                _check_plain(name, part)
             else:
-                _check_value(name, found, inner)
+                _check_value(name, part, inner)
     elif isinstance(value, list):
-        for found in value:
-            _check_value(name, found, key)
+        for part in value:
+            _check_value(name, part, key)
     elif isinstance(value, str) and key.endswith("activation") and value not in _ALLOWED["activations"]:
         raise _refused(name, f"the activation {value[:80]!r}")
 
@@ -186,13 +186,13 @@ def _check_calls(name: str, nodes: Any) -> None:
     if isinstance(nodes, dict) and "class_name" in nodes:
         _check_object(name, nodes)
     elif isinstance(nodes, dict):
-        for key, found in nodes.items():
+        for key, part in nodes.items():
             if not _PLAIN_KEY.fullmatch(key):
                 raise _refused(name, f"an argument named {key[:80]!r}")
-            _check_calls(name, found)
+            _check_calls(name, part)
     elif isinstance(nodes, list):
-        for found in nodes:
-            _check_calls(name, found)
+        for part in nodes:
+            _check_calls(name, part)
 
 
 def _check_plain(name: str, value: Any) -> None:
@@ -200,13 +200,13 @@ def _check_plain(name: str, value: Any) -> None:
     if isinstance(value, dict):
         if value.get("class_name", "__tuple__") != "__tuple__":
             raise _refused(name, f"the class {str(value['class_name'])[:80]!r} where a shape belongs")
-        for key, found in value.items():
+        for key, part in value.items():
             if not _PLAIN_KEY.fullmatch(key):
                 raise _refused(name, f"an argument named {key[:80]!r}")
-            _check_plain(name, found)
+            _check_plain(name, part)
     elif isinstance(value, list):
-        for found in value:
-            _check_plain(name, found)
+        for part in value:
+            _check_plain(name, part)
 
 
 def _refused(name: str, what: str) -> ModelError:

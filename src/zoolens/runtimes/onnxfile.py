@@ -96,13 +96,13 @@ class OnnxGraph:
     def precision(self) -> str:
         """In which types the heavy layers are written, such as "float32", "int8" or "float32+int8"."""
         quantised = {out for node in self.nodes if node.op == "DequantizeLinear" for out in node.outputs}
-        found = set()
+        types = set()
         for node in self.nodes:
             if _INTEGER_ARITHMETIC.fullmatch(node.op):
-                found.add("int8")
+                types.add("int8")
             elif _ARITHMETIC.fullmatch(node.op):
-                found.add("int8" if quantised.issuperset(node.inputs[:2]) else self._weight_type(node))
-        return "+".join(sorted(found)) or (self.inputs[0].dtype if self.inputs else "float32")
+                types.add("int8" if quantised.issuperset(node.inputs[:2]) else self._weight_type(node))
+        return "+".join(sorted(types)) or (self.inputs[0].dtype if self.inputs else "float32")
 
     def _weight_type(self, node: OnnxNode) -> str:
         types = [self.constants[name].dtype for name in node.inputs if name in self.constants]
@@ -196,17 +196,17 @@ def _locations(data: Buffer) -> set[str]:
 
     Where a message occurs twice, protobuf merges both: one may name the file and the other say that it counts.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     waiting = [("model", data)]
     while waiting:
         kind, message = waiting.pop()
         if kind == "tensor":
             entries = (external_entry(content(value)) for number, value in fields(message) if number == 13)
-            found.update(entry["location"] for entry in entries if "location" in entry)
+            files.update(entry["location"] for entry in entries if "location" in entry)
             continue
         inside = _INSIDE[kind]
         waiting.extend((inside[number], content(value)) for number, value in fields(message) if number in inside)
-    return found
+    return files
 
 
 def _default_opset(data: Buffer) -> int:

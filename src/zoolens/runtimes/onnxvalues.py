@@ -101,10 +101,10 @@ def _values(number: int, value: int | Buffer, kind: str) -> Array:
         return np.array([signed(value)]).astype(kind)
     if number == _RAW:
         return np.frombuffer(value, kind)
-    found = _DECODERS[number](value)
+    numbers = _DECODERS[number](value)
     if kind == "<f2":  # half floats are kept as the integers of their bits
-        return found.astype(np.uint16).view(np.float16)
-    return found.astype(kind, copy=False)
+        return numbers.astype(np.uint16).view(np.float16)
+    return numbers.astype(kind, copy=False)
 
 
 _DECODERS: Final[dict[int, Callable[[Buffer], Array]]] = {
@@ -133,10 +133,10 @@ def _external(tensor: OnnxTensor, folder: Path, kind: str) -> Array:
 def _inside(folder: Path, location: str) -> Path:
     try:
         path = (folder / location).resolve()
-        found = path.is_relative_to(folder.resolve()) and path.is_file()
+        inside = path.is_relative_to(folder.resolve()) and path.is_file()
     except (OSError, ValueError):
-        found = False
-    if not found:
+        inside = False
+    if not inside:
         raise ModelError(
             f"The weights are in another file, {location[:80]!r}, which is not in the model's folder.",
             hint="Put it beside the model, or ask for the structure alone.",

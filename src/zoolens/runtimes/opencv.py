@@ -96,7 +96,7 @@ class OpenCvSession(Session):
         rows = len(feeds[self.inputs[0].name])
         if self._one_by_one and rows > 1:
             singles = [self.predict({name: array[i : i + 1] for name, array in feeds.items()}) for i in range(rows)]
-            return {name: np.concatenate([one[name] for one in singles]) for name in self._output_names}
+            return {name: np.concatenate([answer[name] for answer in singles]) for name in self._output_names}
         try:
             with lent_threads(self._threads, self._cv2.getNumThreads, self._cv2.setNumThreads):
                 for spec in self.inputs:

@@ -136,8 +136,8 @@ def _load_saved_model(tf: Any, model: ModelFiles) -> Loaded:
     check_saved_model(model.path())
     loaded = tf.saved_model.load(str(model.path()))
     if "serving_default" not in loaded.signatures:
-        found = ", ".join(loaded.signatures) or "none"
-        raise ModelError(f"The SavedModel has no signature serving_default; it has {found}.")
+        signatures = ", ".join(loaded.signatures) or "none"
+        raise ModelError(f"The SavedModel has no signature serving_default; it has {signatures}.")
     function = loaded.signatures["serving_default"]
     outputs = tuple(_spec(name, function.structured_outputs[name]) for name in sorted(function.structured_outputs))
 

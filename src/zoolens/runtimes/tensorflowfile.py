@@ -52,4 +52,4 @@ def _check(path: Path, data: bytes, *, saved: bool) -> None:
 
 def _messages(data: Iterator[Buffer] | list[Buffer], number: int) -> Iterator[Buffer]:
     """Every field of this number in each of these messages."""
-    return (content(value) for one in data for key, value in fields(one) if key == number)
+    return (content(value) for message in data for key, value in fields(message) if key == number)

@@ -82,8 +82,8 @@ def _check_assets(meta: Any, name: str) -> None:
 def _check_objects(meta: Any, name: str) -> None:
     for node in meta.object_graph_def.nodes:
         if node.registered_name not in _REGISTERED_CLASSES or node.registered_saver:
-            found = node.registered_name or node.registered_saver
-            raise refused(name, f"an object of the registered class {str(found)[:80]!r}", _HINT)
+            registered = node.registered_name or node.registered_saver
+            raise refused(name, f"an object of the registered class {str(registered)[:80]!r}", _HINT)
 
 
 def _check_saver(meta: Any, name: str) -> None:

@@ -72,16 +72,16 @@ def _datasets(h5py: Any, path: Path, root: Any) -> Iterator[Any]:
                 raise ModelError(f"{path.name} has a link to another file, {str(name)[:60]!r}.", hint=_REMEDY)
             if isinstance(group.get(name, getlink=True), h5py.SoftLink):
                 continue  # it leads to something that is met by its own name, or nowhere
-            found = group[name]
-            place = h5py.h5o.get_info(found.id).addr
+            item = group[name]
+            place = h5py.h5o.get_info(item.id).addr
             if place in seen:
                 continue
             seen.add(place)
             if len(seen) > _MAX_OBJECTS:
                 raise ModelError(f"{path.name} holds more than {_MAX_OBJECTS:,} objects.", hint=_REMEDY)
-            if isinstance(found, h5py.Group):
-                waiting.append(found)
-            elif isinstance(found, h5py.Dataset):
-                if found.external or found.is_virtual:
+            if isinstance(item, h5py.Group):
+                waiting.append(item)
+            elif isinstance(item, h5py.Dataset):
+                if item.external or item.is_virtual:
                     raise ModelError(f"{path.name} keeps {str(name)[:60]!r} in another file.", hint=_REMEDY)
-                yield found
+                yield item

@@ -80,11 +80,11 @@ class TfliteGraph:
 
     def precision(self) -> str:
         """The type of the convolutions' and dense layers' weights; float16 ones are stored so but computed wider."""
-        found = set()
+        types = set()
         for op, inputs in self._layers():
             dtype = self.tensors[inputs[_LAYERS[op][0]]].dtype
-            found.add("int8" if dtype in ("int8", "uint8", "int4") else "float32")
-        return "+".join(sorted(found)) or "float32"
+            types.add("int8" if dtype in ("int8", "uint8", "int4") else "float32")
+        return "+".join(sorted(types)) or "float32"
 
     def _layers(self) -> list[tuple[int, tuple[int, ...]]]:
         return [

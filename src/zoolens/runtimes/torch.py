@@ -138,13 +138,13 @@ class TorchSession(Session):
 
     def effective(self) -> Effective:
         torch = self._torch
-        found = {_dtype(p) for p in self._module.parameters() if p.is_floating_point()}
-        found |= {"int8" for name in self._module.state_dict() if "_packed_params" in name}
-        if torch.get_float32_matmul_precision() != "highest" and "float32" in found:
-            found.add("bfloat16")
+        types = {_dtype(p) for p in self._module.parameters() if p.is_floating_point()}
+        types |= {"int8" for name in self._module.state_dict() if "_packed_params" in name}
+        if torch.get_float32_matmul_precision() != "highest" and "float32" in types:
+            types.add("bfloat16")
         return Effective(
             provider="torch CPU, compiled" if self._call is not self._module else "torch CPU",
-            precision="+".join(sorted(found)) or "float32",
+            precision="+".join(sorted(types)) or "float32",
             threads=self._options.threads or int(torch.get_num_threads()),
         )
 

@@ -98,7 +98,7 @@ def _ends_with_index(file: BinaryIO, archive: zipfile.ZipFile) -> bool:
     mark, disk, start_disk, here, total, size, offset, comment = _END.unpack(file.read(_END.size))
     if mark != b"PK\x05\x06" or disk or start_disk or comment:
         return False
-    found = (here, total, size, offset)
+    sizes = (here, total, size, offset)
     if end >= _LOCATOR_64.size + _END_64.size:
         file.seek(end - _LOCATOR_64.size)
         locator = _LOCATOR_64.unpack(file.read(_LOCATOR_64.size))
@@ -108,10 +108,10 @@ def _ends_with_index(file: BinaryIO, archive: zipfile.ZipFile) -> bool:
             record = _END_64.unpack(file.read(_END_64.size))
             large = record[6:]
             agree = all(
-                a in (b, limit) for a, b, limit in zip(found, large, (0xFFFF,) * 2 + (0xFFFFFFFF,) * 2, strict=True)
+                a in (b, limit) for a, b, limit in zip(sizes, large, (0xFFFF,) * 2 + (0xFFFFFFFF,) * 2, strict=True)
             )
             if record[0] != b"PK\x06\x06" or record[4:6] != (0, 0) or locator[2] != end or not agree:
                 return False
-            found = large
-    here, total, size, offset = found
+            sizes = large
+    here, total, size, offset = sizes
     return bool(here == total == len(archive.infolist()) and offset + size == end and archive.start_dir == offset)

@@ -133,8 +133,8 @@ def _check_text(path: Path, text: str, field: str) -> None:
 def _is_operator(target: str) -> bool:
     if _PYTHON_OPERATORS.fullmatch(target):
         return True
-    found = re.fullmatch(r"torch\.ops\.(\w+)\.(\w+)(\.\w+)?", target, re.ASCII)
-    return found is not None and found[1] != "prim" and found[2] in allowed("torch").get(found[1], frozenset())
+    match = re.fullmatch(r"torch\.ops\.(\w+)\.(\w+)(\.\w+)?", target, re.ASCII)
+    return match is not None and match[1] != "prim" and match[2] in allowed("torch").get(match[1], frozenset())
 
 
 def _check_tree(path: Path, tree: Any) -> None:

@@ -134,16 +134,16 @@ class _Code:
     def _check_expression(self, node: ast.expr, local: frozenset[str]) -> None:
         waiting: list[ast.AST] = [node]
         while waiting:
-            found = waiting.pop()
-            if isinstance(found, ast.Call):
-                waiting += [*found.args, *(keyword.value for keyword in found.keywords), *self._called(found, local)]
-            elif isinstance(found, ast.Attribute):
-                waiting += self._attribute(found)
-            elif isinstance(found, ast.Name):
-                if found.id in _ROOTS:
-                    raise self._refuse(f"the module {found.id} as a value")
+            part = waiting.pop()
+            if isinstance(part, ast.Call):
+                waiting += [*part.args, *(keyword.value for keyword in part.keywords), *self._called(part, local)]
+            elif isinstance(part, ast.Attribute):
+                waiting += self._attribute(part)
+            elif isinstance(part, ast.Name):
+                if part.id in _ROOTS:
+                    raise self._refuse(f"the module {part.id} as a value")
             else:
-                waiting += ast.iter_child_nodes(found)
+                waiting += ast.iter_child_nodes(part)
 
     def _called(self, call: ast.Call, local: frozenset[str]) -> list[ast.AST]:
         """What is left to check of a call's function, once it is known to be harmless."""

@@ -51,7 +51,7 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
         return _read_safetensors(path)
     check_file(path)
     try:
-        found = torch.load(str(path), weights_only=True, map_location="cpu")
+        weights = torch.load(str(path), weights_only=True, map_location="cpu")
     except Exception as error:
         # torch's own message advises to switch the protection off; ours must not.
         reason = "it holds Python objects" if "WeightsUnpickler" in str(error) else first_line(error)[:120]
@@ -60,19 +60,19 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
             hint="Save module.state_dict() and nothing else, or check that the file is complete.",
         ) from error
     if key is not None:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
+        weights = weights.get(key) if isinstance(weights, Mapping) else None
+    if not isinstance(weights, Mapping):
         raise ModelError(
             f"{path.name} has no table of weights{f' under {key!r}' if key else ''}.",
             hint="Set architecture.key to where the checkpoint keeps them.",
         )
-    stray = next((name for name, value in found.items() if not isinstance(value, torch.Tensor)), None)
+    stray = next((name for name, value in weights.items() if not isinstance(value, torch.Tensor)), None)
     if stray is not None:
         raise ModelError(
             f"{path.name} has {stray!r} among its weights, which is no tensor.",
             hint="Set architecture.key to where the checkpoint keeps them.",
         )
-    return dict(found)
+    return dict(weights)
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:

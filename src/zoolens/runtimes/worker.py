@@ -94,8 +94,8 @@ class Worker:
         if self._repeated is None:
             raise WorkerError("The isolated process was asked for times before a prediction was repeated.")
         elapsed, waiting = self._repeated.sample(request["wanted"], request["seconds"])
-        found = {"elapsed": elapsed, "delay": waiting.delay_ns, "switches": waiting.switches}
-        return {"tensors": self._outputs.write(found)}
+        times = {"elapsed": elapsed, "delay": waiting.delay_ns, "switches": waiting.switches}
+        return {"tensors": self._outputs.write(times)}
 
     def do_effective(self, _: Message) -> Message:
         return asdict(self._opened().effective())
@@ -115,8 +115,8 @@ class Worker:
         return {"tensors": self._outputs.write({"result": self._snippet("postprocess").run(outputs)})}
 
     def do_packages(self, _: Message) -> dict[str, str]:
-        found = [package for package in metadata.distributions() if package.name]
-        return {re.sub(r"[-_.]+", "-", package.name).lower(): package.version for package in reversed(found)}
+        packages = [package for package in metadata.distributions() if package.name]
+        return {re.sub(r"[-_.]+", "-", package.name).lower(): package.version for package in reversed(packages)}
 
     def do_memory(self, _: Message) -> int:
         return peak_memory_bytes()
@@ -199,17 +199,17 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
 
 def _runtime(value: str) -> Runtime:
     module, _, qualified = value.partition(":")
-    found: Any
+    named: Any
     try:
-        found = importlib.import_module(module)
+        named = importlib.import_module(module)
     except ImportError as error:
         raise WorkerError(
             f"The runtime {value} cannot be imported in the isolated process: {first_line(error)}.",
             hint="A runtime module imports nothing but numpy, the standard library and zoolens.errors or .runtimes.",
         ) from error
     for name in qualified.split("."):
-        found = getattr(found, name)
-    runtime: Runtime = found()
+        named = getattr(named, name)
+    runtime: Runtime = named()
     return runtime
 
 

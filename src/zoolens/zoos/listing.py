@@ -41,10 +41,10 @@ def models(
     weights: str | None = None,
 ) -> list[Entry]:
     """Models of all zoos (or one) on this machine. What could not be listed goes to the log."""
-    found = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=weights)
-    for note in found.notes:
+    listed = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=weights)
+    for note in listed.notes:
         _log.warning(note)
-    return found.entries
+    return listed.entries
 
 
 def listing(

@@ -40,12 +40,12 @@ def weights_of(manifest: Manifest, folder: Path | None) -> Weights:
 
 def local_files(manifest: Manifest, folder: Path | None) -> set[Path]:
     """The files of a manifest that are on this machine: they need no entry of their own."""
-    found: set[Path] = set()
+    files: set[Path] = set()
     for file in (file for asset in manifest.assets for file in asset.files):
         try:
             path = locate(file, folder)
         except AssetError:  # absent or outside: `zoolens manifest validate` explains it
             continue
         if path is not None:
-            found.add(path)
-    return found
+            files.add(path)
+    return files

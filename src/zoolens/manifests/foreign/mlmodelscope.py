@@ -313,8 +313,8 @@ def _assets(files: _Files, framework: str, folder: Path, notes: _Notes) -> tuple
     here = {role: beside(folder, name) for role, name in named.items()}
     if all(here.values()):
         _check_digests(files, {role: folder / str(location) for role, location in here.items()})
-        found = tuple(described(folder, str(location), role) for role, location in here.items())
-        return (Asset(format=format_, files=found),)
+        local = tuple(described(folder, str(location), role) for role, location in here.items())
+        return (Asset(format=format_, files=local),)
     if files.is_archive:
         notes.unknown.append(
             f"the files, which lie in the archive {files.base_url}: unpack {', '.join(named.values())} "

@@ -121,13 +121,13 @@ class _Parser:
 def _tokens(text: str) -> Iterator[_Token]:
     position, line = 0, 1
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             raise NotTextProto(line, f"{text[position : position + 20].splitlines()[0]!r} cannot be read")
-        if found.lastgroup != "space":
-            yield _Token(str(found.lastgroup), found.group(), line)
-        line += found.group().count("\n")
-        position = found.end()
+        if match.lastgroup != "space":
+            yield _Token(str(match.lastgroup), match.group(), line)
+        line += match.group().count("\n")
+        position = match.end()
     yield _Token("end", "the end of the file", line)
 
 

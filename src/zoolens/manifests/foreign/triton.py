@@ -161,7 +161,7 @@ def _files(config: _Config, folder: Path, format_: str, usual_name: str) -> tupl
         return (), [f"zoolens runs no model of {kind}, so no file is named"]
     name = config.default_model_filename or usual_name
     versions = list(_versions(config, folder))
-    location = next((found for version in versions if (found := beside(folder, f"{version}/{name}"))), None)
+    location = next((place for version in versions if (place := beside(folder, f"{version}/{name}"))), None)
     if location is None or not location.endswith(name) or "/" not in location:
         return (), [f"where the model is: no version folder here holds {name}"]
     files = [described(folder, location, "model")]
