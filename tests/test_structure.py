@@ -65,6 +65,7 @@ FRAMEWORKS = {
     "h5py": ["runtimes/tensorflow*.py", "runtimes/kerasfile.py"],
     "jax": ["runtimes/jax.py", "crosstrain/training/trainers/keras*.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
+    "sklearn": ["crosstrain/study/analysis/*.py"],
     "ray": ["engine/executors/ray.py"],
     "safetensors": ["crosstrain/training/weights.py"],
     "mxnet": ["runtimes/mxnet.py", "contrib/gluon/*.py"],

@@ -9,6 +9,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.errors import MissingDependency
+
 Rule = Literal["silverman", "scott"]
 
 POINTS: Final = (401, 2001)
@@ -16,15 +18,15 @@ NARROWEST: Final = 1 / 1000  # of the range: equal values would otherwise have n
 REACH: Final = 5  # bandwidths beyond the outermost values that the curve is drawn
 FEWEST: Final = 2
 IMAGES: Final = (-1, 0, 1)  # reflections of reflections: enough for a kernel as wide as the range
-BLOCK: Final = 2_000_000  # numbers held at once
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Density:
     """`height` is per unit of the value. `n` values are in it, `left_out` were not finite or beyond the borders."""
 
-    grid: NDArray[np.float64]
-    height: NDArray[np.float64]
+    grid: Values
+    height: Values
     bandwidth: float
     rule: Rule
     n: int
@@ -32,7 +34,7 @@ class Density:
 
 
 def density(
-    values: NDArray[np.float64],
+    values: Values,
     *,
     rule: Rule = "silverman",
     low: float = 0.0,
@@ -53,7 +55,7 @@ def density(
     return Density(grid, height, width, rule, len(kept), len(given) - len(kept))
 
 
-def bandwidth(values: NDArray[np.float64], rule: Rule) -> float:
+def bandwidth(values: Values, rule: Rule) -> float:
     spread = float(np.std(values, ddof=1))
     if rule == "silverman":
         quarter, three = np.quantile(values, [0.25, 0.75])
@@ -62,19 +64,13 @@ def bandwidth(values: NDArray[np.float64], rule: Rule) -> float:
     return float(spread * len(values) ** -0.2)
 
 
-def _reflected(
-    values: NDArray[np.float64], grid: NDArray[np.float64], width: float, low: float, high: float
-) -> NDArray[np.float64]:
-    total = np.zeros(len(grid))
-    block = max(1, BLOCK // len(grid))
-    for start in range(0, len(values), block):
-        part = values[start : start + block]
-        for image in IMAGES:
-            shift = 2 * image * (high - low)
-            total += _bells(grid, part + shift, width) + _bells(grid, 2 * low - part + shift, width)
-    return np.asarray(total / (len(values) * width * np.sqrt(2 * np.pi)))
-
-
-def _bells(grid: NDArray[np.float64], centres: NDArray[np.float64], width: float) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = np.exp(-0.5 * ((grid[:, None] - centres[None, :]) / width) ** 2).sum(axis=1)
-    return found
+def _reflected(values: Values, grid: Values, width: float, low: float, high: float) -> Values:
+    try:
+        from sklearn.neighbors import KernelDensity
+    except ImportError as error:
+        raise MissingDependency("Estimating a density", "scikit-learn", "reports") from error
+    estimate = KernelDensity(bandwidth=width).fit(values[:, None])
+    shifts = [2 * image * (high - low) for image in IMAGES]
+    mirrored = [place for shift in shifts for place in (grid + shift, 2 * low - grid + shift)]
+    heights: Values = np.exp(estimate.score_samples(np.concatenate(mirrored)[:, None])).reshape(len(mirrored), -1)
+    return np.asarray(heights.sum(axis=0))

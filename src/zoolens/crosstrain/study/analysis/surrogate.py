@@ -1,12 +1,13 @@
 """A small Gaussian process over hyperparameters: what the trials say about settings that nobody ran.
 
-Squared-exponential kernel with one length per hyperparameter, constant mean, noise; lengths and noise maximise the
-marginal likelihood (coordinate search from fixed starts). `r_squared` is out of sample: each trial predicted from all
-others. A fit without it near 0 or below says nothing, whatever its curves look like.
+Squared-exponential kernel with one length per hyperparameter, constant mean, noise. Lengths and noise maximise the
+marginal likelihood (scikit-learn's `GaussianProcessRegressor`, from fixed starts). `r_squared` is out of sample: each
+trial predicted from all others. A fit without it near 0 or below says nothing, whatever its curves look like.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,19 +17,17 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.study.analysis.information import TooFewTrials
 from zoolens.crosstrain.study.analysis.scales import LARGEST, logarithmic
+from zoolens.errors import MissingDependency
 
 Matrix = NDArray[np.float64]
-Block = tuple[Sequence[Matrix], Matrix]  # squared distances per input, centred target
 
 FEWEST: Final = 20
 MOST: Final = 600  # trials that are fitted: time grows with the cube
-TOGETHER: Final = 120  # trials of which the likelihood is taken at once: threads of BLAS do not pay off below
+MOST_LEARNT_FROM: Final = 240  # trials of which the likelihood is taken, many times
 MOST_INPUTS: Final = 12
-STARTS: Final = (-1.2, 0.0)  # ln of all lengths, as a share of the range
-NOISE: Final = (np.log(1e-6), np.log(10.0))
-LENGTHS: Final = (np.log(0.03), np.log(30.0))
-STEPS: Final = (1.2, 0.5, 0.2)  # of the search, in ln
-SWEEPS: Final = 4
+STARTS: Final = (0.3, 1.0)  # all lengths, as a share of the range
+LENGTHS: Final = (0.03, 30.0)
+NOISE: Final = (1e-6, 10.0)  # variance, as a share of the signal's
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Surrogate:
     def kernel(self, position: int, values: NDArray[Any]) -> Matrix:
         """Between values of one hyperparameter (rows) and the fitted trials (columns)."""
         one = self.inputs[position]
-        return _bell(_squares(one.seen(values), one.seen(self.columns[position])), self.lengths[position])
+        return _bell(one.seen(values), one.seen(self.columns[position]), self.lengths[position])
 
     def others(self, *positions: int) -> Matrix:
         """The kernel between the fitted trials of all hyperparameters but these."""
@@ -149,10 +148,9 @@ def _fitted(
 ) -> Surrogate:
     mean = float(target.mean())
     centred = target - mean if np.ptp(target) > 0 else np.zeros(len(target))  # no rounding to explain
-    apart = [_squares(one.seen(column), one.seen(column)) for one, column in zip(inputs, columns, strict=True)]
-    settings = _best(_blocks(apart, centred))
-    lengths, noise = tuple(float(one) for one in np.exp(settings[:-1])), float(np.exp(settings[-1]))
-    similar = tuple(_bell(one, length) for one, length in zip(apart, lengths, strict=True))
+    seen = [one.seen(column) for one, column in zip(inputs, columns, strict=True)]
+    lengths, noise = _learnt(seen, centred) if inputs and centred.any() else ((1.0,) * len(inputs), NOISE[1])
+    similar = tuple(_bell(one, one, length) for one, length in zip(seen, lengths, strict=True))
     kernel = np.prod(similar, axis=0) if similar else np.ones((len(target), len(target)))
     inverse = np.linalg.inv(kernel + noise * np.eye(len(target)))
     weights = inverse @ centred
@@ -165,75 +163,48 @@ def _fitted(
     )
 
 
-def _blocks(apart: Sequence[Matrix], centred: Matrix) -> list[Block]:
-    """The trials dealt into blocks, whose likelihoods are multiplied as if they were independent (a composite
-    likelihood): all trials count, at a small share of the cost."""
-    count = -(-len(centred) // TOGETHER)
-    dealt = [np.arange(first, len(centred), count) for first in range(count)]
-    return [([part[np.ix_(rows, rows)] for part in apart], centred[rows]) for rows in dealt]
+def _learnt(seen: Sequence[Matrix], centred: Matrix) -> tuple[tuple[float, ...], float]:
+    """The length of each input and the noise, as they make the trials most likely. Of many trials, every second one or
+    fewer are asked: they come in the order of their settings, so that these lie everywhere."""
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    except ImportError as error:
+        raise MissingDependency("Fitting a surrogate", "scikit-learn", "reports") from error
+
+    class SharedLengths(RBF):  # type: ignore[misc]
+        """A text has a column for each of its levels, and one length for all of them."""
+
+        def __init__(
+            self, widths: tuple[int, ...], length_scale: Any = 1.0, length_scale_bounds: Any = LENGTHS
+        ) -> None:
+            super().__init__(length_scale, length_scale_bounds)
+            self.widths = widths
+
+        def __call__(self, X: Matrix, Y: Matrix | None = None, eval_gradient: bool = False) -> Any:  # noqa: N803
+            each = RBF(np.repeat(np.atleast_1d(self.length_scale), self.widths))
+            if not eval_gradient:
+                return each(X, Y)
+            kernel, gradient = each(X, Y, eval_gradient=True)
+            return kernel, np.add.reduceat(gradient, np.cumsum((0, *self.widths[:-1])), axis=2)
+
+    widths = tuple(one.shape[1] for one in seen)
+    step = -(-len(centred) // MOST_LEARNT_FROM)
+    settings, scaled = np.concatenate(seen, axis=1)[::step], centred[::step] / centred.std()
+    fits = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is an answer
+        for start in STARTS:
+            shape = SharedLengths(widths, np.full(len(widths), start))
+            kernel = ConstantKernel(1.0, (1e-3, 1e3)) * shape + WhiteKernel(0.1, NOISE)
+            fits.append(GaussianProcessRegressor(kernel, alpha=1e-10).fit(settings, scaled))
+    best = max(fits, key=lambda fit: float(fit.log_marginal_likelihood_value_)).kernel_
+    noise = float(np.clip(best.k2.noise_level / best.k1.k1.constant_value, *NOISE))
+    return tuple(float(one) for one in np.atleast_1d(best.k1.k2.length_scale)), noise
 
 
-def _best(blocks: Sequence[Block]) -> Matrix:
-    """ln of the lengths and of the noise."""
-    inputs = len(blocks[0][0])
-    low = np.array([LENGTHS[0]] * inputs + [NOISE[0]])
-    high = np.array([LENGTHS[1]] * inputs + [NOISE[1]])
-    best, most = low, -np.inf
-    for start in STARTS:
-        place = np.array([start] * inputs + [-2.0])
-        value = _likelihood(place, blocks)
-        for step in STEPS:
-            place, value = _climbed(place, value, step, low, high, blocks)
-        if value > most:
-            best, most = place, value
-    return best
-
-
-def _climbed(
-    place: Matrix, value: float, step: float, low: Matrix, high: Matrix, blocks: Sequence[Block]
-) -> tuple[Matrix, float]:
-    for _ in range(SWEEPS):
-        before = value
-        for position in range(len(place)):
-            for direction in (step, -step):
-                tried = place.copy()
-                tried[position] = np.clip(tried[position] + direction, low[position], high[position])
-                found = _likelihood(tried, blocks)
-                if found > value:
-                    place, value = tried, found
-                    break
-        if value <= before:
-            break
-    return place, value
-
-
-def _likelihood(settings: Matrix, blocks: Sequence[Block]) -> float:
-    """Log marginal likelihood with the signal's variance at its best, up to a constant."""
-    parts = [_whitened(settings, apart, centred) for apart, centred in blocks]
-    n = sum(len(centred) for _, centred in blocks)
-    variance = max(sum(squares for squares, _ in parts) / n, 1e-300)
-    return float(-0.5 * n * np.log(variance) - sum(logs for _, logs in parts))
-
-
-def _whitened(settings: Matrix, apart: Sequence[Matrix], centred: Matrix) -> tuple[float, float]:
-    """(centred · K⁻¹ · centred, half the log determinant of K)"""
-    n, noise = len(centred), float(np.exp(settings[-1]))
-    exponent = np.zeros((n, n))
-    for part, setting in zip(apart, settings, strict=False):
-        exponent -= part * (0.5 * np.exp(-2 * setting))
-    bordered = np.empty((n + 1, n + 1))  # the factor's last row is then what a triangular solver would give
-    bordered[:n, :n] = np.exp(exponent) + noise * np.eye(n)
-    bordered[n, :n] = bordered[:n, n] = centred
-    bordered[n, n] = 2 * centred @ centred / noise + 1
-    lower = np.linalg.cholesky(bordered)
-    return float(lower[n, :n] @ lower[n, :n]), float(np.log(np.diag(lower)[:n]).sum())
-
-
-def _squares(a: Matrix, b: Matrix) -> Matrix:
-    found: Matrix = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-    return found
-
-
-def _bell(squares: Matrix, length: float) -> Matrix:
+def _bell(a: Matrix, b: Matrix, length: float) -> Matrix:
+    squares = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
     found: Matrix = np.exp(-0.5 * squares / length**2)
     return found

@@ -6,6 +6,7 @@ from scipy.stats import gaussian_kde
 
 from zoolens.crosstrain.study.analysis.densities import bandwidth, density
 
+pytest.importorskip("sklearn.neighbors")
 shares = st.lists(st.floats(0, 1), min_size=2, max_size=60).map(np.array)
 
 

@@ -5,6 +5,8 @@ from zoolens.crosstrain.study.analysis.dependence import dependence, two_way
 from zoolens.crosstrain.study.analysis.information import TooFewTrials
 from zoolens.crosstrain.study.analysis.surrogate import fit
 
+pytest.importorskip("sklearn.gaussian_process")
+
 
 def space(n=80, seed=0):
     rng = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from zoolens.crosstrain.study.analysis.information import Information, TooFewTri
 from zoolens.crosstrain.study.analysis.scales import logarithmic
 from zoolens.crosstrain.study.analysis.tables import APART, ROUNDING, deltas
 from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.errors import MissingDependency
 
 Values = NDArray[np.float64]
 
@@ -81,15 +82,15 @@ def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) 
     the answers that the trials have."""
     columns = {name: study.column(name) for name in study.hyperparameters}
     log = logarithmic(columns, study)
-    accuracies = {name: _figure(name, _accuracy(study, name)) for name in study.frameworks}
+    troubles: dict[str, str] = {}
+    accuracies = {name: _figure(name, _accuracy(study, name), troubles) for name in study.frameworks}
     pairs = {
-        (a, b): _figure(f"{a} – {b}", np.abs(accuracies[a].values - accuracies[b].values))
+        (a, b): _figure(f"{a} – {b}", np.abs(accuracies[a].values - accuracies[b].values), troubles)
         for a, b in combinations(study.frameworks, 2)
     }
     if len(pairs) == 1:
-        pairs = {pair: _figure(figure.name, deltas(study)) for pair, figure in pairs.items()}
-    delta = _figure(DELTA, _largest([figure.values for figure in pairs.values()], len(study.trials)))
-    troubles: dict[str, str] = {}
+        pairs = {pair: _figure(figure.name, deltas(study), troubles) for pair, figure in pairs.items()}
+    delta = _figure(DELTA, _largest([figure.values for figure in pairs.values()], len(study.trials)), troubles)
     sides = [side for trial in study.trials for side in trial.sides]
     return Findings(
         study,
@@ -122,8 +123,12 @@ def _accuracy(study: Study, framework: str) -> Values:
     return np.array([np.nan if side is None or side.accuracy is None else side.accuracy for side in sides], np.float64)
 
 
-def _figure(name: str, values: Values) -> Figure:
-    return Figure(name, values, density(values))
+def _figure(name: str, values: Values, troubles: dict[str, str]) -> Figure:
+    try:
+        return Figure(name, values, density(values))
+    except MissingDependency as trouble:
+        troubles["densities"] = str(trouble)
+        return Figure(name, values, None)
 
 
 def _largest(deltas: list[Values], n: int) -> Values:
@@ -156,6 +161,6 @@ def _dependence(
         return None
     try:
         return dependence(columns, delta.values, DELTA, log=log, seed=seed)
-    except TooFewTrials as trouble:
+    except (TooFewTrials, MissingDependency) as trouble:
         troubles["dependence"] = str(trouble)
         return None

@@ -1,5 +1,6 @@
 import csv
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -73,6 +74,14 @@ def test_without_the_library_for_files_the_page_is_whole(tmp_path, monkeypatch):
     page = written[0].read_text(encoding="utf-8")
     assert ".png" not in page.partition("<main>")[2].partition("<script>")[0]
     assert "data-chart" in page
+
+
+def test_without_scikit_learn_the_page_says_what_it_leaves_out(tmp_path, monkeypatch):
+    for module in ("sklearn.neighbors", "sklearn.gaussian_process"):
+        monkeypatch.setitem(sys.modules, module, None)
+    page = write_report(made_study(), tmp_path)[0].read_text(encoding="utf-8")
+    for what in ("Estimating a density", "Fitting a surrogate"):
+        assert f"{what} needs scikit-learn, which is not installed. Run: pip install" in page
 
 
 def test_names_of_strangers_stay_text(tmp_path):

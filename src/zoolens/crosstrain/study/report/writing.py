@@ -112,6 +112,7 @@ def _sections(findings: Findings) -> Iterator[Section]:
             "Kernel densities (Gaussian, Silverman's bandwidth, reflected at 0 and 100 %); each point below a curve "
             "is one trial. Δ is the absolute difference of test accuracy, in percentage points.",
         ),
+        (findings.troubles["densities"],) if "densities" in findings.troubles else (),
         charts=tuple(chart for chart in (accuracy_chart(findings), delta_chart(findings)) if chart),
         tables=(("Accuracy", accuracies_table(findings)), ("Δ", deltas_table(findings))),
         files=("accuracies.csv", "deltas.csv", "densities.csv"),
