@@ -23,9 +23,10 @@ from PIL import Image
 
 from zoolens.catalog.lookup import find
 from zoolens.datasets.opening import open_dataset
-from zoolens.measure.evaluate import EvaluationPlan, run_job
+from zoolens.measure.job_runner import run_job
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySettings, measure_latency
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.onnxruntime import OnnxRuntime

@@ -27,9 +27,10 @@ from zoolens.cli.bars import Bars
 from zoolens.comparisons.matrix_chart import svg
 from zoolens.index.index import Index
 from zoolens.index.opener import build_index
-from zoolens.measure.evaluate import EvaluationPlan, carry_out
+from zoolens.measure.evaluate import carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.measure.predictions import KIND
 from zoolens.statistics.multiplicity import holm
 from zoolens.statistics.significance import exact_mcnemar

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from zoolens.catalog.lookup import find
 from zoolens.cli.bars import Bars
-from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out
+from zoolens.measure.evaluate import carry_out
 from zoolens.measure.jobs import Wanted
 from zoolens.measure.latency import LatencySettings
+from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.present.figures import figure, with_interval
 from zoolens.store.store import Store, open_store
 

@@ -160,7 +160,6 @@ def test_frameworks_stay_in_their_own_file_and_are_imported_late(path):
 MUTUAL = [
     {"engine.executors.base", "engine.executors.local"},
     {"graph.export_pool", "graph.fanout"},
-    {"measure.evaluate", "measure.fanout"},
 ]
 
 

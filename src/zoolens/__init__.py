@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {  # where each lies; behind a colon the name it has there, where that is another
     "evaluate": "zoolens.measure.evaluate",
-    "EvaluationPlan": "zoolens.measure.evaluate",
+    "EvaluationPlan": "zoolens.measure.plan",
     "compare": "zoolens.comparisons.compare",
     "reproduce": "zoolens.comparisons.reproduce",
     "graph_of": "zoolens.graph.structure",

@@ -19,6 +19,7 @@ from zoolens import plugins
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import CenterCrop, Input, Manifest, Normalize, Resize
 from zoolens.store.records import (
+    DONE,
     DatasetRecord,
     ModelRecord,
     Observation,
@@ -26,12 +27,13 @@ from zoolens.store.records import (
     RunKey,
     RunKind,
     StackRecord,
+    Stage,
     fingerprint,
 )
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry
 
-STAGE: Final = "claims"
+STAGE: Final = Stage.CLAIMS
 RUNTIME: Final = "claim:published"
 DATASET: Final = DatasetRecord(fingerprint(["published claims"]), "published claims", 0)
 _CARRIED: Final = {"name", "version", "references", "framework", "inputs", "attributes", "claims"}
@@ -74,7 +76,7 @@ def claims_of(entry: Entry) -> tuple[ClaimRow, ...]:
 
 def record_claims(store: Store, entries: Iterable[Entry]) -> Recorded:
     """Write the claims of these entries. Those that the store has already are left alone, whoever wrote them."""
-    known = {run.id for run in store.runs(kind=RunKind.CLAIM) if run.stages.get(STAGE) == "done"}
+    known = {run.id for run in store.runs(kind=RunKind.CLAIM) if run.stages.get(STAGE) == DONE}
     written = kept = 0
     for entry in entries:
         rows = claims_of(entry)

@@ -31,9 +31,10 @@ def command(store: str | None) -> None:
     from zoolens import plugins
     from zoolens.cli.bars import Bars
     from zoolens.cli.results import print_outcomes
-    from zoolens.measure.evaluate import EvaluationPlan, carry_out
+    from zoolens.measure.evaluate import carry_out
     from zoolens.measure.jobs import Wanted
     from zoolens.measure.latency import LatencySettings
+    from zoolens.measure.plan import EvaluationPlan
     from zoolens.store.store import open_store
 
     runtimes = [name for name in ("onnxruntime", "litert") if plugins.load(plugins.RUNTIMES, name)().version()]

@@ -12,7 +12,7 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    from zoolens.measure.evaluate import Outcome
+    from zoolens.measure.plan import Outcome
 
 
 def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:
@@ -75,9 +75,10 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     """
     from zoolens.cli.bars import Bars
     from zoolens.cli.results import print_json, print_outcomes
-    from zoolens.measure.evaluate import EvaluationPlan, carry_out
+    from zoolens.measure.evaluate import carry_out
     from zoolens.measure.jobs import Wanted
     from zoolens.measure.latency import LatencySettings
+    from zoolens.measure.plan import EvaluationPlan
     from zoolens.runtimes.base import Options
     from zoolens.store.store import open_store
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from zoolens.measure.evaluate import Outcome
+from zoolens.measure.plan import Outcome
 from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, print_table

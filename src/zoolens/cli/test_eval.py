@@ -1,5 +1,5 @@
 from zoolens.cli.eval import _line
-from zoolens.measure.evaluate import Outcome
+from zoolens.measure.plan import Outcome
 
 
 def test_everything_that_looks_wrong_is_said():

@@ -14,13 +14,15 @@ from zoolens.engine.environments import confirm_environment, parse_env
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, matched_by_name
-from zoolens.measure.evaluate import EvaluationPlan, open_data, run_job
+from zoolens.measure.job_runner import open_data, run_job
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options
 from zoolens.statistics.intervals import Interval
-from zoolens.store.records import Observation, Run
+from zoolens.store.records import Observation, Run, Stage
+from zoolens.store.scopes import parse_scope
 from zoolens.store.store import Store, borrowed_store
 
 DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
@@ -111,19 +113,19 @@ def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -
 
 def _same_plan(store: Store, original: Run) -> EvaluationPlan:
     stages = store.stages(original.id)
-    latencies = {name: state for name, state in stages.items() if name.startswith("latency:")}
-    settings = next((state.details for state in latencies.values() if state.details), {})
+    latencies = Stage.LATENCY.parts(stages)
+    settings = next((stages[name].details for name in latencies.values() if stages[name].details), {})
     return EvaluationPlan(
         models=[original.ref],
         data=original.origin["data"],
         limit=original.origin["limit"],
         seed=original.origin["seed"],
-        batches=tuple(int(name.rpartition("=")[2]) for name in latencies),
-        accuracy="predictions" in stages,
-        cold="cold" in stages,
+        batches=tuple(int(parse_scope(scope).value) for scope in latencies),
+        accuracy=Stage.PREDICTIONS in stages,
+        cold=Stage.COLD in stages,
         fresh=True,
         latency=LatencySettings(**settings),
-        cold_repeats=stages["cold"].details.get("repeats", 1) if "cold" in stages else 1,
+        cold_repeats=stages[Stage.COLD].details.get("repeats", 1) if Stage.COLD in stages else 1,
     )
 
 

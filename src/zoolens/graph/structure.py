@@ -26,12 +26,12 @@ from zoolens.graph.model import Graph
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.structure_sources import Size, Source, find_entries, source_of
 from zoolens.progress import Progress, Silent
-from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind
+from zoolens.store.records import DONE, Observation, Run, RunKey, RunKind, Stage
 from zoolens.store.store import Store, borrowed_store
 from zoolens.store.target import resolve
 from zoolens.zoos.base import Entry
 
-STAGE: Final = "structure"
+STAGE: Final = Stage.STRUCTURE
 KIND: Final = "graph"
 MAX_SIDE: Final = 1 << 15  # of an image, in pixels: a framework that cannot trace without data allocates it
 

@@ -27,7 +27,7 @@ from zoolens.index.rowtable import RowTable
 from zoolens.index.structures import known_structures
 from zoolens.measure.operators import LatencyTable, latency_table
 from zoolens.progress import Progress
-from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.records import Observation, Provenance, Run, Stage
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
@@ -118,7 +118,7 @@ def _kept(store: Store, run: Run, raw: Raw, table: LatencyTable) -> Estimated:
         observation = Observation(
             METRIC, raw.seconds, scope=table.stack, unit="s", provenance=Provenance.ESTIMATED, details=details
         )
-        store.finish_stage(run.id, f"operators:{table.stack}", [observation])
+        store.finish_stage(run.id, Stage.OPERATORS.of(table.stack), [observation])
     return Estimated(run.model.ref, raw)
 
 

@@ -16,7 +16,8 @@ from zoolens.index.index import Index
 from zoolens.index.indexpaths import index_path, removed_models, set_removed
 from zoolens.index.opener import build_index
 from zoolens.index.semantic import check_file
-from zoolens.measure.evaluate import Outcome, evaluate
+from zoolens.measure.evaluate import evaluate
+from zoolens.measure.plan import Outcome
 from zoolens.progress import Progress
 from zoolens.store.store import Store
 from zoolens.tasks.base import DEFAULT_TASK, task_named

@@ -8,10 +8,10 @@ from typing import Final
 
 from zoolens.index.rows import Figure
 from zoolens.store.figures import StoredFigure
-from zoolens.store.records import Provenance
+from zoolens.store.records import Provenance, Stage
 from zoolens.store.store import Store
 
-ABOUT_DATA: Final = "metric:"  # stages whose figures hold for the inputs of their run only
+ABOUT_DATA: Final = Stage.METRIC.of("")  # stages whose figures hold for the inputs of their run only
 _RANK: Final = {Provenance.MEASURED: 0, Provenance.ESTIMATED: 1, Provenance.CLAIMED: 2, Provenance.UNAVAILABLE: 3}
 
 

@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import KIND, Predictions, read_predictions
-from zoolens.store.records import DONE, DatasetRecord, ModelRecord, Run, RunKey, RunKind, StackRecord, fingerprint
+from zoolens.store.records import (
+    DONE,
+    DatasetRecord,
+    ModelRecord,
+    Run,
+    RunKey,
+    RunKind,
+    StackRecord,
+    Stage,
+    fingerprint,
+)
 from zoolens.store.store import Store
 
-PREDICTED: Final = "predictions"  # the stage of an evaluation that answers every input
-TRAINED: Final = "training"  # the stage of a training, and the observation that says which part has its answers
+TRAINED: Final = "training"  # the observation that says which part has a training's answers
 NO_LABEL: Final = -1
 _CLASSES_ONLY: Final = "answers"  # the kind of bulk facts of trainings in stores of before: a column "answer"
 _LABELS: Final = "labels"
@@ -29,9 +38,9 @@ _LABELS_STACK: Final = StackRecord(_LABELS_KEY, "crosstrain:labels", {}, {})
 Classes = NDArray[np.int32]
 
 
-def answering_stage(run: Run) -> str:
+def answering_stage(run: Run) -> Stage:
     """The stage at whose end the run has answered every input."""
-    return TRAINED if run.kind is RunKind.TRAINING else PREDICTED
+    return Stage.TRAINING if run.kind is RunKind.TRAINING else Stage.PREDICTIONS
 
 
 def has_answers(run: Run) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from zoolens import plugins
-from zoolens.store.records import Run
+from zoolens.store.records import Run, Stage
 from zoolens.store.store import Store
 
-METRIC: Final = "metric:"  # beginning of the names of metrics' stages
 CARRIED: Final = "carried_from"  # in run.resolved: the attempt that this one goes on from
 _CODE: Final = "code"
 
@@ -51,7 +50,7 @@ def _last_carried(store: Store, run: Run) -> Run:
 def _outdated(store: Store, run: Run) -> set[str]:
     """Stages of installed metrics that other code than today's has computed."""
     stages = store.stages(run.id)
-    settings = {f"{METRIC}{name}": metric_settings(name) for name in plugins.names(plugins.METRICS)}
+    settings = {Stage.METRIC.of(name): metric_settings(name) for name in plugins.names(plugins.METRICS)}
     return {
         name
         for name, now in settings.items()

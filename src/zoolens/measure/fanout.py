@@ -18,7 +18,8 @@ from zoolens.datasets.opening import absolute_spec, parse_spec
 from zoolens.engine.executors.base import Executor, check_reachable, run_jobs
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Manifest
-from zoolens.measure.evaluate import EvaluationPlan, Outcome, carry_out_entries
+from zoolens.measure.job_runner import carry_out_entries
+from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.progress import Progress, Silent
 from zoolens.store.records import Run, RunKey
 from zoolens.store.store import Store, open_store
@@ -30,7 +31,7 @@ _FUNCTION = "zoolens.measure.fanout:evaluate_here"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One model to be evaluated by a plan. `asked`: see `evaluate.run_job`."""
+    """One model to be evaluated by a plan. `asked`: see `job_runner.run_job`."""
 
     entry: Entry
     plan: EvaluationPlan

@@ -25,12 +25,12 @@ from zoolens.measure.lock import resolve_stack
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
 from zoolens.runtimes.isolated import IsolatedSession, opener
-from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, fingerprint
+from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, Stage, fingerprint
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
 PREFIX: Final = "operator:"
-STAGE: Final = "latency"
+STAGE: Final = Stage.LATENCY
 DATASET: Final = DatasetRecord(fingerprint(["single operators"]), "single operators", 0)
 SETTINGS: Final = LatencySettings(precision=0.05, min_samples=30, max_samples=500, max_seconds=0.3, warmup_seconds=0.01)
 NOTHING: Final = FusedOperator((Node("nothing", "identity", ("x",), (1, 1)),), (Node("x", "input", (), (1, 1)),))

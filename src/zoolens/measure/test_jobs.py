@@ -15,9 +15,10 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Framework, Input, Manifest
 from zoolens.measure.containers import dockerfile, requirements_lock, write_stack
-from zoolens.measure.evaluate import EvaluationPlan, run_job
+from zoolens.measure.job_runner import run_job
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.measure.lock import installed_packages, resolve_stack
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Silent
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.fake import Fake

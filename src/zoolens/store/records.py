@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -41,6 +41,30 @@ class RunKind(StrEnum):
     LABELS = "labels"  # the true classes of a dataset's test samples
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
     OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
+
+
+class Stage(StrEnum):
+    """What a stage of a run does. One that is done for each of several things says for which behind a colon, such as
+    "metric:topk" or "latency:batch=8"."""
+
+    PREDICTIONS = "predictions"  # answers every input
+    METRIC = "metric"  # derives figures from the answers, for each metric
+    SIZE = "size"
+    LATENCY = "latency"  # for each batch size, or of a single layer
+    COLD = "cold"
+    TRAINING = "training"
+    STRUCTURE = "structure"
+    CLAIMS = "claims"
+    OPERATORS = "operators"  # sums the times of a model's layers, for each table of such times
+
+    def of(self, what: str) -> str:
+        """The name of this stage for one of several things."""
+        return f"{self.value}:{what}"
+
+    def parts(self, names: Iterable[str]) -> dict[str, str]:
+        """Of these names those of this stage, by what each is for."""
+        prefix = self.of("")
+        return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}
 
 
 MEASURED_KINDS: Final = (RunKind.EVALUATION, RunKind.TRIAL)  # a model was run on data

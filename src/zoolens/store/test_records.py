@@ -15,6 +15,7 @@ from zoolens.store.records import (
     RunKey,
     RunKind,
     StackRecord,
+    Stage,
     StageState,
     fingerprint,
     is_disturbed,
@@ -101,3 +102,9 @@ def test_a_stage_is_done_or_says_why_not():
     now = datetime(2026, 1, 2, tzinfo=UTC)
     assert str(StageState(True, None, {}, now)) == "done"
     assert str(StageState(False, "no data", {}, now)) == "failed: no data"
+
+
+def test_a_stage_for_each_of_several_things_says_for_which():
+    assert Stage.LATENCY.of("batch=8") == "latency:batch=8"
+    names = ["predictions", "latency:batch=1", "metric:topk", "latency:batch=8", "latency"]
+    assert Stage.LATENCY.parts(names) == {"batch=1": "latency:batch=1", "batch=8": "latency:batch=8"}

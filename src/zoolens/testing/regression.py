@@ -18,7 +18,8 @@ from zoolens.comparisons.compare import Answers, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
 from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
-from zoolens.measure.evaluate import Outcome, evaluate
+from zoolens.measure.evaluate import evaluate
+from zoolens.measure.plan import Outcome
 from zoolens.present.figures import with_interval
 from zoolens.store.store import Store
 

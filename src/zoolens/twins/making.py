@@ -31,7 +31,7 @@ from zoolens.measure.evaluate import evaluate
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.statistics.multiplicity import corrected
-from zoolens.store.records import Run
+from zoolens.store.records import Run, Stage
 from zoolens.store.store import Store, borrowed_store
 from zoolens.twins.pieces import Piece, pieces_of
 from zoolens.twins.provenance import Written, segment_data, twins_folder, write_twin
@@ -42,7 +42,7 @@ from zoolens.zoos.base import Entry
 
 EPSILON: Final = 0.01
 _ROUNDING: Final = 1e-12  # 5 of 2,000 are 0.25 %
-_LAST_STAGE: Final = "size"  # of those that every twin goes through
+_LAST_STAGE: Final = Stage.SIZE  # of those that every twin goes through
 
 
 @dataclass(frozen=True)

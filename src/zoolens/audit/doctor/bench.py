@@ -15,13 +15,14 @@ from zoolens.audit.doctor.variants import DECLARED, Variant
 from zoolens.datasets.base import Dataset, Rows, Sample
 from zoolens.datasets.subset import select
 from zoolens.engine.executors.base import current_executor
-from zoolens.measure.evaluate import EvaluationPlan, Outcome, run_job
 from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
+from zoolens.measure.job_runner import run_job
 from zoolens.measure.jobs import Job, Wanted
+from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.measure.stages import stored_predictions
 from zoolens.progress import Progress
 from zoolens.runtimes.base import Effective, Session, Tensor, Tensors
-from zoolens.store.records import Run
+from zoolens.store.records import Run, Stage
 from zoolens.store.store import Store
 from zoolens.zoos.base import Entry
 
@@ -151,7 +152,7 @@ class Bench:
 
     def _evidence(self, outcome: Outcome, dataset: Dataset) -> Evidence:
         run = outcome.run
-        state = self._store.stages(run.id).get("predictions") if run else None
+        state = self._store.stages(run.id).get(Stage.PREDICTIONS) if run else None
         if run is None or state is None or not state.done:
             self.close()  # its process may have died
             return failed(run.id if run else None, _ids(dataset), " ".join(outcome.errors) or "It gave no answers.")

@@ -28,8 +28,8 @@ from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelError
-from zoolens.measure.evaluate import EvaluationPlan
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of
 from zoolens.progress import Progress, Silent

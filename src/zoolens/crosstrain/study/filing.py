@@ -34,6 +34,7 @@ from zoolens.store.records import (
     RunKey,
     RunKind,
     StackRecord,
+    Stage,
     fingerprint,
 )
 from zoolens.store.scopes import Dimension, Scope, epoch_scope, pair_scope
@@ -147,14 +148,14 @@ def _file_side(
     if has_answers(run):
         return
     if side.status == "failed":
-        store.fail_stage(run.id, TRAINED, side.message or "it failed without a word")
+        store.fail_stage(run.id, Stage.TRAINING, side.message or "it failed without a word")
         return
     kept = {"answers": None} if answers is None else keep_trained_answers(store, run.id, answers)
     found = [*_figures(side), *(_measured(outcome) if outcome else ())]
     details = {"status": side.status, "message": side.message}
     learnt = {**details, "semantics": dict(side.semantics), **kept}
     found.append(Observation(TRAINED, float(len(side.losses)), unit="epochs", details=learnt))
-    store.finish_stage(run.id, TRAINED, [replace(one, provenance=provenance) for one in found], details=details)
+    store.finish_stage(run.id, Stage.TRAINING, [replace(one, provenance=provenance) for one in found], details=details)
 
 
 def _figures(side: Side) -> Iterator[Observation]:

@@ -1,0 +1,318 @@
+"""The jobs of an evaluation on this machine: every stage of each is measured once and stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.noinputs import NoInputs
+from zoolens.datasets.opening import absolute_spec, open_dataset
+from zoolens.datasets.subset import Subset
+from zoolens.errors import StoreError, WorkerError, ZoolensError
+from zoolens.manifests.locations import resolve_asset
+from zoolens.measure.carryover import metric_settings, with_current_metrics
+from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
+from zoolens.measure.jobs import Job, Skipped, plan_jobs
+from zoolens.measure.plan import EvaluationPlan, Outcome
+from zoolens.measure.stages import (
+    TIMED_WITH,
+    Context,
+    compute_metric,
+    doubled_softmax,
+    measure_batch_latency,
+    measure_cold_start,
+    measure_score,
+    measure_size,
+    predict_all,
+    remarks,
+    stored_predictions,
+    suspicions,
+)
+from zoolens.measure.subject import Subject, prepare_subject
+from zoolens.progress import Progress, count_bytes
+from zoolens.runtimes.base import Effective
+from zoolens.store.records import DatasetRecord, Provenance, Run, Stage
+from zoolens.store.scopes import batch_scope
+from zoolens.store.store import Store
+from zoolens.tasks.base import task_named
+from zoolens.zoos.base import Entry
+
+_log = logging.getLogger("zoolens")
+
+
+def carry_out_entries(
+    entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress, *, asked: bool = True
+) -> Iterator[Outcome]:
+    """Evaluate these models on this machine. `asked`: see `run_job`."""
+    with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
+        # Entry by entry: two of them may have one name, and one that runs does not excuse the other.
+        planned = [plan_jobs([entry], plan.wanted, progress) for entry in entries]
+        for jobs, skipped in planned:
+            yield from (_passed_over(reason, failed=not jobs) for reason in skipped)
+        for job in (job for jobs, _ in planned for job in jobs):
+            yield run_job(job, plan, dataset, store, progress, asked=asked)
+
+
+def open_data(data: str | None, limit: int | None, seed: int | None) -> Dataset:
+    return NoInputs() if data is None else open_dataset(data, limit=limit, seed=seed)
+
+
+def _passed_over(skipped: Skipped, *, failed: bool) -> Outcome:
+    if failed:
+        return Outcome(skipped.title, errors=(skipped.reason,))
+    return Outcome(skipped.title, skipped=skipped.reason)
+
+
+def run_job(
+    job: Job,
+    plan: EvaluationPlan,
+    dataset: Dataset,
+    store: Store,
+    progress: Progress,
+    attempt: int | None = None,
+    *,
+    asked: bool = False,
+) -> Outcome:
+    """All stages of one job. A failing stage is recorded and reported; the others still run. `asked`: by a user, who
+    evaluates this model under this name, so that its content is the one that counts under it."""
+    try:
+        _fetch(job, progress)
+        job.runtime.check(job.files(), job.options)  # before a run is begun that could only fail
+        dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        run = _begin(job, plan, dataset, store, attempt, asked=asked)
+    except StoreError:
+        raise
+    except ZoolensError as error:
+        return Outcome(job.title, errors=(str(error),))
+    with closing(_Opener(job, run, store, dataset)) as opener:
+        context = Context(
+            job=job,
+            run=run,
+            dataset=dataset,
+            store=store,
+            subject=opener,
+            progress=progress,
+            latency=plan.latency,
+            cold_repeats=plan.cold_repeats,
+            decode_threads=plan.decode_threads,
+        )
+        return _Stages(context, opener).carry_out(plan)
+
+
+def _fetch(job: Job, progress: Progress) -> None:
+    """Download what is not here yet, with a bar; files that are here cost nothing."""
+    resolve_asset(job.asset, job.entry.folder, fetch=True, progress=count_bytes(progress, job.title))
+    progress.end()
+
+
+def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attempt: int | None, *, asked: bool) -> Run:
+    details = {
+        "classes": dataset.classes,
+        **({"drawn_from": len(dataset.parent)} if isinstance(dataset, Subset) else {}),
+    }
+    record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), details)
+    stack = with_class_order(job.stack, class_order(job, dataset))
+    if attempt is None:
+        key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
+        attempt = store.next_attempt(*key) if plan.fresh else 0
+        run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
+        if not plan.fresh and (current := with_current_metrics(store, run)).id != run.id:
+            # Carried over, it may have been a trial of the doctor: now somebody has asked for it.
+            run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=current.key.attempt)
+    else:
+        run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
+    origin = {
+        "ref": job.entry.full_ref,
+        "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
+        "folder": str(job.entry.folder) if job.entry.folder else None,
+        **({"file": job.entry.file} if job.entry.file else {}),
+        "data": None if plan.data is None else absolute_spec(plan.data),
+        "limit": plan.limit,
+        "seed": plan.seed,
+        **({CLASSES: list(dataset.classes)} if dataset.classes and _renamed(run, dataset) else {}),
+    }
+    if asked:
+        store.mark_evaluated(run.id, {"origin": origin})
+        return run
+    if run.origin and run.kind is not plan.kind:
+        return run  # what somebody asked for stays theirs, whoever else needs it
+    if run.origin != origin:
+        store.set_resolved(run.id, {"origin": origin})
+    return run
+
+
+def said_of_classes(dataset: Dataset) -> Iterator[str]:
+    """Folders are read class by class: the first inputs of them may be of a few classes only."""
+    if not isinstance(dataset, Subset):
+        return
+    here, all_ = (len(np.unique(data.labels())) for data in (dataset, dataset.parent))
+    if here < 0.5 * min(all_, len(dataset)):
+        yield (
+            f"these {len(dataset):,} inputs are of {here:,} of the data's {all_:,} classes, so that the accuracy is "
+            "that of those; --seed draws inputs of all"
+        )
+
+
+def _renamed(run: Run, dataset: Dataset) -> bool:
+    """Whether the store knows these data with other names of the classes."""
+    return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
+
+
+class _Opener:
+    """Opens the model on first need and keeps it open; opens it anew after its process has died."""
+
+    def __init__(self, job: Job, run: Run, store: Store, dataset: Dataset) -> None:
+        self._job, self._run, self._store, self._dataset = job, run, store, dataset
+        self._subject: Subject | None = None
+
+    def __call__(self) -> Subject:
+        if self._subject is None:
+            session = self._job.open()
+            try:
+                self._record(session.effective(), session.sandbox)
+                self._subject = prepare_subject(self._job, session, self._dataset)
+            except BaseException:
+                session.close()
+                raise
+        return self._subject
+
+    def close(self) -> None:
+        if self._subject is not None:
+            self._subject.session.close()
+            self._subject = None
+
+    def _record(self, effective: Effective, sandbox: str) -> None:
+        """What is in effect goes into the run's record once. Facts under two different ones must not mix."""
+        now = {"provider": effective.provider, "precision": effective.precision, "threads": effective.threads}
+        run = self._store.run(self._run.id)
+        before = {name: run.resolved[name] for name in now if name in run.resolved}
+        changed = [f"{name} {before[name]} and now {now[name]}" for name in before if before[name] != now[name]]
+        if changed and any(state.done for state in self._store.stages(run.id).values()):
+            raise ZoolensError(
+                f"Run {run.id[:8]} was measured with {', '.join(changed)}: something outside zoolens has changed.",
+                hint="Use --fresh to measure it all again under the new conditions.",
+            )
+        # The sandbox changes neither answers nor times beyond their noise, so it is a fact and not a condition.
+        self._store.set_resolved(run.id, {**now, "details": dict(effective.details), "sandbox": sandbox})
+
+
+class _Stages:
+    """Runs stages that are not done yet and keeps account."""
+
+    def __init__(self, context: Context, opener: _Opener) -> None:
+        self._context = context
+        self._opener = opener
+        self._before = context.store.stages(context.run.id)
+        self._measured: list[str] = []
+        self._kept: list[str] = []
+        self._errors: list[str] = []
+        self._warnings: list[str] = []
+        self._notes: list[str] = []
+
+    def carry_out(self, plan: EvaluationPlan) -> Outcome:
+        context = self._context
+        answers = not plan.accuracy or self._stage(Stage.PREDICTIONS, lambda: predict_all(context))
+        task = task_named(context.job.manifest.task)
+        if plan.accuracy and answers and context.dataset.labelled and task.discrete:
+            self._judge_predictions()
+        elif plan.accuracy and answers and context.dataset.labelled and task.judged:
+            self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
+        if answers:  # a model that cannot answer has no speed worth knowing
+            self._stage(Stage.SIZE, lambda: measure_size(context))
+            for batch in plan.batches:
+                self._stage(
+                    Stage.LATENCY.of(batch_scope(batch)),
+                    lambda batch=batch: measure_batch_latency(context, batch),  # type: ignore[misc]
+                    asdict(plan.latency),
+                )
+            if plan.cold:
+                self._stage(Stage.COLD, lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
+        return Outcome(
+            context.job.title,
+            run=context.store.run(context.run.id),
+            measured=tuple(self._measured),
+            kept=tuple(self._kept),
+            errors=tuple(self._errors),
+            warnings=tuple(self._warnings),
+            notes=(*self._notes, *self._said_of_run(plan)),
+        )
+
+    def _said_of_run(self, plan: EvaluationPlan) -> Iterator[str]:
+        """Why figures are absent that one would look for."""
+        task = self._context.job.manifest.task
+        if plan.accuracy and not self._errors and not task_named(task).judged:
+            yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
+        elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
+            yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
+        elif plan.accuracy and not self._errors:
+            yield from self._said_of_outputs()
+            yield from said_of_classes(self._context.dataset)
+        made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
+        if made_up:
+            yield f"it was timed with {made_up}"
+        for timing in self._context.store.observations(self._context.run.id, metric="latency_p50"):
+            if timing.provenance is Provenance.UNAVAILABLE:
+                yield f"no latency at {timing.scope}: {timing.details.get('reason')}"
+
+    def _said_of_outputs(self) -> Iterator[str]:
+        """Outputs that stand for no class of the data, where no names tell that this is meant."""
+        run, classes = self._context.store.run(self._context.run.id), self._context.dataset.classes
+        outputs = run.resolved.get("outputs") or [{}]
+        width = int(outputs[0].get("width") or 0)
+        if classes and width > len(classes) and not matched_by_name(run):
+            yield (
+                f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "
+                f"{width - len(classes):,} count as wrong"
+            )
+
+    def _judge_predictions(self) -> None:
+        """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""
+        context = self._context
+        try:
+            run = context.store.run(context.run.id)  # with what the answers told
+            predictions = stored_predictions(context.store, run, context.dataset)
+        except ZoolensError as error:
+            self._errors.append(str(error))
+            return
+        for name in plugins.names(plugins.METRICS):
+            work = lambda name=name: compute_metric(context, name, predictions)  # noqa: E731
+            self._stage(Stage.METRIC.of(name), work, metric_settings(name))
+        self._warnings += suspicions(predictions)
+        self._notes += remarks(predictions)
+        self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
+        if problem := class_order(context.job, context.dataset).problem:
+            self._warnings.append(problem)
+
+    def _stage(self, name: str, work: Callable[[], Any], settings: Mapping[str, Any] | None = None) -> bool:
+        """True if the stage is done, now or before."""
+        context, name = self._context, str(name)
+        if name in self._before and self._before[name].done:
+            self._kept.append(name)
+            return True
+        try:
+            observations = list(work())
+            context.store.finish_stage(context.run.id, name, observations, details=settings or {})
+        except StoreError:
+            raise
+        except ZoolensError as error:
+            if isinstance(error, WorkerError):
+                self._opener.close()
+            return self._failed(name, str(error))
+        except Exception as error:
+            _log.debug("stage %s", name, exc_info=True)
+            return self._failed(name, f"Stage {name} failed unexpectedly: {type(error).__name__}: {error}.")
+        self._measured.append(name)
+        return True
+
+    def _failed(self, name: str, reason: str) -> bool:
+        self._context.progress.end()
+        self._context.store.fail_stage(self._context.run.id, name, reason)
+        self._errors.append(reason)
+        return False
