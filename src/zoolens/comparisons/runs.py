@@ -232,10 +232,17 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
     """The one run of this id, or the runs of a model as it is now."""
     if is_run(name):
         try:
-            return [store.measured_run(name, ANSWERING_KINDS)]
+            run = store.measured_run(name, ANSWERING_KINDS)
         except UnknownName:
             if name.startswith("last"):
                 raise
+        else:
+            if runtime and run.stack.runtime != runtime:
+                raise ZoolensError(
+                    f"Run {run.id[:8]} ({run.ref}) is in {run.stack.runtime}, not in {runtime}.",
+                    hint="A run's id says which runtime: name the models, or leave the runtime out.",
+                )
+            return [run]
     try:
         entry = find(name)
     except UnknownName as error:

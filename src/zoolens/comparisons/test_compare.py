@@ -95,11 +95,33 @@ def test_without_labels_there_are_no_classes():
         predictions([0, 1], [0.5, 0.5], [1, 2], [-1, -1]), predictions([1, 1], [0.9, 0.9], [1, 2], [-1, -1])
     )
     assert (found.labelled, found.classes) == (False, ())
+    assert (found.n, found.both_right, found.only_a, found.only_b, found.both_wrong) == (2, 0, 0, 0, 2)
+    assert (found.difference, found.p_value) == (paired_difference(0, 0, 2), 1.0)
     some = _compare_answers(
         predictions([0, 1], [0.5, 0.5], [1, 2], [-1, 0]), predictions([1, 0], [0.9, 0.9], [1, 2], [-1, 0])
     )
     assert some.labelled is True
     assert [one.label for one in some.classes] == [0]
+
+
+def test_answers_without_scores_have_no_score_changes():
+    unsure = predictions([0, 1], [np.nan] * 2, [1, 2], [0, 0], second=np.nan)
+    sure = predictions([0, 0], [0.5, 0.5], [1, 3], [0, 0])
+    for a, b in ((unsure, sure), (sure, unsure)):
+        changes = _compare_answers(a, b)
+        assert (changes.max_score_change, changes.median_score_change) == (None, None)
+    [only] = _disagreements(unsure, sure)
+    assert (only.input, only.score_a, only.score_b) == ("image-1", None, 0.5)
+
+
+def test_disagreements_that_are_as_sure_come_in_the_order_of_the_inputs():
+    count = 40  # more than a sort that is not stable leaves alone
+    ours, theirs = ([answer] * count for answer in (0, 1))
+    found = _disagreements(
+        predictions(ours, [0.5, 0.25] * 20, ours, ours), predictions(theirs, [0.5] * count, ours, ours)
+    )
+    order = [*range(0, count, 2), *range(1, count, 2)]
+    assert [disagreement.input for disagreement in found] == [f"image-{place}" for place in order]
 
 
 def test_class_changes_come_clearest_first(sides):
@@ -264,6 +286,9 @@ def test_runs_are_compared_by_their_ids(store):
         compare(a.id, b.id, runtimes=["fake", "fake"], store=store),
     ]
     assert [(one.a.id, one.b.id, one.answers.only_a) for one in asked] == [(a.id, b.id, 1)] * 3
+    for runtimes in ("onnxruntime", ["fake", "onnxruntime"], ["onnxruntime", "fake"]):
+        with pytest.raises(ZoolensError, match=r"^Run \w{8} \(zoo:\w+@1\) is in fake, not in onnxruntime\."):
+            compare(a.id, b.id, runtimes=runtimes, store=store)
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path):
@@ -304,6 +329,8 @@ def test_only_outputs_of_one_kind_and_width_are_compared(store):
     assert report.vectors[1].max_distance == 1.0
     assert report.cause is not None
     assert identical_share(store, a, b) == 0.0
+    swapped = _run(store, "zoo:p@1", tasks[:3], [OTHERS, vectors, vectors])
+    assert identical_share(store, _run(store, "zoo:q@1", tasks[:3], [CLASSES, vectors, vectors]), swapped) == 1 / 3
     fewer = _run(store, "zoo:o@1", tasks[:2], [CLASSES, vectors])
     assert [one.output for one in compare_runs(store, a, fewer).vectors] == ["out1"]
     assert identical_share(store, a, fewer) == 0.0
