@@ -18,12 +18,13 @@ from zoolens.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
 from zoolens.crosstrain.study.search.asking import SearchStatus
 from zoolens.crosstrain.study.search.journal import Told
 from zoolens.crosstrain.study.search.running import run_search
-from zoolens.crosstrain.study.store_training import Manner, begin_study, trainer_versions
+from zoolens.crosstrain.study.store_training import Manner, begin_study
 from zoolens.crosstrain.training.data import load
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_process import keep
 from zoolens.crosstrain.training.trainers.base import Trained
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.store.store import open_store
 
@@ -49,7 +50,7 @@ class Untrained:
         epochs = [Epoch(number=number, loss=1 / number, **figures) for number in range(1, told.epochs + 1)]
         for epoch in epochs:
             report(epoch)
-        versions = dict(trainer_versions(job.framework))
+        versions = trainer_named(job.framework).versions()
         outcome = Outcome(framework=job.framework, versions=versions, status="finished", epochs=tuple(epochs))
         job.output.mkdir(parents=True)
         keep(Trained(outcome, answers), job.output)

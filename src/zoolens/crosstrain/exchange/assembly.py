@@ -128,7 +128,7 @@ def _trial_facts(
     trial = Trial(
         row["trial"],
         settings_of(row, tables.settings),
-        tuple(one.side for one in sides),
+        tuple(side.side for side in sides),
         churn,
         tuple(json.loads(row["notes"])),
         json.loads(row["details"]),

@@ -98,9 +98,9 @@ class Contents:
         return {
             "trials": len(self.trials),
             "sides": len(sides),
-            "finished": sum(one.side.status == "finished" for one in sides),
-            "with predictions": sum(one.answers is not None for one in sides),
-            "with weights": sum(one.weights is not None for one in sides),
+            "finished": sum(side.side.status == "finished" for side in sides),
+            "with predictions": sum(side.answers is not None for side in sides),
+            "with weights": sum(side.weights is not None for side in sides),
             "claims": sum(trial.provenance is Provenance.CLAIMED for trial, _ in self.sides),
-            "collapsed": sum(one.side.collapsed for one in sides),
+            "collapsed": sum(side.side.collapsed for side in sides),
         }

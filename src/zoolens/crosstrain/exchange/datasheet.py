@@ -52,7 +52,7 @@ def _what(contents: Contents) -> Iterator[str]:
         labels = "with labels" if place in contents.labels else "without labels"
         about = f"{dataset.size} samples, {labels}, fingerprint {dataset.fingerprint[:16]}"
         yield f"Data: {plain(dataset.name)} ({about}). Its images are not in this folder."
-    varied = dict.fromkeys(name for one in contents.trials for name in one.trial.hyperparameters)
+    varied = dict.fromkeys(name for trial in contents.trials for name in trial.trial.hyperparameters)
     yield f"Hyperparameters: {', '.join(map(plain, varied)) or 'none'}."
 
 
@@ -63,7 +63,7 @@ def _who(details: Mapping[str, Any]) -> Iterator[str]:
 
 def _how(contents: Contents, made: Sequence[datetime]) -> Iterator[str]:
     recipes = recipes_of(contents)
-    kinds = Counter(f"{one.architecture}, {one.mode} mode, {one.weights} first weights" for one in recipes)
+    kinds = Counter(f"{recipe.architecture}, {recipe.mode} mode, {recipe.weights} first weights" for recipe in recipes)
     yield from (f"{plain(kind)}: {count} recipes." for kind, count in kinds.items())
     if not recipes:
         yield f"No recipes: {plain(contents.study.details.get('source') or 'published figures')}."
@@ -79,7 +79,7 @@ def _versions(contents: Contents) -> Iterator[str]:
     )
     for (framework, versions), count in stacks.items():
         yield f"{framework}: {versions or _NOT_STATED} ({count} sides)."
-    conditions = Counter(to_json(one.conditions) for one in contents.trials)
+    conditions = Counter(to_json(trial.conditions) for trial in contents.trials)
     for condition, count in conditions.items():
         yield f"Conditions of {count} trials: {plain(condition)}."
 
@@ -94,7 +94,7 @@ def _flaws(contents: Contents, replicates: str | None) -> Iterator[str]:
         "have no predictions, so that nothing can be recomputed": sum(one.answers is None for _, one in sides),
     }
     yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in found.items() if count)
-    settings = Counter(to_json({**one.trial.hyperparameters, "seed": 0}) for one in contents.trials)
+    settings = Counter(to_json({**trial.trial.hyperparameters, "seed": 0}) for trial in contents.trials)
     if replicates is not None:
         yield f"Its trials under other seeds are a study of their own, {plain(replicates)}, and not in this folder."
     elif max(settings.values(), default=0) < 2:

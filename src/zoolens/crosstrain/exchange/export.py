@@ -73,11 +73,11 @@ def gathered(store: Store, name: str) -> tuple[Contents, list[str], list[datetim
     study = read_study(store, name)
     runs = [str(side.run) for trial in study.trials for side in trial.sides]
     gathering = _Gathering(store, runs)
-    trials = tuple(gathering.trial(one) for one in study.trials)
+    trials = tuple(gathering.trial(trial) for trial in study.trials)
     places = {place: entry.record for place, entry in enumerate(gathering.datasets.values())}
     told: dict[int, list[Recipe]] = {}
     for trial in trials:
-        told.setdefault(trial.dataset, []).extend(one.recipe for one in trial.sides if one.recipe is not None)
+        told.setdefault(trial.dataset, []).extend(side.recipe for side in trial.sides if side.recipe is not None)
     labels: dict[int, Answers] = {}
     for place, record in places.items():
         found = kept_labels(store, record)
@@ -112,11 +112,11 @@ class _Gathering:
         data = first.dataset
         entry = DatasetEntry(fingerprint=data.fingerprint, name=data.name, size=data.size, details=dict(data.details))
         self.datasets.setdefault(data.fingerprint, entry)
-        sides = tuple(self._side(one, self._facts[str(one.run)]) for one in trial.sides)
-        learnt = [self._facts[str(one.run)].get((TRAINED, "")) for one in trial.sides]
+        sides = tuple(self._side(side, self._facts[str(side.run)]) for side in trial.sides)
+        learnt = [self._facts[str(side.run)].get((TRAINED, "")) for side in trial.sides]
         claimed = any(one.provenance is Provenance.CLAIMED for one in learnt if one)
         return TrialFacts(
-            replace(trial, sides=tuple(one.side for one in sides)),
+            replace(trial, sides=tuple(side.side for side in sides)),
             list(self.datasets).index(data.fingerprint),
             first.stack.identity["conditions"],
             Provenance.CLAIMED if claimed else Provenance.MEASURED,
@@ -135,7 +135,7 @@ class _Gathering:
             _ordered(run.stack.identity),
             _count(facts, "parameters"),
             _count(facts, "steps"),
-            tuple(one.value for one in times if one is not None),
+            tuple(time.value for time in times if time is not None),
             trained_answers(self._store, run.id) if answered else None,
             Path(WEIGHTS) if answered and has_weights(self._store, run.id) else None,
         )
@@ -149,7 +149,7 @@ def _count(facts: Facts, metric: str) -> int | None:
 def _ordered(identity: Mapping[str, Any]) -> dict[str, str]:
     """The framework's own version first: a database may have changed the order."""
     packages = {str(name): str(version) for name, version in identity["packages"].items()}
-    return dict(sorted(packages.items(), key=lambda one: one[1] != identity["version"]))
+    return dict(sorted(packages.items(), key=lambda package: package[1] != identity["version"]))
 
 
 def _write(store: Store, contents: Contents, runs: list[str], made: list[datetime], folder: Path) -> None:

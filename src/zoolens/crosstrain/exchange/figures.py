@@ -83,16 +83,16 @@ def _curve_problems(side: Side, found: Side) -> Iterator[str]:
     if side.accuracies and not _same(side.accuracies[-1], found.accuracy):
         last = side.accuracies[-1]
         yield f"the accuracy after its last epoch is stated as {last}, and its predictions give {found.accuracy}"
-    counts = [one * found.total for one in side.accuracies if one is not None]
+    counts = [accuracy * found.total for accuracy in side.accuracies if accuracy is not None]
     if any(abs(count - round(count)) > 1e-6 * found.total for count in counts):
         yield f"an accuracy of its epochs is no share of {found.total} samples"
 
 
 def _churn_problems(trial: TrialFacts) -> Iterator[str]:
-    answers = {one.side.framework: one.answers for one in trial.sides if one.answers is not None}
-    if len({len(one) for one in answers.values()}) > 1:
+    answers = {side.side.framework: side.answers for side in trial.sides if side.answers is not None}
+    if len({len(answer) for answer in answers.values()}) > 1:
         return  # said of the side already
-    true = churn([one.side.framework for one in trial.sides], answers)
+    true = churn([side.side.framework for side in trial.sides], answers)
     for (a, b), stated in trial.trial.churn.items():
         share = true.get((a, b), true.get((b, a)))
         if share is None and trial.provenance is not Provenance.CLAIMED:

@@ -63,7 +63,7 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
     contents = examined.contents
     name = contents.study.name if into is None else into
     there = read_study(store, name) if name in study_names(store, hidden=True) else None
-    known = {} if there is None else {one.id: one for one in there.trials}
+    known = {} if there is None else {trial.id: trial for trial in there.trials}
     found = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
     conflicts = list(islice(found, MAX_SHOWN))
     if conflicts:
@@ -101,7 +101,7 @@ def _label_conflicts(store: Store, contents: Contents) -> Iterator[str]:
         ours = kept_labels(store, record)
         if ours is None:
             recipes = (side.recipe for trial, side in contents.sides if trial.dataset == place and side.recipe)
-            ours = labels_here(record, (one for one in recipes if one.dataset in SAFE_NAMES))
+            ours = labels_here(record, (recipe for recipe in recipes if recipe.dataset in SAFE_NAMES))
         if ours is not None and not np.array_equal(ours, labels):
             yield f"The labels of {record.name!r} are not those of the same data here."
 
@@ -123,7 +123,7 @@ def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: SideFac
 
 def _side_conflicts(store: Store, trial: TrialFacts, found: Sequence[Side]) -> Iterator[str]:
     """One training learnt one thing; how long it took may be told twice."""
-    given = {one.side.framework: one for one in trial.sides}
+    given = {side.side.framework: side for side in trial.sides}
     for side in found:
         facts = given[side.framework]
         if facts.side.status == "failed" or side.status == "failed":
@@ -171,12 +171,12 @@ def _merged(store: Store, examined: Examined, name: str, known: Mapping[str, Tri
             run = str(filed.side(facts.side.framework).run)
             if facts.weights is not None and facts.answers is not None and not has_weights(store, run):
                 _merge_weights(store, run, facts.weights, facts.answers, examined.digests)
-    kept = sum(one.trial.id in known for one in contents.trials)
+    kept = sum(trial.trial.id in known for trial in contents.trials)
     return Merged(name, len(contents.trials) - kept, kept)
 
 
 def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Trial:
-    by_framework = {one.side.framework: one for one in trial.sides}
+    by_framework = {side.side.framework: side for side in trial.sides}
     return file_trial(
         store,
         name,

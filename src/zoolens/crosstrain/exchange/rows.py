@@ -32,7 +32,7 @@ def recipes_of(contents: Contents) -> tuple[Recipe, ...]:
 
 
 def settings_columns(contents: Contents) -> tuple[Column, ...]:
-    return hyperparameter_columns(one.trial.hyperparameters for one in contents.trials)
+    return hyperparameter_columns(trial.trial.hyperparameters for trial in contents.trials)
 
 
 def tables_of(contents: Contents) -> dict[str, pa.Table]:
@@ -42,8 +42,8 @@ def tables_of(contents: Contents) -> dict[str, pa.Table]:
     epochs = [row for number, (_, side) in enumerate(contents.sides) for row in _epoch_rows(number, side)]
     answers = {number: side.answers for number, (_, side) in enumerate(contents.sides) if side.answers is not None}
     return {
-        "trials": _table((*TRIALS, *settings), [_trial_row(one, settings) for one in contents.trials]),
-        "pairs": _table(PAIRS, [row for one in contents.trials for row in _pair_rows(one)]),
+        "trials": _table((*TRIALS, *settings), [_trial_row(trial, settings) for trial in contents.trials]),
+        "pairs": _table(PAIRS, [row for trial in contents.trials for row in _pair_rows(trial)]),
         "sides": _table(SIDES, sides),
         "epochs": _table(EPOCHS, epochs),
         "predictions": _numbers(PREDICTIONS, answers),
@@ -57,13 +57,13 @@ def _table(columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> pa.Table:
 
 def _numbers(columns: tuple[Column, ...], values: Mapping[int, Answers]) -> pa.Table:
     """(owner, sample, value) for all owners, one after the other."""
-    sizes = [len(one) for one in values.values()]
+    sizes = [len(value) for value in values.values()]
     arrays = (
         np.repeat(np.fromiter(values, np.int32, len(values)), sizes),
         np.concatenate([np.arange(size, dtype=np.int32) for size in sizes] or [np.empty(0, np.int32)]),
-        np.concatenate([np.asarray(one, np.int32) for one in values.values()] or [np.empty(0, np.int32)]),
+        np.concatenate([np.asarray(value, np.int32) for value in values.values()] or [np.empty(0, np.int32)]),
     )
-    return pa.Table.from_arrays([pa.array(one, pa.int32()) for one in arrays], schema=arrow_schema(columns))
+    return pa.Table.from_arrays([pa.array(array, pa.int32()) for array in arrays], schema=arrow_schema(columns))
 
 
 def _trial_row(one: TrialFacts, settings: tuple[Column, ...]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _meeting(store: Store, contents: Contents, name: str) -> Iterator[tuple[Tria
     """A trial of the folder, and one of the store that it would be read together with."""
     if name.endswith(REPLICATES):
         base = name.removesuffix(REPLICATES)
-        known = {one.id: one for one in read_study(store, base).trials} if base in study_names(store) else {}
+        known = {trial.id: trial for trial in read_study(store, base).trials} if base in study_names(store) else {}
         for given in contents.trials:
             if (ours := known.get(given.trial.id.rpartition(".")[0])) is not None:
                 yield given, ours

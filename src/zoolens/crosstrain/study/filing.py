@@ -304,7 +304,7 @@ def _read_series(facts: Facts, metric: str, over: Dimension, first: int) -> Iter
 
 
 def _by_scope(observations: Iterable[Observation]) -> Facts:
-    return {(one.metric, one.scope): one for one in observations}
+    return {(observation.metric, observation.scope): observation for observation in observations}
 
 
 def natural_order(name: str) -> list[tuple[int, str]]:

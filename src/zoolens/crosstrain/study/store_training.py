@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +34,6 @@ from zoolens.crosstrain.training.weights import read_weights
 from zoolens.engine.machine import gpu_names
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import keep_labels, kept_labels
-from zoolens.plugins import installed_version
 from zoolens.store.store import Store
 
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds
@@ -59,14 +57,6 @@ class Manner:
         told = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
         gpus = {} if self.device == "cpu" else {"gpus": list(gpu_names())}
         return {**this_machine(), **told, **gpus}
-
-
-@cache
-def trainer_versions(framework: str) -> Mapping[str, str]:
-    """The installed packages that change a trainer's numbers, as its outcomes name them."""
-    names = trainer_named(framework).distributions
-    found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in names}
-    return {name: version for name, version in found.items() if version}
 
 
 def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
@@ -184,7 +174,7 @@ def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]
         recipe=job.recipe,
         semantics=job.semantics,
         dataset=data.record,
-        versions=trainer_versions(job.framework),
+        versions=trainer_named(job.framework).versions(),
         conditions=conditions,
     )
     if side is None or (job.keep_weights and side.answered and not has_weights(store, str(side.run))):
@@ -217,7 +207,7 @@ def _keep(
 
 def _versions(framework: str, work: Path) -> Mapping[str, str]:
     outcome = _outcome(work)
-    return trainer_versions(framework) if outcome is None else outcome.versions
+    return trainer_named(framework).versions() if outcome is None else outcome.versions
 
 
 def _outcome(work: Path) -> Outcome | None:

@@ -10,7 +10,6 @@ from zoolens.crosstrain.study.store_training import (
     replicates,
     train_into,
     train_replicates,
-    trainer_versions,
 )
 from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Outcome
@@ -18,6 +17,7 @@ from zoolens.crosstrain.training.kept_weights import has_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_process import keep
 from zoolens.crosstrain.training.trainers.base import Trained
+from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.store import open_store
@@ -97,7 +97,7 @@ def test_a_side_is_kept_although_the_other_one_never_ends(train, store, workers)
 def test_answers_before_the_memory_ran_out_are_no_result(train, store):
     class Small:
         def train(self, job, report):
-            outcome = Outcome(framework="torch", versions=trainer_versions("torch"), status="out-of-memory")
+            outcome = Outcome(framework="torch", versions=trainer_named("torch").versions(), status="out-of-memory")
             job.output.mkdir(parents=True)
             keep(Trained(outcome, np.zeros(24, np.int32)), job.output)
             return outcome, np.empty(0, np.int32)
@@ -131,7 +131,7 @@ def test_replicates_have_other_seeds_and_a_study_of_their_own(train, store):
 
 def test_versions_are_those_that_outcomes_name(train, store):
     trial, _ = train()
-    assert store.run(trial.side("torch").run).stack.identity["packages"] == trainer_versions("torch")
+    assert store.run(trial.side("torch").run).stack.identity["packages"] == trainer_named("torch").versions()
 
 
 def test_a_study_keeps_its_sides(train, store):

@@ -157,7 +157,7 @@ def _explained(path: Path, error: ValidationError, tree: YamlTree, model: type[B
     """The problem that stands first in the file, and how many more there are. What is missing comes last: often it is
     there, misspelt."""
     places = [(*_place(one, tree), one) for one in error.errors()]
-    line, where, first = min(places, key=lambda one: (one[2]["type"] == "missing", one[0]))
+    line, where, first = min(places, key=lambda place: (place[2]["type"] == "missing", place[0]))
     more = len({(line, where) for line, where, _ in places}) - 1
     others = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""
     what, hint = _problem(first, where, model)

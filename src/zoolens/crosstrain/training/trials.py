@@ -57,7 +57,7 @@ class Trial:
         for one in self.sides:
             if one.framework == framework:
                 return one
-        raise UnknownName(f"side of trial {self.id}", framework, (one.framework for one in self.sides))
+        raise UnknownName(f"side of trial {self.id}", framework, (side.framework for side in self.sides))
 
     @property
     def pairs(self) -> Iterator[tuple[Side, Side]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, first_line
+from zoolens.paths import replaced_file
 from zoolens.untrusted import size_of
 
 
@@ -32,15 +31,8 @@ def write_weights(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapp
     """Whole or not at all: a reader never sees half a file."""
     library = _library()
     packed = library.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(packed)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replaced_file(path) as file:
+        file.write(packed)
 
 
 def _library() -> Any:

@@ -15,7 +15,7 @@ def number(value: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count > 1 else ''}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def amount(value: int) -> str:

@@ -105,7 +105,7 @@ def information(
     logs = _logs(n)
     deals = _deals(answer, permutations, seed)
     singles = tuple(_single(key, one, answer, deals, logs) for key, one in codes.items())
-    strongest = sorted(singles, key=lambda one: one.chance - one.nats)[:MOST_PAIRED]
+    strongest = sorted(singles, key=lambda single: single.chance - single.nats)[:MOST_PAIRED]
     paired = [key for key in codes if any(one.name == key for one in strongest)]
     joints = tuple(_joint((a, b), codes[a], codes[b], answer, deals, logs) for a, b in combinations(paired, 2))
     entropy = float((logs[n] - logs[np.bincount(answer)].sum()) / n)

@@ -145,7 +145,7 @@ class _Explaining:
         columns = {cell: table[:, place] for place, cell in enumerate(cells)}
         return Explained(
             design,
-            tuple(sorted(parts, key=lambda one: -one.share.value)),
+            tuple(sorted(parts, key=lambda part: -part.share.value)),
             unassigned,
             (*_switches(game, columns), *self._unnamed_switches(game)),
             tuple(one for one in together if one.points.excludes_zero and abs(one.points.value) > level),
@@ -188,7 +188,7 @@ def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
     """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
     found: list[str] = []
     explained = 0.0
-    for one in sorted(parts, key=lambda one: -one.share.value):
+    for one in sorted(parts, key=lambda part: -part.share.value):
         if one.name != FRAMEWORK and one.share.value >= _LEAST and explained < _ENOUGH:
             found.append(one.name)
             explained += one.share.value

@@ -110,7 +110,7 @@ def _mixed(found: Explained, players: tuple[str, ...]) -> dict[str, list[list[st
 def _shares(found: Explained, explanation: Explanation) -> list[str]:
     rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
     whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
-    shown = [_share(one, explanation.contest) for one in rows]
+    shown = [_share(row, explanation.contest) for row in rows]
     return [
         f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):",
         *shown,
@@ -136,7 +136,7 @@ def _switches(found: Explained, explanation: Explanation) -> list[str]:
     a, b = explanation.pair.a, explanation.pair.b
     return [
         f"Switched alone, accuracy changes by (in {a}, to {b}'s value | in {b}, to {a}'s value):",
-        *(f"  {one.name:<14} {_effect(one.in_a)} | {_effect(one.in_b)}" for one in found.switches),
+        *(f"  {switch.name:<14} {_effect(switch.in_a)} | {_effect(switch.in_b)}" for switch in found.switches),
     ]
 
 
@@ -148,9 +148,9 @@ def _interactions(found: Explained) -> list[str]:
     if not found.interactions:
         return [f"Interactions of two above noise: none of {found.looked_at}, each judged for itself."]
     rows = []
-    for one in found.interactions:
-        names = " or ".join(f"{first} × {second}" for first, second in one.pairs)
-        rows.append(f"  {signed(one.points)}  {names}")
+    for interaction in found.interactions:
+        names = " or ".join(f"{first} × {second}" for first, second in interaction.pairs)
+        rows.append(f"  {signed(interaction.points)}  {names}")
     return [f"Interactions of two above noise, {len(rows)} of {found.looked_at}, each judged for itself:", *rows]
 
 

@@ -104,7 +104,7 @@ class Asking:
             return None
         if self._waiting:
             return self._waiting.pop(0)
-        for subspace in sorted(self._subspaces, key=lambda one: (len(self._history(one)), one.index)):
+        for subspace in sorted(self._subspaces, key=lambda subspace: (len(self._history(subspace)), subspace.index)):
             point = self._propose(subspace)
             if point is not None:
                 return self.journal.ask(subspace.index, point)

@@ -20,7 +20,7 @@ def static_diff(a: str, b: str, *, classes: int = 10, input_shape: tuple[int, in
 
 
 def compare(a: Side, b: Side) -> StaticDiff:
-    found = sorted(_findings(a, b), key=lambda one: KINDS.index(one.kind))
+    found = sorted(_findings(a, b), key=lambda finding: KINDS.index(finding.kind))
     return StaticDiff(
         a.ref,
         b.ref,

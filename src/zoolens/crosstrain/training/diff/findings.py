@@ -49,7 +49,7 @@ class StaticDiff:
     same: tuple[Same, ...]
 
     def of(self, kind: str) -> tuple[Item, ...]:
-        return tuple(one for one in self.items if one.kind == kind)
+        return tuple(item for item in self.items if item.kind == kind)
 
 
 def compared(kind: str, what: str, a: str, b: str, *, evidence: str = "", layers: int = 0) -> Finding:
@@ -68,7 +68,3 @@ def named(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     shown = ", ".join(names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
-
-
-def layer_count(count: int) -> str:
-    return f"{count} layer{'' if count == 1 else 's'}"

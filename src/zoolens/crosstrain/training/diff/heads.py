@@ -7,7 +7,8 @@ from typing import Final
 
 from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
 from zoolens.crosstrain.training.diff.findings import Finding, compared
-from zoolens.crosstrain.training.diff.layers import TITLES, times, title_of
+from zoolens.crosstrain.training.diff.layers import TITLES, title_of
+from zoolens.graph.diff.phrases import window
 
 _BODY: Final = frozenset({"conv", "batch_norm", "add", "concat", "max_pool", "avg_pool"})
 
@@ -27,9 +28,9 @@ def _step(layer: LayerFact) -> str:
     if title_of(layer) == TITLES["mean"]:
         return "global average pool"
     if layer.op == "adaptive_avg_pool":
-        return f"average pool to {times(layer.shape[1:])}"
+        return f"average pool to {window(layer.shape[1:])}"
     if layer.op in ("flatten", "reshape"):
-        return f"flatten {times(layer.given)}" if any(extent > 1 for extent in layer.given[1:]) else ""
+        return f"flatten {window(layer.given)}" if any(extent > 1 for extent in layer.given[1:]) else ""
     if layer.op == "dense":
         return f"dense {layer.given[-1]}→{layer.shape[-1]}"
     return "" if layer.op in ("dropout", "pad") else layer.op
@@ -37,5 +38,5 @@ def _step(layer: LayerFact) -> str:
 
 def flattened(facts: SideFacts) -> int:
     """Layers that read a map of several places as one vector, in the framework's own order."""
-    flats = (one for one in facts.layers if one.op in ("flatten", "reshape") and len(one.shape) == 1)
-    return sum(any(extent > 1 for extent in one.given[1:]) for one in flats)
+    flats = (layer for layer in facts.layers if layer.op in ("flatten", "reshape") and len(layer.shape) == 1)
+    return sum(any(extent > 1 for extent in flat.given[1:]) for flat in flats)

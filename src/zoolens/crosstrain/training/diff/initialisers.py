@@ -65,20 +65,14 @@ def drawn(
     )
 
 
-def fans(shape: Sequence[int]) -> tuple[int, int]:
-    """Fan in and fan out of a kernel (out, in, …)."""
-    field = int(np.prod(shape[2:], dtype=np.int64))
-    return shape[1] * field, shape[0] * field
-
-
 def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:
     """The fewest initialisers that explain all tensors, the most frequent first."""
     found: list[Initialiser] = []
     left = list(tensors)
     while left:
         name, members = _most_explaining(left)
-        ratios = [sqrt(one.square / _variance(name, one)) for one in members if name in _CANDIDATES]
-        layers = tuple(one.layer for one in members)
+        ratios = [sqrt(member.square / _variance(name, member)) for member in members if name in _CANDIDATES]
+        layers = tuple(member.layer for member in members)
         found.append(Initialiser(_with_equals(name, members), layers, (min(ratios), max(ratios)) if ratios else None))
         left = [one for one in left if one not in members]
     return tuple(sorted(found, key=lambda one: -len(one.layers)))
@@ -86,13 +80,14 @@ def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:
 
 def _most_explaining(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
     fits = [
-        {name: likely for name in _names(one) if (likely := _likelihood(name, one)) > -_RULED_OUT} for one in tensors
+        {name: likely for name in _names(tensor) if (likely := _likelihood(name, tensor)) > -_RULED_OUT}
+        for tensor in tensors
     ]
     names = dict.fromkeys(name for fit in fits for name in fit)
     if not names:
         return _by_scale(tensors)
     best = max(names, key=lambda name: (sum(name in fit for fit in fits), sum(fit.get(name, 0.0) for fit in fits)))
-    return best, [one for one, fit in zip(tensors, fits, strict=True) if best in fit]
+    return best, [tensor for tensor, fit in zip(tensors, fits, strict=True) if best in fit]
 
 
 def _with_equals(name: str, members: Sequence[Drawn]) -> str:
@@ -105,7 +100,7 @@ def _with_equals(name: str, members: Sequence[Drawn]) -> str:
         for other in _names(members[0])
         if other in _CANDIDATES
         and _CANDIDATES[other][1] == family
-        and all(isclose(_variance(other, one), _variance(name, one)) for one in members)
+        and all(isclose(_variance(other, member), _variance(name, member)) for member in members)
     ]
     return " or ".join(equal)
 
@@ -152,12 +147,12 @@ def _log_density(family: str, one: Drawn, variance: float) -> float:
 
 def _by_scale(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
     """No formula fits: the largest tensor's distribution with the roundest scale that may be, and who shares it."""
-    largest = max(tensors, key=lambda one: one.count)
-    family = max(_FAMILIES, key=lambda one: _log_density(one, largest, _free_variance(one, largest)))
+    largest = max(tensors, key=lambda tensor: tensor.count)
+    family = max(_FAMILIES, key=lambda family: _log_density(family, largest, _free_variance(family, largest)))
     exact = sqrt(_free_variance(family, largest))
     rounded = [float(f"{exact:.{digits}g}") for digits in (1, 2, 3, 4)]
     scale = next((one for one in rounded if _has_scale(largest, family, one)), rounded[-1])
-    shared = [one for one in tensors if one is largest or _has_scale(one, family, scale)]
+    shared = [tensor for tensor in tensors if tensor is largest or _has_scale(tensor, family, scale)]
     return f"{family} with standard deviation {scale:g} in every layer", shared
 
 

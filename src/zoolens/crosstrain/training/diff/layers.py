@@ -34,7 +34,7 @@ def _fact(node: Node, graph: Graph, channels_last: bool) -> LayerFact:
         rate=node.get("rate") if node.op == "dropout" else None,
         given=_channels_first(given, channels_last),
         shape=_channels_first(node.shape, channels_last),
-        learned={one.role: one.size for one in node.parameters if one.role not in STATISTICS},
+        learned={parameter.role: parameter.size for parameter in node.parameters if parameter.role not in STATISTICS},
     )
 
 
@@ -59,7 +59,3 @@ def title_of(layer: LayerFact) -> str:
     if layer.op == "adaptive_avg_pool" and set(layer.shape[1:]) <= {1}:
         return TITLES["mean"]
     return TITLES.get(layer.op, "")
-
-
-def times(extents: tuple[int, ...]) -> str:
-    return "×".join(map(str, extents))

@@ -13,7 +13,7 @@ from zoolens.crosstrain.training.diff.structure import Pair
 def parameters(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     gap = b.parameters - a.parameters
     shares = attributed(pairs, a, b)
-    told = [f"{amount:+,} in {where}" for where, amount in sorted(shares.items(), key=lambda one: -abs(one[1]))]
+    told = [f"{amount:+,} in {where}" for where, amount in sorted(shares.items(), key=lambda share: -abs(share[1]))]
     left = gap - sum(shares.values())
     rest = [f"{left:+,} in other layers"] if left else []
     yield compared(
@@ -37,7 +37,7 @@ def attributed(pairs: list[Pair], a: SideFacts, b: SideFacts) -> dict[str, int]:
                 text = f"{name} ({sizes[0]:,} → {sizes[1]:,})"
                 found.setdefault((present.op, role), []).append((sizes[1] - sizes[0], text))
     shares = {_place(*key, [text for _, text in members]): sum(n for n, _ in members) for key, members in found.items()}
-    norms = [sum(sum(one.learned.values()) for one in facts.layers if one.op == "batch_norm") for facts in (a, b)]
+    norms = [sum(sum(layer.learned.values()) for layer in facts.layers if layer.op == "batch_norm") for facts in (a, b)]
     return shares | ({"scales and shifts of batch norms": norms[1] - norms[0]} if norms[0] != norms[1] else {})
 
 

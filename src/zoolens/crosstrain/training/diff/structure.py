@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from zoolens.crosstrain.training.diff.facts import LayerFact, PaddingFact, SideFacts
-from zoolens.crosstrain.training.diff.findings import Finding, Item, Same, compared, layer_count, named, tallied
-from zoolens.crosstrain.training.diff.layers import TITLES, WEIGHTED, WINDOWS, times, title_of
+from zoolens.crosstrain.training.diff.findings import Finding, Item, Same, compared, named, tallied
+from zoolens.crosstrain.training.diff.layers import TITLES, WEIGHTED, WINDOWS, title_of
 from zoolens.graph.diff import causes
 from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
+from zoolens.graph.diff.phrases import pad_words, plural, window
 from zoolens.graph.diff.report import Diff
-from zoolens.graph.model import Node
 
 Pair = tuple[LayerFact | None, LayerFact | None]
 
@@ -30,21 +30,21 @@ _TOLD: Final = frozenset(
 
 def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
     """Weighted layers and windows beside each other; those without a partner beside None."""
-    sides = [{one.name: one for one in facts.layers if one.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
+    sides = [{layer.name: layer for layer in facts.layers if layer.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
     found: list[Pair] = []
     for pair in diff.alignment.pairs:
         one = sides[0].pop(pair.a.node.source, None) if pair.a else None
         two = sides[1].pop(pair.b.node.source, None) if pair.b else None
         if one is not None or two is not None:
             found.append((one, two))
-    return [*found, *((one, None) for one in sides[0].values()), *((None, two) for two in sides[1].values())]
+    return [*found, *((side, None) for side in sides[0].values()), *((None, two) for two in sides[1].values())]
 
 
 def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     found = [Counter(map(title_of, facts.layers)) for facts in (a, b)]
     for title in dict.fromkeys(TITLES.values()):
         if found[0][title] or found[1][title]:
-            few = [named([one.name for one in facts.layers if title_of(one) == title]) for facts in (a, b)]
+            few = [named([layer.name for layer in facts.layers if title_of(layer) == title]) for facts in (a, b)]
             evidence = f"only {few[0] or few[1]}" if not all(few) else ""
             numbers = (str(found[0][title]), str(found[1][title]))
             yield compared("layers", f"number of {title}", *numbers, evidence=evidence)
@@ -52,10 +52,12 @@ def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
 
 def others(diff: Diff) -> Iterator[Finding]:
     """What the graphs differ in beyond the settings that have a section of their own."""
-    for one in diff.differences:
-        if one.cause not in _TOLD:
-            sides = [named(_sources(one, side)) or "nothing" for side in (0, 1)]
-            yield Item("layers", f"{one.cause}: {one.text}", sides[0], sides[1], layers=_affected(one))
+    for difference in diff.differences:
+        if difference.cause not in _TOLD:
+            sides = [named(_sources(difference, side)) or "nothing" for side in (0, 1)]
+            yield Item(
+                "layers", f"{difference.cause}: {difference.text}", sides[0], sides[1], layers=_affected(difference)
+            )
 
 
 def _sources(one: Difference, side: int) -> list[str]:
@@ -81,7 +83,7 @@ def biases(a: SideFacts, b: SideFacts, diff: Diff) -> Iterator[Finding]:
 def _bias_text(layers: list[LayerFact], total: int) -> str:
     if not layers:
         return f"none of {total}"
-    return f"{len(layers)} of {total}, {sum(one.learned['bias'] for one in layers):,} parameters"
+    return f"{len(layers)} of {total}, {sum(layer.learned['bias'] for layer in layers):,} parameters"
 
 
 def _void(diff: Diff, op: str) -> str:
@@ -95,28 +97,25 @@ def _void(diff: Diff, op: str) -> str:
 def dropouts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     sides = [[layer for layer in facts.layers if layer.op == "dropout"] for facts in (a, b)]
     rates = [[f"{layer.rate:g}" for layer in side if layer.rate is not None] for side in sides]
-    texts = [f"{layer_count(len(rate))}, rate {tallied(rate)}" if rate else "none" for rate in rates]
+    texts = [f"{plural(len(rate), 'layer')}, rate {tallied(rate)}" if rate else "none" for rate in rates]
     where = "; ".join(named([layer.name for layer in side]) for side in sides if side)
     yield compared("dropout", "dropout layers", *texts, evidence=where, layers=max(map(len, sides)))
 
 
 def strides(diff: Diff) -> Iterator[Finding]:
-    moved = [one for one in diff.differences if one.cause == causes.STRIDE_PLACEMENT]
+    moved = [difference for difference in diff.differences if difference.cause == causes.STRIDE_PLACEMENT]
     for one in moved:
         yield Item("stride", "where blocks stride", _striding(one, 0), _striding(one, 1), one.text, _affected(one))
     if not moved:
         striding = sum(max(node.get("stride", (1,))) > 1 for node in diff.a if node.op in WINDOWS)
-        yield Same("stride", "where strided layers stand", layer_count(striding))
+        yield Same("stride", "where strided layers stand", plural(striding, "layer"))
 
 
 def _striding(one: Difference, side: int) -> str:
     layers = [(finding.pair.a, finding.pair.b)[side] for finding in one.findings]
     nodes = [layer.node for layer in layers if layer and max(layer.node.get("stride", (1,))) > 1]
-    return f"on the {tallied(_window(node) for node in nodes)} ({named([node.source for node in nodes])})"
-
-
-def _window(node: Node) -> str:
-    return times(node.get("kernel", ()))
+    windows = tallied(window(node.get("kernel", ())) for node in nodes)
+    return f"on the {windows} ({named([node.source for node in nodes])})"
 
 
 def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
@@ -127,12 +126,12 @@ def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]
             groups.setdefault((one.op, one.kernel, one.stride, one.pads, two.pads), []).append((one, two))
     for members in groups.values():
         one, two = members[0]
-        what = f"padding of {times(one.kernel)} {TITLES[one.op]} with stride {one.stride[0]}"
+        what = f"padding of {window(one.kernel)} {TITLES[one.op]} with stride {one.stride[0]}"
         where = named([f"{first.name} | {second.name}" for first, second in members])
-        yield Item("padding", what, _pads_text(one), _pads_text(two), where, len(members))
+        yield Item("padding", what, pad_words(one.pads), pad_words(two.pads), where, len(members))
     equal = len(both) - sum(map(len, groups.values()))
     if equal:
-        yield Same("padding", "padding of single layers", layer_count(equal))
+        yield Same("padding", "padding of single layers", plural(equal, "layer"))
     if a.padding is None or b.padding is None:
         return
     affected = sum(map(len, groups.values()))
@@ -150,12 +149,3 @@ def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]
 def _rule(rule: PaddingFact) -> str:
     sides = [name for name, rows in (("top and left", rule.before), ("bottom and right", rule.after)) if rows]
     return f"{' and '.join(sides) or 'nothing'} ({rule.asked})"
-
-
-def _pads_text(layer: LayerFact) -> str:
-    if not any(layer.pads):
-        return "none"
-    if len(set(layer.pads)) == 1:
-        return f"symmetric, {layer.pads[0]} on every side"
-    names = zip(("top", "left", "bottom", "right"), layer.pads, strict=True)
-    return ", ".join(f"{count} {name}" for name, count in names if count)

@@ -131,7 +131,11 @@ def test_small_architectures_are_built_from_each_framework_s_default_layers():
     pytest.importorskip("jax")
     diff = static_diff("torch:convnorm", "jax:convnorm", input_shape=(1, 28, 28))
     strided = item(diff, "padding", "padding of 3×3 convolutions with stride 2")
-    assert (strided.a, strided.b, strided.layers) == ("symmetric, 1 on every side", "1 bottom, 1 right", 2)
+    assert (strided.a, strided.b, strided.layers) == (
+        "padding 1 on every side",
+        "padding 1 at bottom and right only",
+        2,
+    )
     assert values(diff, "norm", "epsilon") == ("1e-05", "0.001")
     assert values(diff, "init", "biases of convolutions") == ("uniform ±1/√(fan in)", "zeros")
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.training.diff.initialisers import drawn, explained, fans
+from zoolens.crosstrain.training.diff.initialisers import drawn, explained
+from zoolens.crosstrain.training.initial import fans
 
 SHAPES = [(16, 3, 3, 3), (32, 16, 3, 3), (64, 64, 1, 1), (10, 400)]
 

@@ -33,7 +33,7 @@ def test_asymmetric_padding_of_aligned_layers_is_one_item_with_its_count():
         for letter, pads in (("a", (1, 1, 1, 1)), ("b", (0, 0, 1, 1)))
     ]
     layers, rule = structure.paddings(list(zip(a, b, strict=True)), side(*a), side(*b, padding=(0, 1)))
-    assert (layers.a, layers.b, layers.layers) == ("symmetric, 1 on every side", "1 bottom, 1 right", 3)
+    assert (layers.a, layers.b, layers.layers) == ("padding 1 on every side", "padding 1 at bottom and right only", 3)
     assert (rule.a, rule.b, rule.layers) == ("top and left (so)", "bottom and right (so)", 3)
 
 

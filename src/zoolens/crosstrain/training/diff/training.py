@@ -27,13 +27,13 @@ def norms(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     if not (a.norms and b.norms):
         return
     layers = max(len(a.norms), len(b.norms))
-    epsilons = (tallied(f"{one.epsilon:g}" for one in facts.norms) for facts in (a, b))
+    epsilons = (tallied(f"{norm.epsilon:g}" for norm in facts.norms) for facts in (a, b))
     yield compared("norm", "epsilon", *epsilons, evidence="read from the live layers", layers=layers)
-    kept = [tallied(f"{one.kept:g}" for one in facts.norms) for facts in (a, b)]
+    kept = [tallied(f"{norm.kept:g}" for norm in facts.norms) for facts in (a, b)]
     lives = " and ".join(f"{_half_life(facts.norms[0].kept):.1f}" for facts in (a, b))
     evidence = f"{_MEASURED}; the first values are half forgotten after {lives} steps"
     yield compared("norm", "share of the old statistics that a step keeps", *kept, evidence=evidence, layers=layers)
-    divisors = (tallied(one.divisor for one in facts.norms) for facts in (a, b))
+    divisors = (tallied(norm.divisor for norm in facts.norms) for facts in (a, b))
     yield compared("norm", "running variance divides by", *divisors, evidence=_MEASURED, layers=layers)
 
 
@@ -55,12 +55,12 @@ def initial(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
 
 
 def _initialisers(fits: tuple[Initialiser, ...]) -> str:
-    return fits[0].name if len(fits) == 1 else ", ".join(f"{one.name} in {len(one.layers)}" for one in fits)
+    return fits[0].name if len(fits) == 1 else ", ".join(f"{fit.name} in {len(fit.layers)}" for fit in fits)
 
 
 def _evidence(side: list[Drawn], fits: tuple[Initialiser, ...]) -> str:
     """Measured spread over predicted, and what the layers themselves declare."""
-    ratios = [ratio for one in fits if one.ratios for ratio in one.ratios]
+    ratios = [ratio for fit in fits if fit.ratios for ratio in fit.ratios]
     ends = dict.fromkeys(f"{one:.3f}" for one in (min(ratios), max(ratios))) if ratios else {}
     parts = [f"measured spread {' to '.join(ends)} of the formula's"] if ends else []
     declared = {one.declared for one in side if one.declared}
@@ -88,7 +88,7 @@ def _limit(fact: LossFact) -> str:
 
 
 def updates(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
-    sides = [{one.name: one for one in facts.optimizers} for facts in (a, b)]
+    sides = [{optimizer.name: optimizer for optimizer in facts.optimizers} for facts in (a, b)]
     for name in sides[0]:
         if name in sides[1]:
             yield from _optimizer(name, sides[0][name], sides[1][name])

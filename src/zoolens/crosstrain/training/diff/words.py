@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from zoolens.crosstrain.training.diff.findings import KINDS, Item, StaticDiff, layer_count
+from zoolens.crosstrain.training.diff.findings import KINDS, Item, StaticDiff
+from zoolens.graph.diff.phrases import plural
 
 _TITLES = {
     "layers": "Layers", "parameters": "Parameters", "bias": "Biases", "dropout": "Dropout", "stride": "Strides",
@@ -18,13 +19,9 @@ def as_data(diff: StaticDiff) -> dict[str, Any]:
     return {
         "a": {"name": diff.a, "network": diff.networks[0], "versions": dict(diff.versions[0])},
         "b": {"name": diff.b, "network": diff.networks[1], "versions": dict(diff.versions[1])},
-        "differences": [asdict(one) for one in diff.items],
+        "differences": [asdict(item) for item in diff.items],
         "same": [asdict(one) for one in diff.same],
     }
-
-
-def title(kind: str) -> str:
-    return _TITLES[kind]
 
 
 def lines(diff: StaticDiff, *, evidence: bool = True) -> list[str]:
@@ -34,8 +31,8 @@ def lines(diff: StaticDiff, *, evidence: bool = True) -> list[str]:
         items = diff.of(kind)
         if items:
             found += ["", _TITLES[kind]]
-            for one in items:
-                found += _item(one, evidence=evidence)
+            for item in items:
+                found += _item(item, evidence=evidence)
     return [*found, "", *_summary(diff)]
 
 
@@ -45,7 +42,7 @@ def _origin(diff: StaticDiff, side: int) -> str:
 
 
 def _item(one: Item, *, evidence: bool) -> list[str]:
-    count = f" ({layer_count(one.layers)})" if one.layers else ""
+    count = f" ({plural(one.layers, 'layer')})" if one.layers else ""
     told = [f"  {one.what}{count}", f"    A {one.a}", f"    B {one.b}"]
     return [*told, f"      {one.evidence}"] if evidence and one.evidence else told
 
@@ -54,5 +51,4 @@ def _summary(diff: StaticDiff) -> list[str]:
     equal = ["Nothing that was compared is equal."]
     if diff.same:
         equal = [f"Equal: {'; '.join(f'{one.what} {one.value}' for one in diff.same)}."]
-    count = len(diff.items)
-    return [*equal, f"{count} difference{'' if count == 1 else 's'}, {len(diff.same)} settings equal."]
+    return [*equal, f"{plural(len(diff.items), 'difference')}, {len(diff.same)} settings equal."]

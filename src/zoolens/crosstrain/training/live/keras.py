@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.diff import losses, optimizers
 from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
-from zoolens.crosstrain.training.diff.initialisers import drawn, fans
+from zoolens.crosstrain.training.diff.initialisers import drawn
 from zoolens.crosstrain.training.diff.layers import layer_facts
+from zoolens.crosstrain.training.initial import fans
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
 from zoolens.crosstrain.training.live.subject import SEED, Subject, subject_of
-from zoolens.errors import MissingDependency, ModelError
+from zoolens.crosstrain.training.trainers.keras_backend import import_keras
+from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
 
@@ -35,7 +37,8 @@ _ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "
 
 def load(backend: str, request: Request) -> Graph:
     """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
-    keras = _imported(backend)
+    os.environ["KERAS_BACKEND"] = backend
+    keras = import_keras(backend, f"Inspecting Keras on {backend}")
     from zoolens.graph.importers.keras.library import graph_of_keras_model
 
     wanted = subject_of(request)
@@ -65,16 +68,6 @@ TENSORFLOW: Final = Importer(load=partial(load, "tensorflow"), distributions=("k
 JAX: Final = Importer(load=partial(load, "jax"), distributions=("keras", "jax"))
 
 
-def _imported(backend: str) -> Any:
-    os.environ["KERAS_BACKEND"] = backend
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        import keras
-    except ImportError as error:
-        raise MissingDependency(f"Inspecting Keras on {backend}", f"keras and {backend}", "keras") from error
-    return keras
-
-
 def _built(keras: Any, wanted: Subject) -> tuple[str, Any]:
     if wanted.shipped:
         return _shipped(keras, wanted)
@@ -85,7 +78,7 @@ def _built(keras: Any, wanted: Subject) -> tuple[str, Any]:
 
 def _shipped(keras: Any, wanted: Subject) -> tuple[str, Any]:
     """As a user gets it who says nothing: with the softmax that keras.applications puts at the end."""
-    [name] = [one for one in vars(keras.applications) if one.lower() == wanted.architecture and one[0].isupper()]
+    [name] = [var for var in vars(keras.applications) if var.lower() == wanted.architecture and var[0].isupper()]
     channels, *extents = wanted.input_shape
     try:
         model = getattr(keras.applications, name)(

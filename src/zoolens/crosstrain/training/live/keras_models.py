@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -10,16 +9,17 @@ from typing import Any, Final
 from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import Weights
+from zoolens.crosstrain.training.trainers.keras_backend import import_keras
 from zoolens.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
 from zoolens.crosstrain.training.trainers.keras_layout import load, tensors
-from zoolens.errors import ConstraintError, MissingDependency, ModelError
+from zoolens.errors import ModelError
 
 _POLICIES: Final = {"bfloat16": "mixed_bfloat16", "float64": "float64"}
 
 
 def keras_model(side: SideRecipe, weights: Weights) -> Any:
     """Channels last. Keras chooses its backend when it is imported: it must be the side's, or not be chosen yet."""
-    keras = _imported(side.framework)
+    keras = import_keras(side.framework, "A live Keras model")
     with _settings(keras, side.recipe.precision):
         built = _built(side)
     missing = sorted({tensor.name for tensor in tensors(built)} - weights.keys())
@@ -34,20 +34,6 @@ def _built(side: SideRecipe) -> Built:
     if side.recipe.shipped:
         return shipped_model(architecture, side.shape, side.classes)
     return build_model(build(architecture, side.semantics.over(HABITS), side.shape, side.classes), blank=True)
-
-
-def _imported(backend: str) -> Any:
-    os.environ.setdefault("KERAS_BACKEND", backend)
-    try:
-        import keras
-    except ImportError as error:
-        raise MissingDependency("A live Keras model", error.name or "keras", "keras") from error
-    if keras.config.backend() != backend:
-        raise ConstraintError(
-            f"Keras runs on {keras.config.backend()} in this process, and this side was trained on {backend}.",
-            hint=f"Start Python with KERAS_BACKEND={backend}.",
-        )
-    return keras
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.diff import losses, optimizers
 from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
-from zoolens.crosstrain.training.diff.initialisers import drawn, fans
+from zoolens.crosstrain.training.diff.initialisers import drawn
 from zoolens.crosstrain.training.diff.layers import layer_facts
+from zoolens.crosstrain.training.initial import fans
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
 from zoolens.crosstrain.training.live.subject import SEED, Subject, subject_of
 from zoolens.errors import MissingDependency

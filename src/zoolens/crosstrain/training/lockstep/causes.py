@@ -46,7 +46,7 @@ class Cause:
 
 def find_cause(course: Course, reference: Run, side: Run, label: str, row: Row) -> Cause:
     precision = course.recipe.precision
-    if precision in ("tf32", "bfloat16") and all(one.why in ("value", "not finite") for one in row.sides):
+    if precision in ("tf32", "bfloat16") and all(side.why in ("value", "not finite") for side in row.sides):
         return Cause(f"the recipe computes in {precision}, and the floor is that of float32")
     suspects = _suspects(course, reference.semantics, side.semantics, row)
     if not suspects:
@@ -83,7 +83,7 @@ def _suspects(course: Course, reference: Semantics, side: Semantics, row: Row) -
     else:
         layers = _layer(course.network(reference), row.layer), _layer(course.network(side), row.layer)
         settings = _TOUCHED.get(row.kind, ())
-        touching = {_DECIDED[one] for one in settings if layers[0].get(one) != layers[1].get(one)}
+        touching = {_DECIDED[setting] for setting in settings if layers[0].get(setting) != layers[1].get(setting)}
     direct = tuple(name for name in differing if name in touching)
     if direct or row.step == 1 or row.kind == "definition":
         return direct

@@ -111,7 +111,11 @@ def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs:
         tuple(dict.fromkeys(row.step for row in rows)),
         rows,
         first,
-        tuple(one for side in (0, 1) for one in _departures(runner, keys, (reference, floor), runs, labels, side)),
+        tuple(
+            departure
+            for side in (0, 1)
+            for departure in _departures(runner, keys, (reference, floor), runs, labels, side)
+        ),
     )
 
 

@@ -32,7 +32,7 @@ def lines(found: Lockstep) -> list[str]:
         told += [f"First beyond the noise floor: {first_in_words(found, found.first)}.", _cause(found.first)]
     if len(found.causes) > 1:
         told.append("All causes, each beside a reference that has taken over those of its side before it:")
-        told += [f"  {_departure(found, one)}" for one in found.causes]
+        told += [f"  {_departure(found, cause)}" for cause in found.causes]
     return [*told, IN_WORDS]
 
 
@@ -68,7 +68,7 @@ def as_data(found: Lockstep) -> dict[str, Any]:
         "compared": list(found.compared),
         "floor": IN_WORDS,
         "first": None if found.first is None else _first(found, found.first),
-        "causes": [_first(found, one) for one in found.causes],
+        "causes": [_first(found, cause) for cause in found.causes],
         "rows": [_row(row) for row in found.rows],
     }
 

@@ -20,6 +20,7 @@ from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.errors import ModelError
+from zoolens.plugins import installed_version
 
 Weights = Mapping[str, NDArray[Any]]
 
@@ -70,6 +71,12 @@ class Trainer(ABC):
     # `diff.facts.SideFacts` into the fact "live" of the graph. None: it cannot be inspected.
     inspector: ClassVar[str | None] = None
     aliases: ClassVar[tuple[str, ...]] = ()  # further names for it in `crosstrain diff`
+
+    @classmethod
+    def versions(cls) -> dict[str, str]:
+        """The installed packages that change its numbers."""
+        found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in cls.distributions}
+        return {name: version for name, version in found.items() if version}
 
     @classmethod
     def usual_loop(cls, device: str) -> LoopKind:

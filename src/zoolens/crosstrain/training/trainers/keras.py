@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from zoolens.crosstrain.training.job import Epoch, Job
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
+from zoolens.crosstrain.training.trainers.keras_backend import import_keras
 from zoolens.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
 from zoolens.crosstrain.training.trainers.keras_training import train
-from zoolens.errors import ConstraintError, MissingDependency
-from zoolens.plugins import installed_version
-from zoolens.runtimes.base import quiet_stderr
 
 
 class _Keras(Trainer):
@@ -44,9 +41,9 @@ class TensorFlow(_Keras):
     variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
-        _import_keras(self)
+        import_keras(self.name, f"The trainer {self.name}", self.extra)
         with tensorflow_settings(job):
-            return train(job, data, weights, report, TensorFlowLoop, _versions(self))
+            return train(job, data, weights, report, TensorFlowLoop, self.versions())
 
 
 class Jax(_Keras):
@@ -61,25 +58,6 @@ class Jax(_Keras):
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         set_jax_threads(job.threads)
-        _import_keras(self)
+        import_keras(self.name, f"The trainer {self.name}", self.extra)
         with jax_settings(job):
-            return train(job, data, weights, report, JaxLoop, _versions(self))
-
-
-def _import_keras(trainer: Trainer) -> None:
-    os.environ.setdefault("KERAS_BACKEND", trainer.name)
-    try:
-        with quiet_stderr():  # TensorFlow greets before its log level applies
-            import keras
-    except ImportError as error:
-        raise MissingDependency(f"The trainer {trainer.name}", error.name or "keras", trainer.extra) from error
-    if keras.config.backend() != trainer.name:
-        raise ConstraintError(
-            f"Keras runs on {keras.config.backend()} in this process, so the trainer {trainer.name} cannot use it.",
-            hint=f"Start a process with KERAS_BACKEND={trainer.name}.",
-        )
-
-
-def _versions(trainer: Trainer) -> dict[str, str]:
-    found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in trainer.distributions}
-    return {name: version for name, version in found.items() if version}
+            return train(job, data, weights, report, JaxLoop, self.versions())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -72,7 +71,7 @@ class Torch(Trainer):
                 if not _is_out_of_memory(torch, error):
                     raise
                 training.status, training.message = "out-of-memory", f"The memory of {device} is not enough."
-        return training.trained(self.distributions)
+        return training.trained(self.versions())
 
     def live_model(self, side: SideRecipe, weights: Weights) -> Any:
         """A torch.nn.Module in evaluation mode; it takes images with channels first."""
@@ -125,18 +124,18 @@ class Training:
             if not complete or self.status != "finished":
                 break
 
-    def trained(self, distributions: Sequence[str]) -> Trained:
+    def trained(self, versions: dict[str, str]) -> Trained:
         machine, weights = self._machine, None
         if machine is not None and self._job.keep_weights and self.status != "out-of-memory":
             weights = as_arrays(named_tensors(machine.module, self._network))
         outcome = Outcome(
             framework=self._job.framework,
-            versions=_versions(distributions),
+            versions=versions,
             status=self.status,
             message=self.message,
             epochs=tuple(self._epochs),
             steps=self._steps,
-            parameters=sum(one.numel() for one in machine.module.parameters()) if machine else None,
+            parameters=sum(parameter.numel() for parameter in machine.module.parameters()) if machine else None,
             semantics=self._semantics,
             seconds=time.perf_counter() - self._began,
         )
@@ -245,13 +244,3 @@ def _check(torch: Any, job: Job) -> None:
 def _is_out_of_memory(torch: Any, error: BaseException) -> bool:
     said = ("can't allocate memory", "not enough memory")  # torch's words on x86-64 and on ARM
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in said)
-
-
-def _versions(distributions: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for name in distributions:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

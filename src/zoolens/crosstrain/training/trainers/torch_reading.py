@@ -15,18 +15,18 @@ def read_semantics(module: Any) -> Semantics:
 
     nn = torch.nn
     modules = dict(module.named_modules())
-    norms = [one for one in modules.values() if isinstance(one, nn.BatchNorm2d)]
+    norms = [module for module in modules.values() if isinstance(module, nn.BatchNorm2d)]
     convs = {name: one for name, one in modules.items() if isinstance(one, nn.Conv2d)}
-    dropouts = [one.p for one in modules.values() if isinstance(one, nn.Dropout)]
-    learning = [one for one in modules.values() if isinstance(one, nn.Conv2d | nn.Linear)]
+    dropouts = [module.p for module in modules.values() if isinstance(module, nn.Dropout)]
+    learning = [module for module in modules.values() if isinstance(module, nn.Conv2d | nn.Linear)]
     kernels = [_array(one.weight) for one in learning]
     biases = [(_array(one.bias), _array(one.weight).shape) for one in learning if one.bias is not None]
     return Semantics(
-        norm_momentum=_only(round(1 - one.momentum, 12) for one in norms),
-        norm_epsilon=_only(one.eps for one in norms),
+        norm_momentum=_only(round(1 - norm.momentum, 12) for norm in norms),
+        norm_epsilon=_only(norm.eps for norm in norms),
         init=fitting_kernel(kernels),
         bias_init=fitting_bias(biases),
-        conv_bias=any(one.bias is not None for one in convs.values()) if norms else None,
+        conv_bias=any(conv.bias is not None for conv in convs.values()) if norms else None,
         dropout=_only(dropouts) if dropouts else 0.0,
         stride=_bottleneck_stride(convs),
         padding=_padding(modules.values(), nn),
@@ -51,12 +51,12 @@ def _padding(modules: Iterable[Any], nn: Any) -> Literal["symmetric", "same"] | 
     on both sides, and does not speak against the others."""
     borders: set[bool] = set()  # whether each is symmetric
     strided = False
-    for one in modules:
-        if isinstance(one, nn.ConstantPad2d):
-            left, right, top, bottom = one.padding
+    for module in modules:
+        if isinstance(module, nn.ConstantPad2d):
+            left, right, top, bottom = module.padding
             borders.add((left, top) == (right, bottom))
-        elif isinstance(one, nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d):
-            strided |= _several(one.stride) and any(width != 0 for width in _pair(one.padding))
+        elif isinstance(module, nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d):
+            strided |= _several(module.stride) and any(width != 0 for width in _pair(module.padding))
     if borders:
         return None if strided else "same"
     return "symmetric" if strided else None
