@@ -186,12 +186,12 @@ def _count_problems(facts: SideFacts, recipe: Recipe, dataset: DatasetEntry) -> 
         yield f"it has {facts.parameters} parameters, and the network of its recipe {expected}"
 
 
-def _network(recipe: Recipe, told: Semantics, dataset: DatasetEntry) -> Network:
+def _network(recipe: Recipe, semantics: Semantics, dataset: DatasetEntry) -> Network:
     image, classes = dataset.details.get("image"), _whole(dataset.details.get("classes"))
     if not isinstance(image, list) or len(image) != 3 or not all(map(_whole, image)) or not classes:
         raise ZoolensError(f"{dataset.name!r} does not say how large its images are.")
     height, width, channels = image
-    return _built(recipe.architecture, told.over(TENSORS), (channels, height, width), classes)
+    return _built(recipe.architecture, semantics.over(TENSORS), (channels, height, width), classes)
 
 
 @lru_cache(maxsize=64)

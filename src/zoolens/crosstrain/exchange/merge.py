@@ -121,10 +121,10 @@ def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: SideFac
     )
 
 
-def _side_conflicts(store: Store, trial: TrialFacts, found: Sequence[Side]) -> Iterator[str]:
+def _side_conflicts(store: Store, trial: TrialFacts, sides: Sequence[Side]) -> Iterator[str]:
     """One training learnt one thing; how long it took may be told twice."""
     given = {side.side.framework: side for side in trial.sides}
-    for side in found:
+    for side in sides:
         facts = given[side.framework]
         if facts.side.status == "failed" or side.status == "failed":
             continue

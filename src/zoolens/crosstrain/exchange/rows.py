@@ -66,21 +66,21 @@ def _numbers(columns: tuple[Column, ...], values: Mapping[int, Answers]) -> pa.T
     return pa.Table.from_arrays([pa.array(array, pa.int32()) for array in arrays], schema=arrow_schema(columns))
 
 
-def _trial_row(one: TrialFacts, settings: tuple[Column, ...]) -> dict[str, Any]:
+def _trial_row(trial_facts: TrialFacts, settings: tuple[Column, ...]) -> dict[str, Any]:
     return {
-        "trial": one.trial.id,
-        "dataset": one.dataset,
-        "notes": to_json(one.trial.notes),
-        "details": to_json(one.trial.details),
-        "conditions": to_json(one.conditions),
-        "provenance": str(one.provenance),
-        **setting_cells(one.trial.hyperparameters, settings),
+        "trial": trial_facts.trial.id,
+        "dataset": trial_facts.dataset,
+        "notes": to_json(trial_facts.trial.notes),
+        "details": to_json(trial_facts.trial.details),
+        "conditions": to_json(trial_facts.conditions),
+        "provenance": str(trial_facts.provenance),
+        **setting_cells(trial_facts.trial.hyperparameters, settings),
     }
 
 
-def _pair_rows(one: TrialFacts) -> Iterator[dict[str, Any]]:
-    for (a, b), share in one.trial.churn.items():
-        yield {"trial": one.trial.id, "framework_a": a, "framework_b": b, "churn": share}
+def _pair_rows(trial_facts: TrialFacts) -> Iterator[dict[str, Any]]:
+    for (a, b), share in trial_facts.trial.churn.items():
+        yield {"trial": trial_facts.trial.id, "framework_a": a, "framework_b": b, "churn": share}
 
 
 def _side_row(number: int, trial: TrialFacts, facts: SideFacts, place_of: Mapping[Recipe, int]) -> dict[str, Any]:

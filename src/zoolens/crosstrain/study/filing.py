@@ -93,7 +93,7 @@ def file_trial(
 def file_side(
     store: Store,
     side: Side,
-    told: tuple[Recipe, Semantics],
+    training: tuple[Recipe, Semantics],
     dataset: DatasetRecord,
     outcome: Outcome,
     *,
@@ -102,7 +102,7 @@ def file_side(
 ) -> str:
     """File one side before the others of its trial are trained, and return its run; `file_trial` then finds it."""
     stack = _stack(side.framework, outcome.versions, conditions)
-    run = store.begin_run(_recipe_model(side.framework, *told), dataset, stack, kind=RunKind.TRAINING)
+    run = store.begin_run(_recipe_model(side.framework, *training), dataset, stack, kind=RunKind.TRAINING)
     _file_side(store, run, side, answers, outcome, Provenance.MEASURED)
     return run.id
 

@@ -80,7 +80,11 @@ def lines(found: SeedNoise) -> list[str]:
     ]
 
 
-def signed(one: Estimate, unit: str = " points") -> str:
+def signed(estimate: Estimate, unit: str = " points") -> str:
     """+12.30 points [+10.10, +14.50]."""
-    said = f"{100 * one.value:+z.2f}{unit}"
-    return said if one.interval is None else f"{said} [{100 * one.interval.low:+z.2f}, {100 * one.interval.high:+z.2f}]"
+    said = f"{100 * estimate.value:+z.2f}{unit}"
+    return (
+        said
+        if estimate.interval is None
+        else f"{said} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"
+    )

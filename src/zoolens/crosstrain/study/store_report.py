@@ -90,10 +90,16 @@ def _noise_sections(store: Store, study: Study) -> list[Section]:
     return [Section("Difference and noise", words, tables=(("", table),), files=("noise.csv",))]
 
 
-def noise_words(found: Sequence[SeedNoise]) -> str:
+def noise_words(seed_noises: Sequence[SeedNoise]) -> str:
     """Two trainings of different sides beside two of the same side: the same kind of difference."""
-    between = [abs(a - b) for one in found for a, b in zip(one.accuracies_a, one.accuracies_b, strict=True)]
-    sides = [accuracies for one in found for accuracies in (one.accuracies_a, one.accuracies_b)]
+    between = [
+        abs(a - b)
+        for seed_noise in seed_noises
+        for a, b in zip(seed_noise.accuracies_a, seed_noise.accuracies_b, strict=True)
+    ]
+    sides = [
+        accuracies for seed_noise in seed_noises for accuracies in (seed_noise.accuracies_a, seed_noise.accuracies_b)
+    ]
     within = [abs(a - b) for accuracies in sides for a, b in combinations(accuracies, 2)]
     if not within:
         return "No pair has two seeds with both accuracies."
@@ -103,16 +109,16 @@ def noise_words(found: Sequence[SeedNoise]) -> str:
     )
 
 
-def _row(trial: str, one: SeedNoise) -> tuple[object, ...]:
-    interval, excess = one.difference.interval, one.excess
+def _row(trial: str, seed_noise: SeedNoise) -> tuple[object, ...]:
+    interval, excess = seed_noise.difference.interval, seed_noise.excess
     return (
         trial,
-        f"{one.b} − {one.a}",
-        one.seeds,
-        one.difference.value,
+        f"{seed_noise.b} − {seed_noise.a}",
+        seed_noise.seeds,
+        seed_noise.difference.value,
         interval.low if interval else None,
         interval.high if interval else None,
-        one.p_value,
+        seed_noise.p_value,
         excess.value if excess else None,
-        verdict(one),
+        verdict(seed_noise),
     )

@@ -189,7 +189,7 @@ def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]
 def _keep(
     store: Store,
     side: Side,
-    told: tuple[Recipe, Semantics],
+    training: tuple[Recipe, Semantics],
     data: Prepared,
     conditions: Mapping[str, Any],
     work: Path,
@@ -200,7 +200,7 @@ def _keep(
         return
     # what a side answered before it ran out of memory is no result of its
     answers = np.load(work / PREDICTIONS, allow_pickle=False) if side.answered else None
-    run = file_side(store, side, told, data.record, outcome, answers=answers, conditions=conditions)
+    run = file_side(store, side, training, data.record, outcome, answers=answers, conditions=conditions)
     if answers is not None and (work / WEIGHTS).is_file():
         keep_weights(store, run, read_weights(work / WEIGHTS), answers)
 

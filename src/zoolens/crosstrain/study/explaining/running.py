@@ -201,16 +201,16 @@ def judged(culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedN
     gained = mean_estimate(sign * (_differences(before) - _differences(after)))
     left = after.difference.interval
     least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
-    found = Verification(culprits, side, before, after, gained, closed=False)
-    return replace(found, closed=found.shown and found.narrowed and least <= (after.level or 0.0))
+    verification = Verification(culprits, side, before, after, gained, closed=False)
+    return replace(verification, closed=verification.shown and verification.narrowed and least <= (after.level or 0.0))
 
 
-def stood_in(shipped: SeedNoise, found: SeedNoise, assumed: tuple[str, ...]) -> StandIn:
+def stood_in(shipped: SeedNoise, double: SeedNoise, assumed: tuple[str, ...]) -> StandIn:
     """A gap is reproduced by one that is beyond noise, has its sign, and may be as large."""
-    off = mean_estimate(_differences(found) - _differences(shipped))
+    off = mean_estimate(_differences(double) - _differences(shipped))
     near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
-    same_way = bool(found.beyond_noise) and found.difference.value * shipped.difference.value > 0
-    return StandIn(shipped, found, off, same_way, same_way and near, assumed)
+    same_way = bool(double.beyond_noise) and double.difference.value * shipped.difference.value > 0
+    return StandIn(shipped, double, off, same_way, same_way and near, assumed)
 
 
 def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple[str, ...]:
@@ -223,8 +223,8 @@ def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple
     )
 
 
-def _differences(found: SeedNoise) -> Values:
-    return np.subtract(found.accuracies_b, found.accuracies_a)
+def _differences(seed_noise: SeedNoise) -> Values:
+    return np.subtract(seed_noise.accuracies_b, seed_noise.accuracies_a)
 
 
 def _resolved(sides: Sequence[Side]) -> Semantics:

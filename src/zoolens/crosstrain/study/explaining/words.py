@@ -83,12 +83,12 @@ def _unnamed(factor: Factor, a: str, b: str) -> str:
     )
 
 
-def _design(found: Explained, game: Contest) -> list[str]:
-    design, players = found.design, len(game.players)
-    seeds = len(next(iter(found.cells.values())))
+def _design(explained: Explained, game: Contest) -> list[str]:
+    design, players = explained.design, len(game.players)
+    seeds = len(next(iter(explained.cells.values())))
     if design.full:
         return [f"Design: full, all 2^{players} = {len(design.cells)} cells, {seeds} seeds each."]
-    mixed = _mixed(found, game.players)
+    mixed = _mixed(explained, game.players)
     said = [
         f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{players} = {1 << players} cells, "
         f"{seeds} seeds each. Interactions of two (or four, …) do not touch the shares; those of three do."
@@ -100,15 +100,15 @@ def _design(found: Explained, game: Contest) -> list[str]:
     return said
 
 
-def _mixed(found: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
-    if found.design.full:
+def _mixed(explained: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
+    if explained.design.full:
         return {}
-    trios = {name: found.design.mixed_into(place) for place, name in enumerate(players)}
+    trios = {name: explained.design.mixed_into(place) for place, name in enumerate(players)}
     return {name: [[players[one] for one in trio] for trio in some] for name, some in trios.items() if some}
 
 
-def _shares(found: Explained, explanation: Explanation) -> list[str]:
-    rows = [*found.shares, *([found.unassigned] if found.unassigned else [])]
+def _shares(explained: Explained, explanation: Explanation) -> list[str]:
+    rows = [*explained.shares, *([explained.unassigned] if explained.unassigned else [])]
     whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
     shown = [_share(row, explanation.contest) for row in rows]
     return [
@@ -117,26 +117,26 @@ def _shares(found: Explained, explanation: Explanation) -> list[str]:
     ]
 
 
-def _share(one: Share, game: Contest) -> str:
-    name = one.name
+def _share(share: Share, game: Contest) -> str:
+    name = share.name
     if name == FRAMEWORK:
         also = "".join(f", with its {factor.name}" for factor in game.unnamed)
         name = f"the framework itself{also}"
-    return f"  {_percent(one.share):>26}  {name}: {signed(one.points)}"
+    return f"  {_percent(share.share):>26}  {name}: {signed(share.points)}"
 
 
-def _percent(one: Estimate) -> str:
-    said = f"{100 * one.value:z.1f} %"
-    if one.interval is None:
+def _percent(estimate: Estimate) -> str:
+    said = f"{100 * estimate.value:z.1f} %"
+    if estimate.interval is None:
         return said
-    return f"{said} [{100 * one.interval.low:z.1f}, {100 * one.interval.high:z.1f}]"
+    return f"{said} [{100 * estimate.interval.low:z.1f}, {100 * estimate.interval.high:z.1f}]"
 
 
-def _switches(found: Explained, explanation: Explanation) -> list[str]:
+def _switches(explained: Explained, explanation: Explanation) -> list[str]:
     a, b = explanation.pair.a, explanation.pair.b
     return [
         f"Switched alone, accuracy changes by (in {a}, to {b}'s value | in {b}, to {a}'s value):",
-        *(f"  {switch.name:<14} {_effect(switch.in_a)} | {_effect(switch.in_b)}" for switch in found.switches),
+        *(f"  {switch.name:<14} {_effect(switch.in_a)} | {_effect(switch.in_b)}" for switch in explained.switches),
     ]
 
 
@@ -144,40 +144,42 @@ def _effect(effect: Estimate | None) -> str:
     return "no name for it" if effect is None else signed(effect)
 
 
-def _interactions(found: Explained) -> list[str]:
-    if not found.interactions:
-        return [f"Interactions of two above noise: none of {found.looked_at}, each judged for itself."]
+def _interactions(explained: Explained) -> list[str]:
+    if not explained.interactions:
+        return [f"Interactions of two above noise: none of {explained.looked_at}, each judged for itself."]
     rows = []
-    for interaction in found.interactions:
+    for interaction in explained.interactions:
         names = " or ".join(f"{first} × {second}" for first, second in interaction.pairs)
         rows.append(f"  {signed(interaction.points)}  {names}")
-    return [f"Interactions of two above noise, {len(rows)} of {found.looked_at}, each judged for itself:", *rows]
+    return [f"Interactions of two above noise, {len(rows)} of {explained.looked_at}, each judged for itself:", *rows]
 
 
-def _stand_in(one: StandIn) -> list[str]:
-    care = ": read on with care" if one.same_way else ""
-    verdict = "They reproduce the gap." if one.reproduces else f"They do NOT reproduce the gap{care}."
-    assumed = [f"  {', '.join(one.assumed)}: the libraries' own have no name, the stand-ins have ours."]
+def _stand_in(stand_in: StandIn) -> list[str]:
+    care = ": read on with care" if stand_in.same_way else ""
+    verdict = "They reproduce the gap." if stand_in.reproduces else f"They do NOT reproduce the gap{care}."
+    assumed = [f"  {', '.join(stand_in.assumed)}: the libraries' own have no name, the stand-ins have ours."]
     return [
         "The libraries' own networks cannot be switched. Our definition with their semantics stands in for them:",
-        f"  gap of the libraries' own {signed(one.shipped.difference)}, of the stand-ins "
-        f"{signed(one.stand_in.difference)}, apart by {signed(one.off)}. {verdict}",
-        *(assumed if one.assumed else []),
+        f"  gap of the libraries' own {signed(stand_in.shipped.difference)}, of the stand-ins "
+        f"{signed(stand_in.stand_in.difference)}, apart by {signed(stand_in.off)}. {verdict}",
+        *(assumed if stand_in.assumed else []),
     ]
 
 
 def _verification(explanation: Explanation) -> list[str]:
-    one = explanation.verification
-    if one is None:
+    verification = explanation.verification
+    if verification is None:
         return ["No semantic has a share worth fixing: what makes the gap is none of those that can be switched."]
-    before, after = one.before.difference, one.after.difference
-    other = explanation.pair.b if one.side == "a" else explanation.pair.a
-    fixed = explanation.pair.a if one.side == "a" else explanation.pair.b
+    before, after = verification.before.difference, verification.after.difference
+    other = explanation.pair.b if verification.side == "a" else explanation.pair.a
+    fixed = explanation.pair.a if verification.side == "a" else explanation.pair.b
     where = " on the stand-ins" if explanation.stand_in else ""
     return [
-        f"Verified{where} with {one.before.seeds} fresh seeds, {', '.join(one.culprits)} of {fixed} set to {other}'s:",
-        f"  gap before {signed(before)}, after {signed(after)}; seeds alone show {100 * (one.after.level or 0):.2f}.",
-        f"  {_verdict(one)}",
+        f"Verified{where} with {verification.before.seeds} fresh seeds, "
+        f"{', '.join(verification.culprits)} of {fixed} set to {other}'s:",
+        f"  gap before {signed(before)}, after {signed(after)}; "
+        f"seeds alone show {100 * (verification.after.level or 0):.2f}.",
+        f"  {_verdict(verification)}",
     ]
 
 

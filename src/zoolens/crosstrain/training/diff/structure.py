@@ -31,13 +31,13 @@ _TOLD: Final = frozenset(
 def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
     """Weighted layers and windows beside each other; those without a partner beside None."""
     sides = [{layer.name: layer for layer in facts.layers if layer.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for pair in diff.alignment.pairs:
         one = sides[0].pop(pair.a.node.source, None) if pair.a else None
         two = sides[1].pop(pair.b.node.source, None) if pair.b else None
         if one is not None or two is not None:
-            found.append((one, two))
-    return [*found, *((side, None) for side in sides[0].values()), *((None, two) for two in sides[1].values())]
+            pairs.append((one, two))
+    return [*pairs, *((side, None) for side in sides[0].values()), *((None, two) for two in sides[1].values())]
 
 
 def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
@@ -60,13 +60,13 @@ def others(diff: Diff) -> Iterator[Finding]:
             )
 
 
-def _sources(one: Difference, side: int) -> list[str]:
-    layers = [(finding.pair.a, finding.pair.b)[side] for finding in one.findings]
+def _sources(difference: Difference, side: int) -> list[str]:
+    layers = [(finding.pair.a, finding.pair.b)[side] for finding in difference.findings]
     return list(dict.fromkeys(layer.node.source or layer.node.name for layer in layers if layer))
 
 
-def _affected(one: Difference) -> int:
-    return max(len(_sources(one, side)) for side in (0, 1))
+def _affected(difference: Difference) -> int:
+    return max(len(_sources(difference, side)) for side in (0, 1))
 
 
 def biases(a: SideFacts, b: SideFacts, diff: Diff) -> Iterator[Finding]:
@@ -111,8 +111,8 @@ def strides(diff: Diff) -> Iterator[Finding]:
         yield Same("stride", "where strided layers stand", plural(striding, "layer"))
 
 
-def _striding(one: Difference, side: int) -> str:
-    layers = [(finding.pair.a, finding.pair.b)[side] for finding in one.findings]
+def _striding(difference: Difference, side: int) -> str:
+    layers = [(finding.pair.a, finding.pair.b)[side] for finding in difference.findings]
     nodes = [layer.node for layer in layers if layer and max(layer.node.get("stride", (1,))) > 1]
     windows = tallied(window(node.get("kernel", ())) for node in nodes)
     return f"on the {windows} ({named([node.source for node in nodes])})"

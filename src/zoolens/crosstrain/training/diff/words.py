@@ -41,10 +41,10 @@ def _origin(diff: StaticDiff, side: int) -> str:
     return f"{diff.networks[side]} ({versions})"
 
 
-def _item(one: Item, *, evidence: bool) -> list[str]:
-    count = f" ({plural(one.layers, 'layer')})" if one.layers else ""
-    told = [f"  {one.what}{count}", f"    A {one.a}", f"    B {one.b}"]
-    return [*told, f"      {one.evidence}"] if evidence and one.evidence else told
+def _item(item: Item, *, evidence: bool) -> list[str]:
+    count = f" ({plural(item.layers, 'layer')})" if item.layers else ""
+    told = [f"  {item.what}{count}", f"    A {item.a}", f"    B {item.b}"]
+    return [*told, f"      {item.evidence}"] if evidence and item.evidence else told
 
 
 def _summary(diff: StaticDiff) -> list[str]:

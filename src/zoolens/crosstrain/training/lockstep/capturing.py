@@ -113,9 +113,9 @@ class Course:
         return Run(outcome, _resolved(outcome, semantics), network, given, output)
 
 
-def _resolved(outcome: Outcome, told: Semantics) -> Semantics:
+def _resolved(outcome: Outcome, semantics: Semantics) -> Semantics:
     """Initial weights are the same for all, and so none of the framework's rules."""
-    return outcome.semantics.model_copy(update={"init": None, "bias_init": None}).over(told)
+    return outcome.semantics.model_copy(update={"init": None, "bias_init": None}).over(semantics)
 
 
 def course(

@@ -197,11 +197,11 @@ def _first(
 
 
 def _side(label: str, run: Run) -> Side:
-    told = run.outcome
-    return Side(label, told.framework, dict(told.versions), run.semantics, told.status, told.message)
+    outcome = run.outcome
+    return Side(label, outcome.framework, dict(outcome.versions), run.semantics, outcome.status, outcome.message)
 
 
-def _check(recipe: Recipe, frameworks: Sequence[str], told: Sequence[Semantics]) -> None:
+def _check(recipe: Recipe, frameworks: Sequence[str], side_semantics: Sequence[Semantics]) -> None:
     for name in frameworks:
         if not trainer_named(name).captures:
             able = ", ".join(trainer.name for trainer in trainers() if trainer.captures)
@@ -209,7 +209,10 @@ def _check(recipe: Recipe, frameworks: Sequence[str], told: Sequence[Semantics])
                 f"The trainer {name} does not write what its steps compute, so that it cannot be compared in lockstep.",
                 hint=f"These trainers do: {able}.",
             )
-    if any((one.init, one.bias_init) != (recipe.wanted.init, recipe.wanted.bias_init) for one in told):
+    if any(
+        (side_semantic.init, side_semantic.bias_init) != (recipe.wanted.init, recipe.wanted.bias_init)
+        for side_semantic in side_semantics
+    ):
         raise ModelError(
             "In lockstep both sides start from the same weights, so that their init cannot be switched.",
             hint="Set init and bias_init in the recipe's semantics, for all.",

@@ -21,60 +21,60 @@ _PROBLEMS: Final = {
 }
 
 
-def lines(found: Lockstep) -> list[str]:
+def lines(lockstep: Lockstep) -> list[str]:
     """What was compared, the first divergence with its cause, and what the floor means; the table is apart."""
-    a, b = found.sides
-    told = [f"{a.label} and {b.label} beside a float64 reference, at step{_numbers(found.compared)}."]
-    told += [f"{side.label} ended early: {side.message}" for side in found.sides if side.status != "finished"]
-    if found.first is None:
-        told.append("Nothing exceeds the noise floor." if found.compared else "No step could be compared.")
+    a, b = lockstep.sides
+    told = [f"{a.label} and {b.label} beside a float64 reference, at step{_numbers(lockstep.compared)}."]
+    told += [f"{side.label} ended early: {side.message}" for side in lockstep.sides if side.status != "finished"]
+    if lockstep.first is None:
+        told.append("Nothing exceeds the noise floor." if lockstep.compared else "No step could be compared.")
     else:
-        told += [f"First beyond the noise floor: {first_in_words(found, found.first)}.", _cause(found.first)]
-    if len(found.causes) > 1:
+        told += [f"First beyond the noise floor: {first_in_words(lockstep, lockstep.first)}.", _cause(lockstep.first)]
+    if len(lockstep.causes) > 1:
         told.append("All causes, each beside a reference that has taken over those of its side before it:")
-        told += [f"  {_departure(found, cause)}" for cause in found.causes]
+        told += [f"  {_departure(lockstep, cause)}" for cause in lockstep.causes]
     return [*told, IN_WORDS]
 
 
-def first_in_words(found: Lockstep, first: Divergence) -> str:
+def first_in_words(lockstep: Lockstep, first: Divergence) -> str:
     """Such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor 3.0e-06)."""
     row = first.row
-    by_label = {side.label: off for side, off in zip(found.sides, row.sides, strict=True)}
+    by_label = {side.label: off for side, off in zip(lockstep.sides, row.sides, strict=True)}
     sides = " and ".join(_off(label, by_label[label]) for label in first.sides)
     floor = f" (floor {row.floor:.1e})" if row.kind != "definition" else ""
     return f"step {row.step}: {_quantity(row)}: {sides}{floor}"
 
 
-def table(found: Lockstep) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table(lockstep: Lockstep) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings, then for every step and kind of quantity the place where a side is farthest, in floors."""
-    headings = ("step", "quantity", "worst at", *(side.label for side in found.sides), "floor", "verdict")
+    headings = ("step", "quantity", "worst at", *(side.label for side in lockstep.sides), "floor", "verdict")
     rows = []
-    for step in found.compared:
+    for step in lockstep.compared:
         for kind in KINDS:
-            some = [row for row in found.rows if row.step == step and row.kind == kind]
+            some = [row for row in lockstep.rows if row.step == step and row.kind == kind]
             if some:
-                rows.append(_cells(found, max(some, key=lambda row: row.worst)))
+                rows.append(_cells(lockstep, max(some, key=lambda row: row.worst)))
     return headings, rows
 
 
-def as_data(found: Lockstep) -> dict[str, Any]:
-    a, b = found.sides
+def as_data(lockstep: Lockstep) -> dict[str, Any]:
+    a, b = lockstep.sides
     return {
         "a": _side(a),
         "b": _side(b),
-        "recipe": found.recipe.model_dump(mode="json"),
-        "reference": found.reference.model_dump(exclude_none=True),
-        "steps": list(found.steps),
-        "compared": list(found.compared),
+        "recipe": lockstep.recipe.model_dump(mode="json"),
+        "reference": lockstep.reference.model_dump(exclude_none=True),
+        "steps": list(lockstep.steps),
+        "compared": list(lockstep.compared),
         "floor": IN_WORDS,
-        "first": None if found.first is None else _first(found, found.first),
-        "causes": [_first(found, cause) for cause in found.causes],
-        "rows": [_row(row) for row in found.rows],
+        "first": None if lockstep.first is None else _first(lockstep, lockstep.first),
+        "causes": [_first(lockstep, cause) for cause in lockstep.causes],
+        "rows": [_row(row) for row in lockstep.rows],
     }
 
 
-def _cells(found: Lockstep, row: Row) -> tuple[str, ...]:
-    beyond = ", ".join(found.sides[side].label for side in row.beyond)
+def _cells(lockstep: Lockstep, row: Row) -> tuple[str, ...]:
+    beyond = ", ".join(lockstep.sides[side].label for side in row.beyond)
     verdict = f"beyond: {beyond}" if beyond else row.verdict(0)
     floor = "–" if row.kind == "definition" else f"{row.floor:.1e}"
     return (str(row.step), _KINDS[row.kind], row.name or "–", *(_figure(off) for off in row.sides), floor, verdict)
@@ -97,8 +97,8 @@ def _cause(first: Divergence) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}." if sentence.startswith("unexplained") else f"Cause: {sentence}."
 
 
-def _departure(found: Lockstep, one: Divergence) -> str:
-    return f"{one.cause.sentence} ({first_in_words(found, one)})"
+def _departure(lockstep: Lockstep, divergence: Divergence) -> str:
+    return f"{divergence.cause.sentence} ({first_in_words(lockstep, divergence)})"
 
 
 def _numbers(steps: tuple[int, ...]) -> str:
@@ -116,10 +116,10 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
-def _first(found: Lockstep, first: Divergence) -> dict[str, Any]:
+def _first(lockstep: Lockstep, first: Divergence) -> dict[str, Any]:
     cause = first.cause
     return {
-        "sentence": first_in_words(found, first),
+        "sentence": first_in_words(lockstep, first),
         "sides": list(first.sides),
         **_row(first.row),
         "cause": {"sentence": cause.sentence, "semantics": list(cause.semantics), "confirmed": cause.confirmed},

@@ -19,14 +19,14 @@ def make_optimizer(recipe: Recipe, semantics: Semantics) -> Any:
     """
     import keras
 
-    told = recipe.optimizer
-    own = told.weight_decay if told.weight_decay and semantics.weight_decay != "coupled" else None
-    if told.name == "sgd":
-        return keras.optimizers.SGD(recipe.learning_rate, momentum=told.momentum, weight_decay=own)
-    epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
+    optimizer = recipe.optimizer
+    own = optimizer.weight_decay if optimizer.weight_decay and semantics.weight_decay != "coupled" else None
+    if optimizer.name == "sgd":
+        return keras.optimizers.SGD(recipe.learning_rate, momentum=optimizer.momentum, weight_decay=own)
+    epsilon = optimizer.epsilon if optimizer.epsilon is not None else semantics.adam_epsilon
     constants: dict[str, float] = {} if epsilon is None else {"epsilon": epsilon}
     make = _outside(keras) if semantics.adam_rule == "outside" else keras.optimizers.Adam
-    return make(recipe.learning_rate, beta_1=told.beta1, beta_2=told.beta2, weight_decay=own, **constants)
+    return make(recipe.learning_rate, beta_1=optimizer.beta1, beta_2=optimizer.beta2, weight_decay=own, **constants)
 
 
 def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float]]:

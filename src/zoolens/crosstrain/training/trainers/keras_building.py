@@ -88,13 +88,13 @@ def _padding(layer: Layer) -> str:
 
 
 def _conv(keras: Any, layer: Layer, **drawn: str) -> Any:
-    told = layer.settings
+    settings = layer.settings
     return keras.layers.Conv2D(
-        told["filters"],
-        told["kernel"],
-        strides=told["stride"],
+        settings["filters"],
+        settings["kernel"],
+        strides=settings["stride"],
         padding=_padding(layer),
-        use_bias=told["bias"],
+        use_bias=settings["bias"],
         name=layer.name,
         **drawn,
     )
@@ -115,9 +115,9 @@ def _dropout(keras: Any, layer: Layer) -> Any:
 
 def _pool(kind: str) -> Callable[[Any, Layer], Any]:
     def make(keras: Any, layer: Layer) -> Any:
-        told = layer.settings
+        settings = layer.settings
         pool = getattr(keras.layers, kind)
-        return pool(told["kernel"], strides=told["stride"], padding=_padding(layer), name=layer.name)
+        return pool(settings["kernel"], strides=settings["stride"], padding=_padding(layer), name=layer.name)
 
     return make
 

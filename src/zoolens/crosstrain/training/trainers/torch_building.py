@@ -49,26 +49,28 @@ def build_module(network: Network) -> Any:
 
 
 def _module(nn: Any, layer: Layer, shape: tuple[int, ...]) -> Any:
-    told = layer.settings
+    settings = layer.settings
     match layer.kind:
         case "conv":
-            conv = (shape[0], told["filters"], told["kernel"], told["stride"])
-            return _padded(nn, layer, shape, 0.0, lambda border: nn.Conv2d(*conv, border, bias=told["bias"]))
+            conv = (shape[0], settings["filters"], settings["kernel"], settings["stride"])
+            return _padded(nn, layer, shape, 0.0, lambda border: nn.Conv2d(*conv, border, bias=settings["bias"]))
         case "max_pool":
-            pool = (told["kernel"], told["stride"])
+            pool = (settings["kernel"], settings["stride"])
             return _padded(nn, layer, shape, -float("inf"), lambda border: nn.MaxPool2d(*pool, border))
         case "avg_pool":
-            return _padded(nn, layer, shape, 0.0, lambda border: nn.AvgPool2d(told["kernel"], told["stride"], border))
+            return _padded(
+                nn, layer, shape, 0.0, lambda border: nn.AvgPool2d(settings["kernel"], settings["stride"], border)
+            )
         case "norm":
-            momentum = {} if told["momentum"] is None else {"momentum": 1 - told["momentum"]}
-            epsilon = {} if told["epsilon"] is None else {"eps": told["epsilon"]}
+            momentum = {} if settings["momentum"] is None else {"momentum": 1 - settings["momentum"]}
+            epsilon = {} if settings["epsilon"] is None else {"eps": settings["epsilon"]}
             return nn.BatchNorm2d(shape[0], **momentum, **epsilon)
         case "dense":
-            return nn.Linear(shape[0], told["units"], bias=told["bias"])
+            return nn.Linear(shape[0], settings["units"], bias=settings["bias"])
         case "global_avg_pool":
             return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         case "dropout":
-            return nn.Dropout(told["rate"])
+            return nn.Dropout(settings["rate"])
         case "relu":
             return nn.ReLU()
         case "flatten":

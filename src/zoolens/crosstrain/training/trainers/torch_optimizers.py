@@ -13,22 +13,24 @@ def make_optimizer(parameters: Iterable[Any], recipe: Recipe, semantics: Semanti
     """`captured`: its steps are recorded in a CUDA graph, and so must count on the device."""
     import torch
 
-    told = recipe.optimizer
+    optimizer = recipe.optimizer
     parameters = list(parameters)
     decoupled = semantics.weight_decay == "decoupled"
-    if told.name == "sgd":
+    if optimizer.name == "sgd":
         make = decoupled_sgd() if decoupled else torch.optim.SGD
-        return make(parameters, lr=recipe.learning_rate, momentum=told.momentum, weight_decay=told.weight_decay)
-    epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
-    betas = (told.beta1, told.beta2)
+        return make(
+            parameters, lr=recipe.learning_rate, momentum=optimizer.momentum, weight_decay=optimizer.weight_decay
+        )
+    epsilon = optimizer.epsilon if optimizer.epsilon is not None else semantics.adam_epsilon
+    betas = (optimizer.beta1, optimizer.beta2)
     if semantics.adam_rule == "inside":
         epsilon = torch.optim.Adam([torch.zeros(())]).defaults["eps"] if epsilon is None else epsilon
-        return InsideAdam(parameters, recipe.learning_rate, betas, epsilon, told.weight_decay, decoupled=decoupled)
+        return InsideAdam(parameters, recipe.learning_rate, betas, epsilon, optimizer.weight_decay, decoupled=decoupled)
     settings: dict[str, Any] = {} if epsilon is None else {"eps": epsilon}
     if captured:
         settings |= {"capturable": True, "fused": True}
     adam = torch.optim.AdamW if decoupled else torch.optim.Adam
-    return adam(parameters, lr=recipe.learning_rate, betas=betas, weight_decay=told.weight_decay, **settings)
+    return adam(parameters, lr=recipe.learning_rate, betas=betas, weight_decay=optimizer.weight_decay, **settings)
 
 
 class InsideAdam:
@@ -136,12 +138,12 @@ def optimizer_semantics(optimizer: Any) -> Semantics:
     if isinstance(optimizer, InsideAdam):
         decay = _decay(optimizer.decay, optimizer.decoupled)
         return Semantics(adam_rule="inside", adam_epsilon=optimizer.epsilon, weight_decay=decay)
-    told = optimizer.defaults
-    decoupled = bool(told.get("decoupled_weight_decay")) or getattr(optimizer, "decoupled", False)
-    decay = _decay(told["weight_decay"], decoupled)
-    if "eps" not in told:
+    defaults = optimizer.defaults
+    decoupled = bool(defaults.get("decoupled_weight_decay")) or getattr(optimizer, "decoupled", False)
+    decay = _decay(defaults["weight_decay"], decoupled)
+    if "eps" not in defaults:
         return Semantics(weight_decay=decay)
-    return Semantics(adam_rule="outside", adam_epsilon=told["eps"], weight_decay=decay)
+    return Semantics(adam_rule="outside", adam_epsilon=defaults["eps"], weight_decay=decay)
 
 
 def _decay(size: float, decoupled: bool) -> Literal["coupled", "decoupled"] | None:
