@@ -129,7 +129,7 @@ def killed(place: Place, wait: float) -> tuple[bool, int]:
 
 
 def filed(place: Place) -> int:
-    from zoolens.crosstrain.study.filing import read_study
+    from zoolens.crosstrain.study.stored_studies import read_study
 
     with open_store(place.folder / "store.sqlite") as store:
         return len({trial.id for trial in read_study(store, PLAN.name).trials})

@@ -15,9 +15,9 @@ import numpy as np
 
 from zoolens.crosstrain.study.plan import Dimension, Plan, Search
 from zoolens.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
-from zoolens.crosstrain.study.search.asking import SearchStatus
 from zoolens.crosstrain.study.search.journal import Told
-from zoolens.crosstrain.study.search.running import run_search
+from zoolens.crosstrain.study.search.search_loop import run_search
+from zoolens.crosstrain.study.search.search_state import SearchStatus
 from zoolens.crosstrain.study.store_training import Manner, begin_study
 from zoolens.crosstrain.training.data import load
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome

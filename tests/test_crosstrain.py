@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.compare import compare
-from zoolens.crosstrain.study.filing import read_study
+from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.store.store import open_store
 
 pytest.importorskip("torch")

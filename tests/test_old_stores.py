@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.crosstrain.study.filing import read_study, study_names
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.measure.answers import kept_labels, trained_answers
 from zoolens.store.checking import check_store
 from zoolens.store.records import RunKind

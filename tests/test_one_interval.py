@@ -13,8 +13,8 @@ from zoolens.cli.equiv import command as equiv_command
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.study.filing import file_trial
 from zoolens.crosstrain.study.side_comparison import paired_sides
+from zoolens.crosstrain.study.stored_studies import file_trial
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trial_runner import churn, side_of

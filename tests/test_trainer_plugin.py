@@ -12,7 +12,7 @@ from zoolens import plugins
 from zoolens.crosstrain import api
 from zoolens.crosstrain.study.store_training import Manner, begin_study, train_into
 from zoolens.crosstrain.training.data import load, prepared
-from zoolens.crosstrain.training.diff.comparing import static_diff
+from zoolens.crosstrain.training.diff.static_diff import static_diff
 from zoolens.crosstrain.training.lockstep import lockstep
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers

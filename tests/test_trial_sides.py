@@ -6,8 +6,8 @@ import pytest
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.study.filing import file_trial
 from zoolens.crosstrain.study.side_comparison import paired_sides
+from zoolens.crosstrain.study.stored_studies import file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
 from zoolens.crosstrain.training.trials import Side, Trial

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from zoolens.crosstrain.exchange.check import Check, check_submission
 from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.exchange.merge import Merged, import_study, submit
-from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.frame import find_trials, trials_frame
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Job, LoopKind
 from zoolens.crosstrain.training.kept_weights import weights_of

@@ -14,7 +14,7 @@ from zoolens.crosstrain import api
 from zoolens.crosstrain.exchange import merge
 from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import Folder
-from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.data import load, prepared
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.kept_weights import keep_weights

@@ -25,7 +25,7 @@ def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -
 
     Both are built, and looked at: layers, biases, dropout, strides, padding, norms, initial weights, optimizers, loss.
     """
-    from zoolens.crosstrain.training.diff.comparing import static_diff
+    from zoolens.crosstrain.training.diff.static_diff import static_diff
     from zoolens.crosstrain.training.diff.words import as_data, lines
 
     found = static_diff(a, b, classes=classes, input_shape=_shape(shape))

@@ -14,7 +14,7 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.study.explaining.contest import Arm
+    from zoolens.crosstrain.study.explanation.contest import Arm
     from zoolens.crosstrain.training.recipe import Recipe
     from zoolens.crosstrain.training.trials import Trial
 
@@ -48,10 +48,10 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.crosstrain.study.explaining.running import explain as find_out
-    from zoolens.crosstrain.study.explaining.words import as_data, lines
-    from zoolens.crosstrain.study.filing import read_study
+    from zoolens.crosstrain.study.explanation.explain import explain as find_out
+    from zoolens.crosstrain.study.explanation.words import as_data, lines
     from zoolens.crosstrain.study.store_training import replicates
+    from zoolens.crosstrain.study.stored_studies import read_study
     from zoolens.crosstrain.training.trainer_pool import Workers
     from zoolens.store.store import open_store
 
@@ -110,7 +110,7 @@ def _recipe(trial: Trial) -> Recipe:
 def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
     from pydantic import ValidationError
 
-    from zoolens.crosstrain.study.explaining.contest import Arm
+    from zoolens.crosstrain.study.explanation.contest import Arm
     from zoolens.crosstrain.training.semantics import Semantics
 
     if frameworks and not len(frameworks) == len(set(frameworks)) == 2:

@@ -9,7 +9,7 @@ from zoolens.cli.bars import Bars
 from zoolens.cli.crosstrain.trialtext import accuracies_line, points
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.study.search.asking import SearchStatus
+    from zoolens.crosstrain.study.search.search_state import SearchStatus
     from zoolens.crosstrain.training.job import Epoch
     from zoolens.crosstrain.training.trials import Trial
 

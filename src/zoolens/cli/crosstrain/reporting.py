@@ -40,9 +40,9 @@ def report(names: tuple[str, ...], output: Path, labels: Path | None, store: str
 
     Of the published studies, it also says which figures of the paper they reproduce and which they do not.
     """
-    from zoolens.crosstrain.study.filing import study_names
     from zoolens.crosstrain.study.report.overview import write_overview
     from zoolens.crosstrain.study.store_report import report_study
+    from zoolens.crosstrain.study.stored_studies import study_names
     from zoolens.present.images import can_draw
     from zoolens.store.store import open_store
 

@@ -26,7 +26,7 @@ TRIALS_SHOWN: Final = 20
 @wide_option
 def list_(store: str | None, as_json: bool) -> None:
     """List the studies."""
-    from zoolens.crosstrain.study.filing import read_study, study_names
+    from zoolens.crosstrain.study.stored_studies import read_study, study_names
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:
@@ -44,7 +44,7 @@ def list_(store: str | None, as_json: bool) -> None:
 @store_option("reads")
 def remove(study: str, store: str | None) -> None:
     """Take STUDY off the list. Its trainings stay in the store; training into it again brings it back."""
-    from zoolens.crosstrain.study.filing import remove_study, study_names
+    from zoolens.crosstrain.study.stored_studies import remove_study, study_names
     from zoolens.errors import UnknownName
     from zoolens.store.store import open_store
 
@@ -64,7 +64,7 @@ def remove(study: str, store: str | None) -> None:
 @wide_option
 def show(study: str, trial: str | None, everything: bool, store: str | None, as_json: bool) -> None:
     """Show STUDY with its trials, or one TRIAL of it in full."""
-    from zoolens.crosstrain.study.filing import read_study
+    from zoolens.crosstrain.study.stored_studies import read_study
     from zoolens.store.store import open_store
 
     with open_store(store) as opened:

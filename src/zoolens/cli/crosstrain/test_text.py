@@ -18,8 +18,8 @@ from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial
 from zoolens.contrib.crossedwires.test_trials import write
 from zoolens.contrib.crossedwires.trials import import_published
 from zoolens.crosstrain.exchange.conftest import file_numbered
-from zoolens.crosstrain.study.search.asking import SearchStatus
 from zoolens.crosstrain.study.search.journal import Asked, Finished, Told
+from zoolens.crosstrain.study.search.search_state import SearchStatus
 from zoolens.crosstrain.study.side_comparison import Paired
 from zoolens.crosstrain.training.trials import Side, Study, Trial
 from zoolens.errors import DatasetError, UnknownName, ZoolensError

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zoolens.cli.bars import Bars
     from zoolens.crosstrain.study.store_training import Manner
     from zoolens.crosstrain.training.job import Epoch
-    from zoolens.crosstrain.training.lockstep.running import Lockstep
+    from zoolens.crosstrain.training.lockstep.comparison import Lockstep
     from zoolens.crosstrain.training.recipe import Recipe
     from zoolens.crosstrain.training.trainer_pool import Workers
     from zoolens.crosstrain.training.trials import Hyperparameter, Trial
@@ -101,7 +101,7 @@ class _Asked:
 
     def lockstep(self, workers: Workers, steps: tuple[int, ...]) -> list[Lockstep]:
         """The first framework with each of the others."""
-        from zoolens.crosstrain.training.lockstep.running import lockstep
+        from zoolens.crosstrain.training.lockstep.comparison import lockstep
 
         first, *others = self.frameworks
         device, threads = self.manner.device, self.manner.threads

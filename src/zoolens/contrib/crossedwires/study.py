@@ -10,9 +10,9 @@ from zoolens.contrib.crossedwires.paper import compare_with_paper, is_released
 from zoolens.contrib.crossedwires.released import hits, published_search
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, TEST_SAMPLES, import_published, read_published
 from zoolens.crosstrain.study.analysis.collapsed import Labels
-from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.published import Imported, PaperComparison, PublishedStudy
 from zoolens.crosstrain.study.search.hyperspace import Axis, Point
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.crosstrain.training.trials import Study
 from zoolens.errors import DatasetError
 from zoolens.store.store import Store

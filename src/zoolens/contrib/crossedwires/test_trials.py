@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, Imported, import_published, read_published
-from zoolens.crosstrain.study.filing import read_study, study_names
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import DatasetError
 from zoolens.store.records import Provenance
 from zoolens.store.store import open_store

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.crosstrain.study.filing import file_study, file_trial, natural_order, read_study, study_names
 from zoolens.crosstrain.study.published import Imported
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial, natural_order, read_study, study_names
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Hyperparameter, Side, Study, Trial
 from zoolens.errors import DatasetError

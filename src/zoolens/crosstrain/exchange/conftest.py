@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from zoolens.crosstrain.exchange.export import export_study
-from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Outcome

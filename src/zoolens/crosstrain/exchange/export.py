@@ -34,7 +34,7 @@ from zoolens.crosstrain.exchange.labels import labels_here
 from zoolens.crosstrain.exchange.rows import recipes_of, settings_columns, tables_of
 from zoolens.crosstrain.exchange.schema import description
 from zoolens.crosstrain.exchange.seeds import replicates_of
-from zoolens.crosstrain.study.filing import Facts, read_study
+from zoolens.crosstrain.study.stored_studies import Facts, read_study
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics

@@ -17,7 +17,7 @@ from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Content
 from zoolens.crosstrain.exchange.files import Refused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, labels_here
 from zoolens.crosstrain.exchange.seeds import seed_conflicts
-from zoolens.crosstrain.study.filing import file_study, file_trial, read_study, side_done, study_names
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study, side_done, study_names
 from zoolens.crosstrain.training.job import Epoch, Outcome
 from zoolens.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
 from zoolens.crosstrain.training.trials import Side, Study, Trial

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from zoolens.crosstrain.exchange.contents import Contents, TrialFacts
-from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.store_training import REPLICATES, replicates
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.crosstrain.training.trials import Trial

@@ -17,7 +17,7 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, READ, file_num
 from zoolens.crosstrain.exchange.datasheet import datasheet
 from zoolens.crosstrain.exchange.export import gathered
 from zoolens.crosstrain.exchange.merge import SubmissionRefused, submit
-from zoolens.crosstrain.study.filing import file_study, read_study, study_names
+from zoolens.crosstrain.study.stored_studies import file_study, read_study, study_names
 from zoolens.crosstrain.training.semantics import ALIGNED
 from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import ZoolensError

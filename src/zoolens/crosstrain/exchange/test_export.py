@@ -16,7 +16,7 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
 from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.exchange.merge import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
-from zoolens.crosstrain.study.filing import read_study
+from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.errors import UnknownName, ZoolensError

@@ -8,7 +8,7 @@ import pytest
 from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.crosstrain.exchange.conftest import READ, Folder
 from zoolens.crosstrain.exchange.export import export_study
-from zoolens.crosstrain.study.filing import file_study, file_trial
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.data import load, prepared
 from zoolens.crosstrain.training.initial import initial_weights

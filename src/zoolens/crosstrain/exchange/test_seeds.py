@@ -8,8 +8,8 @@ from zoolens.crosstrain.exchange.conftest import VERSIONS, file_numbered
 from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.exchange.merge import SubmissionRefused, submit
 from zoolens.crosstrain.exchange.seeds import replicates_of
-from zoolens.crosstrain.study.filing import file_study, study_names
 from zoolens.crosstrain.study.store_training import REPLICATES, replicates
+from zoolens.crosstrain.study.stored_studies import file_study, study_names
 
 SEEDS = f"small{REPLICATES}"
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal, Protocol
 
-from zoolens.crosstrain.study.filing import read_study
 from zoolens.crosstrain.study.plan import Plan
-from zoolens.crosstrain.study.search.asking import SearchStatus
 from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.search.journal import Journal, Told, writing_lock
-from zoolens.crosstrain.study.search.running import SearchResult, run_search
+from zoolens.crosstrain.study.search.search_loop import SearchResult, run_search
+from zoolens.crosstrain.study.search.search_state import SearchStatus
 from zoolens.crosstrain.study.store_training import REPLICATES, Manner, begin_study, train_into, train_replicates
+from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.study.yaml_files import check_plan
 from zoolens.crosstrain.training.job import Epoch, Status
 from zoolens.crosstrain.training.trainer_pool import Workers

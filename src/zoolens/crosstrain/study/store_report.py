@@ -10,11 +10,11 @@ from statistics import median
 from typing import Final
 
 from zoolens.crosstrain.study.analysis.collapsed import Flag, Labels, flag
-from zoolens.crosstrain.study.filing import read_study
 from zoolens.crosstrain.study.noise import noise_of, verdict
 from zoolens.crosstrain.study.published import PaperComparison, released_by
 from zoolens.crosstrain.study.report import write_report
 from zoolens.crosstrain.study.store_training import replicates
+from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.training.trials import Study, Trial
 from zoolens.present.pages import Section
 from zoolens.present.tables import Column, Table

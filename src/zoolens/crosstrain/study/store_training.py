@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.crosstrain.study.filing import (
+from zoolens.crosstrain.study.stored_studies import (
     file_side,
     file_study,
     file_trial,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from zoolens.crosstrain.study.filing import file_trial, read_study
 from zoolens.crosstrain.study.plan import Dimension, Plan
 from zoolens.crosstrain.study.plan_runner import (
     Trials,
@@ -15,6 +14,7 @@ from zoolens.crosstrain.study.plan_runner import (
 )
 from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.store_training import Manner
+from zoolens.crosstrain.study.stored_studies import file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Side, Study, Trial

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.filing import file_trial
 from zoolens.crosstrain.study.side_comparison import paired_sides
+from zoolens.crosstrain.study.stored_studies import file_trial
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trial_runner import churn, side_of

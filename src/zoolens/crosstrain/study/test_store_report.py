@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.filing import file_study, file_trial
 from zoolens.crosstrain.study.store_report import noise_words, report_study
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Side, Trial

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.filing import read_study, study_names
 from zoolens.crosstrain.study.store_training import (
     Manner,
     begin_study,
@@ -11,6 +10,7 @@ from zoolens.crosstrain.study.store_training import (
     train_into,
     train_replicates,
 )
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.crosstrain.training.data import prepared
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.kept_weights import has_weights

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoolens.crosstrain.training.diff import heads, sizes, structure, training
+from zoolens.crosstrain.training.diff import defaults, heads, sizes, structure
 from zoolens.crosstrain.training.diff.facts import LayerFact, LossFact, NormFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.findings import Item, Same, StaticDiff, compared, named, tallied
 from zoolens.crosstrain.training.diff.words import as_data, lines
@@ -67,7 +67,7 @@ def test_the_head_names_pools_widths_and_the_last_activation():
 
 def test_norms_with_several_settings_are_tallied():
     norms = [NormFact(layer=str(n), epsilon=1e-5 if n else 1e-3, kept=0.9, divisor="n") for n in range(3)]
-    epsilon, kept, divisor = training.norms(side(norms=norms), side(norms=norms[1:]))
+    epsilon, kept, divisor = defaults.norms(side(norms=norms), side(norms=norms[1:]))
     assert isinstance(epsilon, Item)
     assert (epsilon.a, epsilon.b) == ("1e-05 in 2, 0.001 in 1", "1e-05")
     assert isinstance(kept, Same)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from zoolens.crosstrain.training.lockstep.capturing import Course, Run
-from zoolens.crosstrain.training.lockstep.comparing import Row, key_of, off
+from zoolens.crosstrain.training.lockstep.course import Course, Run
 from zoolens.crosstrain.training.lockstep.floors import floors
+from zoolens.crosstrain.training.lockstep.quantities import Row, key_of, off
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.semantics import Semantics
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import is_statistic
-from zoolens.crosstrain.training.lockstep.capturing import Course, Run
-from zoolens.crosstrain.training.lockstep.comparing import Key, key_of, off
+from zoolens.crosstrain.training.lockstep.course import Course, Run
+from zoolens.crosstrain.training.lockstep.quantities import Key, key_of, off
 
 RUNS: Final = 4
 MORE_RUNS: Final = 16  # before a side is accused of what no semantic explains

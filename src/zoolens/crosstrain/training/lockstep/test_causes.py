@@ -3,9 +3,9 @@ import math
 import pytest
 
 from zoolens.crosstrain.training.job import Outcome
-from zoolens.crosstrain.training.lockstep.capturing import Run, course
 from zoolens.crosstrain.training.lockstep.causes import find_cause
-from zoolens.crosstrain.training.lockstep.comparing import Off, Row
+from zoolens.crosstrain.training.lockstep.course import Run, course
+from zoolens.crosstrain.training.lockstep.quantities import Off, Row
 from zoolens.crosstrain.training.semantics import ALIGNED
 
 

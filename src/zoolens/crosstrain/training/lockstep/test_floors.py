@@ -1,6 +1,6 @@
 import numpy as np
 
-from zoolens.crosstrain.training.lockstep.capturing import course
+from zoolens.crosstrain.training.lockstep.course import course
 from zoolens.crosstrain.training.lockstep.floors import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed, floors
 
 

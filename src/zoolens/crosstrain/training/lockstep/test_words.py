@@ -4,8 +4,8 @@ import math
 import pytest
 
 from zoolens.crosstrain.training.lockstep.causes import Cause
-from zoolens.crosstrain.training.lockstep.comparing import Off, Row
-from zoolens.crosstrain.training.lockstep.running import Divergence, Lockstep, Side
+from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
+from zoolens.crosstrain.training.lockstep.quantities import Off, Row
 from zoolens.crosstrain.training.lockstep.words import as_data, lines, table
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from zoolens.crosstrain.training.lockstep.comparing import KINDS, Off, Row
+from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
 from zoolens.crosstrain.training.lockstep.floors import IN_WORDS
-from zoolens.crosstrain.training.lockstep.running import Divergence, Lockstep, Side
+from zoolens.crosstrain.training.lockstep.quantities import KINDS, Off, Row
 
 _KINDS: Final = {
     "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",

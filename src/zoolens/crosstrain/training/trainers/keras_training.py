@@ -21,10 +21,10 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Weights
 from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
 from zoolens.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
-from zoolens.crosstrain.training.trainers.keras_capturing import CapturingLoop
+from zoolens.crosstrain.training.trainers.keras_capture import CapturingLoop
 from zoolens.crosstrain.training.trainers.keras_layout import load, tensors
 from zoolens.crosstrain.training.trainers.keras_loops import Loop, coupled_decay
-from zoolens.crosstrain.training.trainers.keras_resolving import resolved
+from zoolens.crosstrain.training.trainers.keras_semantics import resolved
 from zoolens.errors import ModelError
 
 MakeLoop = Callable[[Any, Any, Job], Loop]

@@ -96,7 +96,7 @@ def check_shipped():
     """Of FACTS: strides in the 1×1, biases before norms, epsilon 1.001e-5, momentum .99, no dropout."""
     from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
     from zoolens.crosstrain.training.trainers.keras_building import shipped_model
-    from zoolens.crosstrain.training.trainers.keras_resolving import resolved
+    from zoolens.crosstrain.training.trainers.keras_semantics import resolved
 
     recipe = Recipe(architecture="resnet50", mode="library", learning_rate=0.1, batch_size=5, epochs=1)
     built = shipped_model("resnet50", (3, 32, 32), 10)

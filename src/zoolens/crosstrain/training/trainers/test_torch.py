@@ -18,7 +18,7 @@ from zoolens.crosstrain.training.trainers.base import TrainData
 from zoolens.crosstrain.training.trainers.torch import Torch
 from zoolens.crosstrain.training.trainers.torch_building import build_module, build_shipped, install, named_tensors
 from zoolens.crosstrain.training.trainers.torch_loops import explained_compilation
-from zoolens.crosstrain.training.trainers.torch_reading import read_semantics
+from zoolens.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ConstraintError, ModelError, UnknownName
 

@@ -31,7 +31,7 @@ from zoolens.crosstrain.training.trainers.torch_building import (
 from zoolens.crosstrain.training.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.training.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
 from zoolens.crosstrain.training.trainers.torch_optimizers import make_optimizer, optimizer_semantics
-from zoolens.crosstrain.training.trainers.torch_reading import read_semantics
+from zoolens.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.errors import ConstraintError, MissingDependency, ModelError
 
 _CHECKED: Final = 256  # steps between two looks at the losses, for which the device is waited for

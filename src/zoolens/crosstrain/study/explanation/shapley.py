@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.study.explaining.design import Design
+from zoolens.crosstrain.study.explanation.design import Design
 from zoolens.statistics.student import Estimate, Values, mean_estimate, ratio_interval
 
 Matrix = NDArray[np.float64]

@@ -3,8 +3,8 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.explaining.design import folded, full
-from zoolens.crosstrain.study.explaining.shapley import interactions, shapley_weights, shares
+from zoolens.crosstrain.study.explanation.design import folded, full
+from zoolens.crosstrain.study.explanation.shapley import interactions, shapley_weights, shares
 
 NAMES = ("p", "q", "r", "s", "t", "u", "v")
 

@@ -2,7 +2,7 @@ from itertools import combinations
 
 import pytest
 
-from zoolens.crosstrain.study.explaining.design import choose, folded, full
+from zoolens.crosstrain.study.explanation.design import choose, folded, full
 
 
 def letters_word(design, players):

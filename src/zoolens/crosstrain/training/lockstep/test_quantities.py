@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.lockstep.comparing import Off, Row, compare, off, order
+from zoolens.crosstrain.training.lockstep.quantities import Off, Row, compare, off, order
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 
 

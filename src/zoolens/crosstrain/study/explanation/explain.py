@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.study.explaining.bench import SEEDS, Bench
-from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Arm, Contest, contest
-from zoolens.crosstrain.study.explaining.design import Fraction, choose
-from zoolens.crosstrain.study.explaining.results import Explained, Explanation, StandIn, Switch, Verification
-from zoolens.crosstrain.study.explaining.shapley import Share, interactions, shares
-from zoolens.crosstrain.study.filing import file_study
+from zoolens.crosstrain.study.explanation.bench import SEEDS, Bench
+from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Contest, contest
+from zoolens.crosstrain.study.explanation.design import Fraction, choose
+from zoolens.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Switch, Verification
+from zoolens.crosstrain.study.explanation.shapley import Share, interactions, shares
 from zoolens.crosstrain.study.noise import noise_of_sides
 from zoolens.crosstrain.study.store_training import Manner
+from zoolens.crosstrain.study.stored_studies import file_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers

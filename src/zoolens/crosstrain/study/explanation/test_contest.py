@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Arm, Factor, contest
+from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Factor, contest
 from zoolens.crosstrain.training.semantics import Semantics
 
 TORCH = Semantics(norm_momentum=0.9, padding="symmetric", adam_rule="outside", dropout=0.0)

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.crosstrain.study import noise
-from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Contest, Factor
-from zoolens.crosstrain.study.explaining.results import Explained, Explanation, StandIn, Verification
-from zoolens.crosstrain.study.explaining.shapley import Share
+from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Contest, Factor
+from zoolens.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Verification
+from zoolens.crosstrain.study.explanation.shapley import Share
 from zoolens.crosstrain.study.noise import signed
 from zoolens.statistics.student import Estimate
 

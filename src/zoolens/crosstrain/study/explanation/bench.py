@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from zoolens.crosstrain.study.explaining.contest import Arm
+from zoolens.crosstrain.study.explanation.contest import Arm
 from zoolens.crosstrain.study.store_training import Manner, train_into
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zoolens.crosstrain.study.explaining.contest import Contest
-from zoolens.crosstrain.study.explaining.design import Design
-from zoolens.crosstrain.study.explaining.shapley import Interaction, Share
+from zoolens.crosstrain.study.explanation.contest import Contest
+from zoolens.crosstrain.study.explanation.design import Design
+from zoolens.crosstrain.study.explanation.shapley import Interaction, Share
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from zoolens.crosstrain.training.diff.comparing import static_diff
+from zoolens.crosstrain.training.diff.static_diff import static_diff
 from zoolens.crosstrain.training.diff.words import as_data, lines
 from zoolens.errors import ModelError, UnknownName
 

@@ -11,7 +11,7 @@ import pytest
 from zoolens.crosstrain.study.plan import Dimension, Plan
 from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.search.journal import Told
-from zoolens.crosstrain.study.search.running import run_search
+from zoolens.crosstrain.study.search.search_loop import run_search
 from zoolens.errors import ZoolensError
 
 
@@ -148,7 +148,7 @@ import os, sys, time
 from pathlib import Path
 from zoolens.crosstrain.study.plan import Plan
 from zoolens.crosstrain.study.search.journal import Told
-from zoolens.crosstrain.study.search.running import run_search
+from zoolens.crosstrain.study.search.search_loop import run_search
 folder = Path(sys.argv[1])
 log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def objective(trial, point):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zoolens.crosstrain.training.diff import heads, sizes, structure, training
+from zoolens.crosstrain.training.diff import defaults, heads, sizes, structure
 from zoolens.crosstrain.training.diff.findings import KINDS, Finding, Item, Same, StaticDiff
 from zoolens.crosstrain.training.live.inspection import Side, inspected, question
 from zoolens.graph.diff.report import diff as graph_diff
@@ -43,11 +43,11 @@ def _findings(a: Side, b: Side) -> Iterator[Finding]:
     yield from structure.strides(graphs)
     yield from structure.paddings(pairs, one, two)
     yield from heads.heads(one, two)
-    yield from training.norms(one, two)
-    yield from training.initial(one, two)
-    yield from training.loss(one, two)
-    yield from training.updates(one, two)
-    yield from training.layout(one, two)
+    yield from defaults.norms(one, two)
+    yield from defaults.initial(one, two)
+    yield from defaults.loss(one, two)
+    yield from defaults.updates(one, two)
+    yield from defaults.layout(one, two)
 
 
 def _names(a: str, b: str) -> tuple[str, str]:

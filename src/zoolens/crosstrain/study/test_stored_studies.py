@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.filing import (
+from zoolens.crosstrain.study.stored_studies import (
     file_study,
     file_trial,
     read_study,
@@ -212,7 +212,7 @@ def test_an_unknown_study_is_named(store):
 def test_kill_at_any_moment_leaves_whole_trials(tmp_path):
     path = tmp_path / "killed.sqlite"
     script = (
-        "import sys; from zoolens.crosstrain.study import test_filing as t\n"
+        "import sys; from zoolens.crosstrain.study import test_stored_studies as t\n"
         "store = t.open_store(sys.argv[1])\n"
         "for number in range(100_000):\n"
         "    t.file_numbered(store, number); print(number, flush=True)"

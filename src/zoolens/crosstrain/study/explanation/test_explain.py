@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.explaining.contest import FRAMEWORK, Arm, contest
-from zoolens.crosstrain.study.explaining.results import Explanation
-from zoolens.crosstrain.study.explaining.running import culprits_of, explain, judged, stood_in
-from zoolens.crosstrain.study.explaining.shapley import Share
-from zoolens.crosstrain.study.explaining.words import _verification, as_data, lines
-from zoolens.crosstrain.study.filing import read_study
+from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, contest
+from zoolens.crosstrain.study.explanation.explain import culprits_of, explain, judged, stood_in
+from zoolens.crosstrain.study.explanation.results import Explanation
+from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.words import _verification, as_data, lines
 from zoolens.crosstrain.study.store_training import Manner
+from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.errors import ZoolensError

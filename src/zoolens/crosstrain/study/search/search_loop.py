@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolens.crosstrain.study.plan import Plan
-from zoolens.crosstrain.study.search.asking import Asking, Objective, SearchStatus, best_of, carry_out
 from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.search.journal import Asked, Finished, Journal
+from zoolens.crosstrain.study.search.search_state import Asking, Objective, SearchStatus, best_of, carry_out
 from zoolens.errors import ZoolensError
 
 Report = Callable[[SearchStatus], None]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from zoolens.crosstrain.training.job import Status
-from zoolens.crosstrain.training.lockstep.capturing import Course, Run, course
 from zoolens.crosstrain.training.lockstep.causes import Cause, find_cause
-from zoolens.crosstrain.training.lockstep.comparing import Key, Row, compare, order
+from zoolens.crosstrain.training.lockstep.course import Course, Run, course
 from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS, Floors, floors
+from zoolens.crosstrain.training.lockstep.quantities import Key, Row, compare, order
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
