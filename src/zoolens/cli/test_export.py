@@ -10,7 +10,7 @@ from zoolens.cli.export import command
 from zoolens.errors import ZoolensError
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
-from zoolens.testing.store_contract import begin
+from zoolens.testing.store_records import begin
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from zoolens.cli.runs import command
 from zoolens.errors import UnknownName
 from zoolens.store.records import Observation, Provenance
 from zoolens.store.store import open_store
-from zoolens.testing.store_contract import begin, dataset_record, model_record, stack_record
+from zoolens.testing.store_records import begin, dataset_record, model_record, stack_record
 
 
 @pytest.fixture

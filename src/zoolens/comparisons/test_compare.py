@@ -28,7 +28,7 @@ from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
 from zoolens.tasks.base import Answers
-from zoolens.testing.store_contract import dataset_record, model_record
+from zoolens.testing.store_records import dataset_record, model_record
 
 LABELS = [0, 0, 1, 1, 2, 2, 2, 0]
 A = [0, 1, 1, 0, 2, 0, 1, 1]  # right: yes, no, yes, no, yes, no, no, no

@@ -11,7 +11,7 @@ from zoolens.errors import StoreError, ZoolensError
 from zoolens.store.checking import check_store
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
-from zoolens.testing.store_contract import begin, some_rows
+from zoolens.testing.store_records import begin, some_rows
 
 
 @pytest.fixture(scope="module")

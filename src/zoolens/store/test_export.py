@@ -11,7 +11,7 @@ from zoolens.errors import StoreError, ZoolensError
 from zoolens.store.export import export
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
-from zoolens.testing.store_contract import begin
+from zoolens.testing.store_records import begin
 
 
 @pytest.fixture

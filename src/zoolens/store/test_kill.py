@@ -10,7 +10,7 @@ import pytest
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
 from zoolens.testing.postgres import postgres_server
-from zoolens.testing.store_contract import begin, some_rows
+from zoolens.testing.store_records import begin, some_rows
 
 PARTS = 120
 PARTS_A_STAGE = 6

@@ -10,7 +10,8 @@ from zoolens.errors import StoreError
 from zoolens.store.records import Observation
 from zoolens.store.store import open_store
 from zoolens.testing.postgres import postgres_server
-from zoolens.testing.store_contract import StoreContract, begin, some_rows
+from zoolens.testing.store_contract import StoreContract
+from zoolens.testing.store_records import begin, some_rows
 
 pytestmark = pytest.mark.postgres
 

@@ -24,7 +24,8 @@ from zoolens.store.records import Observation
 from zoolens.store.state import REVISIONS
 from zoolens.store.store import open_store
 from zoolens.store.transfer import merge_run, pack_run
-from zoolens.testing.store_contract import StoreContract, begin
+from zoolens.testing.store_contract import StoreContract
+from zoolens.testing.store_records import begin
 
 
 class TestSqliteStore(StoreContract):
@@ -239,7 +240,7 @@ def test_patience_must_be_a_number(path, monkeypatch):
 
 
 def test_a_store_may_be_moved_with_its_bulk_directory(tmp_path):
-    from zoolens.testing.store_contract import some_rows
+    from zoolens.testing.store_records import some_rows
 
     with open_store(tmp_path / "old" / "store.sqlite") as store:
         run = begin(store)

@@ -7,6 +7,9 @@ import contextlib
 with contextlib.suppress(ImportError):  # pytest is only needed by those who run the contracts
     import pytest
 
-    _KINDS = ("runtime", "store", "task", "executor", "zoo", "dataset", "metric", "importer", "counter", "trainer")
-    _KINDS += ("resource", "function", "bound")
+    _KINDS = (
+        *("runtime", "store", "task", "executor", "zoo", "dataset", "metric", "importer", "counter", "trainer"),
+        *("resource", "function", "bound"),
+        *("run", "observation", "bulk"),  # parts of "store"
+    )
     pytest.register_assert_rewrite(*(f"zoolens.testing.{kind}_contract" for kind in _KINDS))

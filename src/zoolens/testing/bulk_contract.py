@@ -1,0 +1,120 @@
+"""What every store must do with bulk facts and series; part of `StoreContract`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from zoolens.errors import StoreError, UnknownName, ZoolensError
+from zoolens.store.bulk import Bulk
+from zoolens.store.series import append_series, read_series, series_names
+from zoolens.store.store import Store
+from zoolens.testing.store_records import begin, some_rows
+
+
+def spans(times: list[int]) -> pa.Table:
+    return pa.table(
+        {"time": pa.array(times, pa.int64()), "duration": [1] * len(times), "name": [f"at {t}" for t in times]}
+    )
+
+
+class BulkContract:
+    def test_parts_are_joined_by_number(self, store: Store) -> None:
+        run = begin(store)
+        for part in (2, 0, 11):
+            store.add_part(run.id, "predictions", part, some_rows(part))
+        store.add_part(run.id, "latency-samples", 0, pa.table({"seconds": [0.1]}))
+        parts = store.parts(run.id, "predictions")
+        assert [part.part for part in parts] == [0, 2, 11]
+        assert [part.rows for part in parts] == [10, 10, 10]
+        assert all(part.path.stat().st_size == part.bytes for part in parts)
+        assert store.table(run.id, "predictions") == pa.concat_tables([some_rows(0), some_rows(2), some_rows(11)])
+        assert [table.num_rows for table in store.iter_tables(run.id, "predictions")] == [10, 10, 10]
+        assert store.kinds(run.id) == ["latency-samples", "predictions"]
+
+    def test_a_part_that_is_there_stays(self, store: Store) -> None:
+        run = begin(store)
+        assert store.add_part(run.id, "predictions", 0, some_rows(0))
+        assert not store.add_part(run.id, "predictions", 0, some_rows(7))
+        assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
+        assert len(list(store.bulk_dir.glob("*/*"))) == 1
+
+    def test_bulk_facts_that_are_not_there_are_explained(self, store: Store) -> None:
+        run = begin(store)
+        store.add_part(run.id, "predictions", 0, some_rows(0))
+        assert store.parts(run.id, "prediction") == []
+        with pytest.raises(UnknownName, match="predictions"):
+            store.table(run.id, "prediction")
+
+    def test_a_series_is_read_by_time(self, store: Store) -> None:
+        run = begin(store)
+        assert series_names(store, run.id) == []
+        for times in ([30, 10], [20], [5, 40]):
+            append_series(store, run.id, "spans", spans(times))
+        append_series(store, run.id, "events", pa.table({"time": pa.array([1], pa.int64())}))
+        found = read_series(store, run.id, "spans")
+        assert found["time"].to_pylist() == [5, 10, 20, 30, 40]
+        assert found["name"].to_pylist() == ["at 5", "at 10", "at 20", "at 30", "at 40"]
+        assert read_series(store, run.id, "spans", start=10, end=30)["time"].to_pylist() == [10, 20]
+        assert read_series(store, run.id, "spans", start=99).num_rows == 0
+        assert series_names(store, run.id) == ["events", "spans"]
+        with pytest.raises(UnknownName, match="spans"):
+            read_series(store, run.id, "span")
+
+    def test_several_writers_append_to_one_series(self, store: Store) -> None:
+        run = begin(store)
+        with ThreadPoolExecutor(4) as pool:
+            numbers = list(pool.map(lambda time: append_series(store, run.id, "spans", spans([time])), range(12)))
+        assert sorted(numbers) == list(range(12))
+        assert read_series(store, run.id, "spans")["time"].to_pylist() == list(range(12))
+
+    def test_a_series_without_times_is_refused(self, store: Store) -> None:
+        run = begin(store)
+        with pytest.raises(ZoolensError, match="no column 'time'"):
+            append_series(store, run.id, "spans", pa.table({"name": ["a"]}))
+        with pytest.raises(ZoolensError, match="cannot be named"):
+            append_series(store, run.id, "My spans", spans([1]))
+
+    def test_a_damaged_part_is_named(self, store: Store) -> None:
+        run = begin(store)
+        for part in range(3):
+            store.add_part(run.id, "predictions", part, some_rows(part))
+        flipped, cut, lost = (part.path for part in store.parts(run.id, "predictions"))
+        good = flipped.read_bytes()
+        flipped.write_bytes(good[:20] + bytes([good[20] ^ 1]) + good[21:])
+        with pytest.raises(StoreError, match=rf"part 0 of predictions of run {run.id}.*SHA-256"):
+            store.table(run.id, "predictions")
+        flipped.write_bytes(good)
+        cut.write_bytes(cut.read_bytes()[:-1])
+        with pytest.raises(StoreError, match=r"part 1 of predictions.*bytes instead of"):
+            store.table(run.id, "predictions")
+        lost.unlink()
+        tables = store.iter_tables(run.id, "predictions")
+        assert next(tables) == some_rows(0)
+        with pytest.raises(StoreError):
+            next(tables)
+
+    def test_what_a_crash_leaves_behind_is_ignored_and_swept(self, store: Store) -> None:
+        run = begin(store)
+        store.add_part(run.id, "predictions", 0, some_rows(0))
+        [kept] = store.parts(run.id, "predictions")
+        orphan = store.bulk_dir / Bulk(store.bulk_dir).write(run.id, "predictions", 1, some_rows(1)).name
+        half = orphan.with_name(orphan.name + ".tmp")
+        half.write_bytes(b"PAR1")
+        foreign = orphan.with_name("notes.txt")
+        foreign.write_text("not ours")
+        assert store.table(run.id, "predictions") == some_rows(0)
+        assert store.table(run.id[:8], "predictions") == some_rows(0)
+        assert len(repr(run)) < 400
+        assert run.id in repr(run)
+        assert store.sweep() == []  # too young: somebody may be about to register it
+        assert set(store.sweep(older_than=0)) == {orphan, half}
+        assert kept.path.exists()
+        assert foreign.exists()
+        store.add_part(run.id, "predictions", 1, some_rows(1))
+        assert store.table(run.id, "predictions").num_rows == 20
