@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from zoolens import plugins
 from zoolens.catalog.lookup import find
 from zoolens.errors import UnknownName
-from zoolens.zoos import listing as zoo_listing
 from zoolens.zoos.listing import listing, models, params_of
 
 
@@ -51,8 +51,8 @@ def test_a_broken_manifest_is_a_note(zoo):
 
 def test_a_missing_framework_is_one_line_and_the_others_are_listed(monkeypatch):
     monkeypatch.setattr("zoolens.plugins.names", lambda _: ["torchvision", "folder"])
-    real = zoo_listing._version
-    monkeypatch.setattr(zoo_listing, "_version", lambda name: None if name == "torchvision" else real(name))
+    real = plugins.installed_version
+    monkeypatch.setattr(plugins, "installed_version", lambda name: None if name == "torchvision" else real(name))
     found = listing()
     assert {entry.zoo for entry in found.entries} == {"folder"}
     note = next(note for note in found.notes if note.startswith("torchvision"))
