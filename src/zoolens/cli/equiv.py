@@ -41,55 +41,37 @@ if TYPE_CHECKING:
 @trust_option
 @wide_option
 def command(
-    models: tuple[str, ...],
-    data: str | None,
-    runtime: str | None,
-    confidence: float,
-    bound: str,
-    conditions: tuple[str, ...],
-    picture: Path | None,
-    csv_file: Path | None,
-    store: str | None,
-    as_json: bool,
+    models: tuple[str, ...], data: str | None, runtime: str | None, store: str | None, as_json: bool, **chosen: Any
 ) -> None:
     """How interchangeable models A and B are, from what they answered to the same inputs.
 
     A model is named zoo:name, by a name that only one measured model has, by a path, or by a run's id. Without --data
     every dataset that both were measured on counts. More than two models, or a pattern such as 'demo:*': a matrix.
     """
-    wants_matrix = len(models) != 2 or any(set(name) & set("*?") for name in models) or picture or csv_file
+    patterns = any(set(name) & set("*?") for name in models)
+    wants_matrix = len(models) != 2 or patterns or chosen["picture"] or chosen["csv_file"]
     check_store(store, "reads" if wants_matrix or data is None else "makes")
-    if wants_matrix and (conditions or bound == "arora"):
+    if wants_matrix and (chosen["conditions"] or chosen["bound"] == "arora"):
         raise click.UsageError("--fail-on and --bound are about two models, not about a matrix.")
+    asked: dict[str, Any] = {"data": data, "runtime": runtime, "store": store}
     if wants_matrix:
-        _matrix(models, data, runtime, picture, csv_file, store, as_json=as_json)
+        _show_matrix(models, asked, chosen["picture"], chosen["csv_file"], as_json)
     else:
-        _pair(models, data, runtime, confidence / 100, bound, conditions, store, as_json=as_json)
+        asked |= {"confidence": chosen["confidence"] / 100, "bound": chosen["bound"]}
+        _show_pair(models, asked, chosen["conditions"], as_json)
 
 
 # --- two models
 
 
-def _pair(
-    models: tuple[str, ...],
-    data: str | None,
-    runtime: str | None,
-    confidence: float,
-    bound: str,
-    conditions: tuple[str, ...],
-    store: str | None,
-    *,
-    as_json: bool,
-) -> None:
+def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple[str, ...], as_json: bool) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.comparisons.equivalence import as_data, equiv
     from zoolens.comparisons.gate import parse_equivalence_gate
 
     gates = [parse_equivalence_gate(text) for text in conditions]
     with Bars() as bars:
-        report = equiv(
-            *models, data=data, runtime=runtime, store=store, confidence=confidence, bound=bound, progress=bars
-        )
+        report = equiv(*models, **asked, progress=bars)
     if as_json:
         echo_json(as_data(report))
     else:
@@ -201,21 +183,14 @@ def _interval(interval: tuple[float, float]) -> str:
 # --- many models
 
 
-def _matrix(
-    models: tuple[str, ...],
-    data: str | None,
-    runtime: str | None,
-    picture: Path | None,
-    csv_file: Path | None,
-    store: str | None,
-    *,
-    as_json: bool,
+def _show_matrix(
+    models: tuple[str, ...], asked: dict[str, Any], picture: Path | None, csv_file: Path | None, as_json: bool
 ) -> None:
     from zoolens.comparisons.matrix import agreement_matrix, as_csv, as_data
 
     if picture is not None and picture.suffix not in (".svg", ".html"):
         raise click.UsageError(f"A picture is written as .svg or .html, not as {picture.name!r}.")
-    matrix = agreement_matrix(models, data, store, runtime=runtime)
+    matrix = agreement_matrix(models, **asked)
     if picture is not None:
         from zoolens.comparisons import matrix_chart as drawing
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from zoolens.queries.syntax import Query
 
 _MOST_NOTES = 3
+_KEYWORDS = (  # options that `zoolens.query` has under the same names
+    "ref", "within", "task", "where", "order_by", "limit", "show", "confidence", "data", "bound", "segments", "nearest",
+    "store",
+)  # fmt: skip
 
 
 class NothingFits(ZoolensError):
@@ -69,21 +73,9 @@ def command(text: str | None, **options: Any) -> None:
     with Bars() as bars:
         answer = query(
             _asked(_text(text, options["file"]), options["bounds"]),
-            ref=options["ref"],
-            within=options["within"],
-            task=options["task"],
-            where=options["where"],
-            order_by=options["order_by"],
-            limit=options["limit"],
-            show=options["show"],
-            confidence=options["confidence"],
+            **{name: options[name] for name in _KEYWORDS},
             exec=_settings(options["settings"]),
-            data=options["data"],
-            bound=options["bound"],
-            segments=options["segments"],
-            nearest=options["nearest"],
             explain="analyze" if options["analyze"] else "plan" if options["explain"] else "",
-            store=options["store"],
             progress=bars,
         )
     if options["as_json"]:

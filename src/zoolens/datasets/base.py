@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,3 +83,38 @@ class Dataset(ABC):
 
     def close(self) -> None:
         """Release open files. Calling it twice is fine."""
+
+
+class DatasetView(Dataset):
+    """A dataset over another one, its parent: everything is the parent's unless a subclass says otherwise."""
+
+    def __init__(self, parent: Dataset) -> None:
+        self.parent = parent
+        self.name, self.classes = parent.name, parent.classes
+        self.encoded, self.alphabetical = parent.encoded, parent.alphabetical
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def read(self, index: int) -> Sample:
+        return self.parent.read(index)
+
+    def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
+        return self.parent.read_rows(indices)
+
+    def labels(self) -> NDArray[np.int64]:
+        return self.parent.labels()
+
+    def fingerprint(self) -> str:
+        return self.parent.fingerprint()
+
+    def decoded_with(self, decoder: str) -> Dataset:
+        parent = self.parent.decoded_with(decoder)
+        if parent is self.parent:
+            return self
+        other = copy(self)
+        other.parent = parent
+        return other
+
+    def close(self) -> None:
+        self.parent.close()

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.datasets.base import Dataset, Rows, Sample
+from zoolens.datasets.base import Dataset, DatasetView, Rows, Sample
 from zoolens.errors import DatasetError
 
 
-class Subset(Dataset):
+class Subset(DatasetView):
     """Some samples of a dataset in a given order; the samples keep their ids."""
 
     def __init__(self, parent: Dataset, indices: NDArray[np.int64], which: str) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.name = f"{parent.name} ({which})"
-        self.classes = parent.classes
-        self.encoded = parent.encoded
-        self.alphabetical = parent.alphabetical
         self._indices = indices
         self._index_list: list[int] = indices.tolist()
 
@@ -33,14 +29,6 @@ class Subset(Dataset):
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(self._indices[indices])
 
-    def decoded_with(self, decoder: str) -> Dataset:
-        parent = self.parent.decoded_with(decoder)
-        if parent is self.parent:
-            return self
-        other = copy(self)
-        other.parent = parent
-        return other
-
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()[self._indices]
 
@@ -48,9 +36,6 @@ class Subset(Dataset):
         digest = hashlib.sha256(f"subset {self.parent.fingerprint()};".encode())
         digest.update(self._indices.astype("<i8").tobytes())
         return digest.hexdigest()
-
-    def close(self) -> None:
-        self.parent.close()
 
 
 def select(dataset: Dataset, limit: int | None, seed: int | None = None) -> Dataset:

@@ -80,25 +80,18 @@ class Feature(Clause):
 
 
 @dataclass(frozen=True)
-class Memory(Clause):
+class Amount(Clause):
+    """So much memory in bytes, or so many cores."""
+
     comparison: str
     wanted: int
+    of_memory: bool
 
     def failure(self, runtime: Runtime, machine: Machine, installed: Mapping[str, str]) -> str | None:
-        if _COMPARISONS[self.comparison](machine.memory_bytes, self.wanted):
+        if _COMPARISONS[self.comparison](machine.memory_bytes if self.of_memory else machine.cores, self.wanted):
             return None
-        return f"{self.text} is required but this machine offers {machine.memory_bytes / 1e9:.1f} GB"
-
-
-@dataclass(frozen=True)
-class Cores(Clause):
-    comparison: str
-    wanted: int
-
-    def failure(self, runtime: Runtime, machine: Machine, installed: Mapping[str, str]) -> str | None:
-        if _COMPARISONS[self.comparison](machine.cores, self.wanted):
-            return None
-        return f"{self.text} is required but this machine offers {machine.cores}"
+        offered = f"{machine.memory_bytes / 1e9:.1f} GB" if self.of_memory else str(machine.cores)
+        return f"{self.text} is required but this machine offers {offered}"
 
 
 @dataclass(frozen=True)
@@ -156,10 +149,9 @@ def _clause(piece: str) -> Clause:
     name, rest = match["name"].lower(), match["rest"].strip()
     if not rest:
         return Feature(piece, name.replace(".", "_").replace("-", "_"))
-    if name == "memory":
-        return Memory(piece, *_quantity(piece, rest, _bytes))
-    if name == "cores":
-        return Cores(piece, *_quantity(piece, rest, _count))
+    if name in ("memory", "cores"):
+        of_memory = name == "memory"
+        return Amount(piece, *_quantity(piece, rest, _bytes if of_memory else _count), of_memory)
     if name == "device":
         if not re.fullmatch(r"==\s*[\w:.-]+", rest):
             raise _unreadable(piece, "a device is given as in device==cpu")

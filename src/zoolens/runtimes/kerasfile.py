@@ -129,8 +129,8 @@ def _check_object(name: str, part: Mapping[str, Any]) -> None:
         _check_recorded_call(name, config)
     else:
         _check_value(name, config)
-    _check_plain(name, part.get("build_config"))
-    _check_calls(name, part.get("inbound_nodes"))
+    _check_arguments(name, part.get("build_config"), objects=False)
+    _check_arguments(name, part.get("inbound_nodes"), objects=True)
 
 
 def _is_known(kind: str, module: Any) -> bool:
@@ -171,7 +171,7 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
             if inner not in _ALLOWED["keys"]:
                 raise _refused(name, f"the configuration key {inner[:80]!r}")
             if inner in ("input_layers", "output_layers"):
-                _check_plain(name, part)
+                _check_arguments(name, part, objects=False)
             else:
                 _check_value(name, part, inner)
     elif isinstance(value, list):
@@ -181,32 +181,21 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
         raise _refused(name, f"the activation {value[:80]!r}")
 
 
-def _check_calls(name: str, nodes: Any) -> None:
-    """How layers were called: keyword arguments have free names, and values like any configuration."""
-    if isinstance(nodes, dict) and "class_name" in nodes:
-        _check_object(name, nodes)
-    elif isinstance(nodes, dict):
-        for key, part in nodes.items():
-            if not _PLAIN_KEY.fullmatch(key):
-                raise _refused(name, f"an argument named {key[:80]!r}")
-            _check_calls(name, part)
-    elif isinstance(nodes, list):
-        for part in nodes:
-            _check_calls(name, part)
-
-
-def _check_plain(name: str, value: Any) -> None:
-    """Shapes and places: numbers and short names in lists and dicts, no objects but tuples."""
-    if isinstance(value, dict):
+def _check_arguments(name: str, value: Any, *, objects: bool) -> None:
+    """Arguments of a call, whose names are free. Shapes and places have no `objects` but tuples; how layers were called
+    may have any object that is known."""
+    if isinstance(value, dict) and objects and "class_name" in value:
+        _check_object(name, value)
+    elif isinstance(value, dict):
         if value.get("class_name", "__tuple__") != "__tuple__":
             raise _refused(name, f"the class {str(value['class_name'])[:80]!r} where a shape belongs")
         for key, part in value.items():
             if not _PLAIN_KEY.fullmatch(key):
                 raise _refused(name, f"an argument named {key[:80]!r}")
-            _check_plain(name, part)
+            _check_arguments(name, part, objects=objects)
     elif isinstance(value, list):
         for part in value:
-            _check_plain(name, part)
+            _check_arguments(name, part, objects=objects)
 
 
 def _refused(name: str, what: str) -> ModelError:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoolens.audit.doctor.evidence import Contrast, Evidence, could_tell, failed, from_predictions
 from zoolens.audit.doctor.variants import DECLARED, Variant
-from zoolens.datasets.base import Dataset, Rows, Sample
+from zoolens.datasets.base import Dataset, DatasetView, Sample
 from zoolens.datasets.subset import select
 from zoolens.engine.executors.base import current_executor
 from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
@@ -203,19 +203,15 @@ class _Room:
     bytes: int
 
 
-class _Kept(Dataset):
+class _Kept(DatasetView):
     """Decodes each image once with each decoder, as long as there is room."""
 
     def __init__(self, parent: Dataset, room: _Room | None = None) -> None:
-        self.parent, self.name, self.classes, self.encoded = parent, parent.name, parent.classes, parent.encoded
-        self.alphabetical = parent.alphabetical
+        super().__init__(parent)
         self._samples: dict[int, Sample] = {}
         self._room = room or _Room(KEPT_BYTES)
         self._others: dict[str, _Kept] = {}
         self._fingerprint: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.parent)
 
     def read(self, index: int) -> Sample:
         sample = self._samples.get(index)
@@ -226,25 +222,16 @@ class _Kept(Dataset):
                 self._samples[index] = sample
         return sample
 
-    def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
-        return self.parent.read_rows(indices)
-
     def decoded_with(self, decoder: str) -> Dataset:
         if decoder not in self._others:
             other = self.parent.decoded_with(decoder)
             self._others[decoder] = self if other is self.parent else _Kept(other, self._room)
         return self._others[decoder]
 
-    def labels(self) -> NDArray[np.int64]:
-        return self.parent.labels()
-
     def fingerprint(self) -> str:
         if self._fingerprint is None:
             self._fingerprint = self.parent.fingerprint()
         return self._fingerprint
-
-    def close(self) -> None:
-        self.parent.close()
 
 
 class _Titled:
