@@ -69,7 +69,7 @@ def architecture(name: str) -> ArchitectureEntry | None:
 
 
 def members(entries: Iterable[Entry]) -> dict[str, list[Member]]:
-    """Those of the entries that belong to an architecture, by its id; in the order of the table."""
+    """The entries that belong to an architecture, by its id and in the order of the table."""
     members_of: dict[str, list[Member]] = {}
     for entry in entries:
         if entry.ref in _by_ref():

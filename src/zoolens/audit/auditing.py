@@ -37,7 +37,7 @@ from zoolens.zoos.listing import listing
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that findings are derived from, by architecture; nothing below reads anything more."""
+    """Everything that findings are derived from, by architecture; rules read nothing else."""
 
     networks: Mapping[str, tuple[ZooNetwork, ...]]
     grouped: Mapping[str, Grouped]

@@ -97,7 +97,7 @@ def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[st
 
 
 def vouchable(store: Store) -> set[str]:
-    """What `trusted` can name with effect: datasets that accuracy was measured on, and what they were drawn from."""
+    """Datasets that `trusted` can name with effect: accuracy was measured on them, or on a sample drawn from them."""
     names = {run.dataset.name for measurements in _measured(store).values() for run, _ in measurements}
     return names | {seeded["parent"] for name in names if (seeded := _SEEDED.fullmatch(name))}
 

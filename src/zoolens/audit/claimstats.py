@@ -80,7 +80,7 @@ class Standing:
 def zoo_claims(
     rows: Iterable[ClaimRow], metric: str, view: View, *, known: Sequence[ArchitectureEntry] | None = None
 ) -> dict[ArchitectureEntry, tuple[ZooClaim, ...]]:
-    """For each architecture the figure of each zoo that claims one."""
+    """The figure of each zoo that claims one, for each architecture."""
     by_ref = _first_by_ref(rows, metric)
     claims_of = {}
     for entry in architectures() if known is None else known:

@@ -28,7 +28,7 @@ WITHIN_BLOCK: Final = f"{causes.STRIDE_PLACEMENT}: within a block"
 
 @dataclass(frozen=True)
 class Departure:
-    """`text` names the paper and the network; `macs` and `parameters` are what it adds to the paper's."""
+    """One departure from a paper. `text` names the paper and the network; `macs` and `parameters` are what it adds."""
 
     architecture: str
     cause: str
@@ -40,7 +40,7 @@ class Departure:
 
 
 def departures(architecture: str, graph: Graph, *, name: str | None = None, width: float = 1.0) -> list[Departure]:
-    """What a canonical graph does otherwise than the paper of the architecture, the costliest first.
+    """The differences of a canonical graph from the paper of its architecture, the costliest first.
 
     UnknownName where there is no specification of that paper.
     """

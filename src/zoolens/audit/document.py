@@ -100,7 +100,7 @@ class Audit:
 
     @property
     def shared(self) -> tuple[ArchitectureRow, ...]:
-        """Those with known structure in at least two zoos."""
+        """The architectures whose structure is known in at least two zoos."""
         return tuple(row for row in self.architectures if len(known_zoos(row)) > 1)
 
     @property
@@ -109,14 +109,14 @@ class Audit:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """What is behind the findings, the most important first."""
+        """The causes behind the findings, the most important first."""
         return causes(self.findings, {row.id: row.family for row in self.architectures})
 
     def count(self, severity: Severity) -> int:
         return Counter(finding.severity for finding in self.findings)[severity]
 
     def without(self, accepted: Collection[str]) -> Audit:
-        """Without findings that are known and accepted, given by id; an id that is none is an error."""
+        """The audit without accepted findings, which are given by id; an unknown id is an error."""
         known = {finding.id for finding in self.findings}
         strange = next((accepted_id for accepted_id in accepted if accepted_id not in known), None)
         if strange is not None:

@@ -32,7 +32,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`other` against `base`."""
+    """How network `other` differs from network `base`."""
 
     base: ZooNetwork
     other: ZooNetwork

@@ -88,7 +88,7 @@ def identify(
 
 
 def _called(scored: Scored, claimed: str) -> str:
-    """What those networks are that it is most like: by paper, by its own claim, by majority."""
+    """The architecture of the networks that it is most like: by paper, by its own claim, or by majority."""
     best = max((score for score, _ in scored), default=0.0)
     if best < NEAR:
         return ""
@@ -100,7 +100,7 @@ def _called(scored: Scored, claimed: str) -> str:
 
 
 def _nearest_name(matches: Sequence[NetworkMatch]) -> str:
-    """What only the user's own store knows, from a zoo, is called as it is there."""
+    """The name of the nearest network, which may be known only in the user's own store."""
     return matches[0].name if matches and matches[0].similarity >= NEAR else ""
 
 

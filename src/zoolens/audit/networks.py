@@ -81,7 +81,7 @@ class ZooNetwork:
 def zoo_networks(
     members: Mapping[str, Sequence[Member]], structures: Iterable[Structure], memo: Memo
 ) -> dict[str, tuple[ZooNetwork, ...]]:
-    """For each architecture its networks, in the order of the table."""
+    """The networks of each architecture, in the order of the table."""
     by_ref = {structure.entry.ref: structure for structure in structures}
     return {name: tuple(_networks(same_name, by_ref, memo)) for name, same_name in members.items()}
 

@@ -39,7 +39,7 @@ class Bars:
     """
 
     def __init__(self, *, lines: bool = False, remaining: bool = True) -> None:
-        """`lines`: without a terminal, a line at every tenth of the way. `remaining`: show the time that is left."""
+        """Without a terminal, `lines` prints a line at every tenth of the way. `remaining` shows the time left."""
         self._lines, self._remaining = lines, remaining
         self._title, self._unit, self._done, self._total = "", "", 0, 0
         self._task: Any = None
@@ -102,7 +102,7 @@ class Bars:
             self._task = None
 
     def note(self, text: str) -> None:
-        """What stands behind the bar until the next note."""
+        """Show a text behind the bar until the next note."""
         from rich.markup import escape
 
         if self._task is not None:

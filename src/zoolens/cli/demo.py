@@ -70,5 +70,5 @@ def command(store: str | None) -> None:
 
 
 def _program() -> str:
-    """What to type: the bare name where the shell finds it, else the path we were called by."""
+    """What a user types to call us: the bare name where the shell finds it, else the path that was used now."""
     return "zoolens" if shutil.which("zoolens") else os.path.relpath(sys.argv[0])

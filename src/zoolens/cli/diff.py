@@ -94,7 +94,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """What the sentences call the two: the zoos if those differ, else the names."""
+    """How sentences call the two models: by their zoos if those differ, else by their names."""
     zoos = [ref.split(":", 1)[0] if ":" in ref and not Path(ref).exists() else Path(ref).name for ref in (a, b)]
     return (zoos[0], zoos[1]) if zoos[0] != zoos[1] else (a, b) if a != b else (f"{a} (A)", f"{b} (B)")
 

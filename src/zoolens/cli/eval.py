@@ -131,6 +131,6 @@ def _line(outcome: Outcome) -> str:
 
 
 def _all(sentences: Sequence[str]) -> str:
-    """Everything that was found, each once: what is behind the first may be the graver."""
+    """All sentences, each once: a later one may be graver than the first."""
     *before, last = dict.fromkeys(sentences)
     return "; ".join([*(sentence.removesuffix(".") for sentence in before), last])

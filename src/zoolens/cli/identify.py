@@ -72,7 +72,7 @@ def _own_refs(structure: Structure) -> list[str]:
 
 
 def _names(structure: Structure, model: str) -> list[str]:
-    """What it is called: the file's name, the manifest's, the architecture that its zoo puts it under."""
+    """The names of a model: of its file, of its manifest, and of the architecture that its zoo lists it under."""
     manifest = structure.entry.manifest
     claimed = str(manifest.attributes.get("architecture") or "")
     return [Path(model).name if Path(model).is_file() else "", manifest.name, claimed]

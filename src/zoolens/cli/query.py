@@ -185,7 +185,7 @@ def _place(match: Match) -> tuple[object, object]:
 
 
 def _model(match: Match, *, placed: bool) -> str:
-    """`placed`: with its place, where others have its name."""
+    """The name of a model; if `placed`, with its folder or file, since others have the same name."""
     name, twin_of = match.ref.partition("@")[0], match.row.twin_of
     if placed:
         folder, file = _place(match)

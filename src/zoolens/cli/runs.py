@@ -176,7 +176,7 @@ def _print_list(
 
 
 def _list_columns(*, purpose: bool) -> list[Column]:
-    """`purpose`: also say which runs are trials of the doctor."""
+    """The columns of the list; `purpose` adds which runs are trials of the doctor."""
     columns = [
         Column("run", keep=8),
         Column("when", keep=2),

@@ -102,7 +102,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
 
 
 def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
-    """With weights where both have them, and norms folded into layers: only then can weights be compared."""
+    """Both graphs, with weights and folded norms where both have weights: only then can weights be compared."""
     from zoolens.errors import ModelError
     from zoolens.graph.structure import graph_of
     from zoolens.graph.weighted_graph import folded, weighted_graph
@@ -201,7 +201,7 @@ def _print_twins(twins: Sequence[Twin]) -> None:
 
 
 def _print_theory(console: Any, theory: Theory, twin: Twin) -> None:
-    """Each figure with what it is: none of them is a measurement of the twin."""
+    """Print each figure with what it means: none of them is a measurement of the twin."""
     console.print(f"\n[bold]The last twin, on {theory.inputs} of these inputs[/]")
     bound = theory.bound
     if bound is not None:

@@ -29,7 +29,7 @@ def read_class_file(path: Path) -> tuple[str, ...]:
 
 
 def class_names(option: str | None, folder: Path, beside: Sequence[str] = ()) -> tuple[str, ...] | None:
-    """From the user's option (a file, or names with commas between them), else from the first file of `beside`."""
+    """Class names from the user's option (a file, or names with commas), else from the first file of `beside`."""
     if option is not None:
         path = Path(option).expanduser()
         for candidate in (folder / path, path):

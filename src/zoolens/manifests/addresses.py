@@ -45,7 +45,7 @@ class _Place:
 
 
 def judged_connection(place: tuple[str, int], timeout: Any = None, source_address: Any = None) -> socket.socket:
-    """As `socket.create_connection`, but only to addresses that a manifest may use."""
+    """Connect like `socket.create_connection`, but only to addresses that a manifest may use."""
     host, port = place
     failure: OSError | None = None
     for family, kind, protocol, sockaddr in permitted(host, port):
@@ -167,7 +167,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def opener_for(url: str) -> urllib.request.OpenerDirector:
-    """What opens this address and follows no redirect.
+    """An opener for this address that follows no redirect.
 
     Where the user has set a proxy for it, the proxy resolves the name and makes the connection; the addresses that the
     name has here are judged all the same.

@@ -59,7 +59,7 @@ def digest_tree(folder: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """`digest_tree` of a folder, `sha256_file` of anything else."""
+    """The digest of a folder (`digest_tree`) or of a file (`sha256_file`)."""
     return digest_tree(path) if path.is_dir() else sha256_file(path)
 
 

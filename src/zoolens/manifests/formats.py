@@ -73,7 +73,7 @@ def format_of_name(name: str) -> str | None:
 
 
 def companions(path: Path, format_: str) -> Files:
-    """All files of the model that `path` is one file of, by role; a missing half of a pair is an error."""
+    """All files, by role, of the model to which `path` belongs; a missing half of a pair is an error."""
     match format_:
         case "openvino-ir":
             return _pair(path, path.with_suffix(".xml"), [path.with_suffix(".bin")])

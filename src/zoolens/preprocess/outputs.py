@@ -46,7 +46,7 @@ def build_scores(
     ordered: dict[int, Callable[[Scores], Scores] | None] = {}
 
     def reorder(values: Scores) -> Scores:
-        """By name; asked once, when it is known how many outputs there are."""
+        """Put the columns in the data's order by name; it is asked for once, when the number of outputs is known."""
         columns = values.shape[1]
         if order is not None and columns not in ordered:
             mapping = order(columns)

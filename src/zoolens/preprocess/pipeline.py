@@ -115,7 +115,7 @@ class _PrepareArray(Prepare):
 
 
 def center_crop(image: Array, step: CenterCrop) -> Array:
-    """By size as torchvision does (too small an image is padded with zeros), by fraction as tf.image.central_crop."""
+    """Crop by size as torchvision does (small images are padded with zeros), by fraction as tf.image.central_crop."""
     height, width = image.shape[:2]
     if step.fraction is not None:
         top, left = int((height - height * step.fraction) / 2), int((width - width * step.fraction) / 2)
@@ -212,7 +212,7 @@ def _channel_count(spec: Input) -> int:
 
 
 def _check(spec: Input) -> None:
-    """What is wrong whatever the image, said when the model is opened."""
+    """Refuse a declaration that is wrong for every image, when the model is opened."""
     channels = _channel_count(spec)
     declared = 1 if spec.layout == "NHW" else None if spec.layout == "NC" else spec.channels
     if declared is not None and declared != channels:
@@ -280,7 +280,7 @@ def pixel_tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, 
 
 
 def _cast(real: Array, dtype: np.dtype[Any]) -> Array:
-    """To the input's type; integers are rounded and kept within their range."""
+    """Convert to the input's type; integers are rounded and kept within their range."""
     if dtype.kind == "f":
         return real.astype(dtype, copy=False)
     limits = np.iinfo(dtype)
@@ -302,7 +302,7 @@ def _to_color(image: Array, color: str) -> Array:
 
 
 def _gray_and_resized(image: Array, step: Resize) -> Array:
-    """Both in one go where PIL does both: the way between numpy and PIL costs as much as the work."""
+    """Make grey and resize in one go where PIL does both: going between numpy and PIL costs as much as the work."""
     height, width = target_size(image.shape[0], image.shape[1], step.size)
     gray = Image.fromarray(image).convert("L").resize((width, height), PIL_METHODS[step.method])
     return np.asarray(gray)[:, :, np.newaxis]

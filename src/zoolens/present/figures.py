@@ -88,7 +88,7 @@ def with_interval(observation: Observation | None) -> str:
 
 
 def disturbed_mark(observation: Observation) -> str:
-    """Beside a timing called clean that is the raw one."""
+    """A mark beside a clean timing that had to be taken from the raw samples."""
     return " (disturbed)" if is_disturbed(observation) else ""
 
 

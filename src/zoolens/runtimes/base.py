@@ -205,7 +205,7 @@ class Runtime(ABC):
         return first_line(error)
 
     def library(self) -> Any:
-        """`load_library`, with a missing framework explained."""
+        """Call `load_library`, and explain a framework that is missing or broken."""
         try:
             return self.load_library()
         except ImportError as error:

@@ -30,7 +30,7 @@ class Repeating(Protocol):
 
 
 class Repeater:
-    """`call`, repeated in this process after a warm-up."""
+    """Repeats a call in this process after a warm-up."""
 
     def __init__(self, call: Callable[[], object], warmup_calls: int, warmup_seconds: float) -> None:
         self._call = call

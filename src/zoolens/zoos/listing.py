@@ -54,7 +54,7 @@ def listing(
     search: str | None = None,
     weights: str | None = None,
 ) -> Listing:
-    """As `models`, with notes about what could not be listed. `max_params` keeps models whose count is known."""
+    """List models like `models`, with notes on what could not be listed. `max_params` needs a known count."""
     wanted = Weights(weights) if weights else None
     entries: list[Entry] = []
     notes: list[str] = []

@@ -79,7 +79,7 @@ class Bench:
         return (variant, self.sizes[level]) in self._found
 
     def seen(self, level: Level) -> list[Variant]:
-        """Those of them that were measured on so many images."""
+        """The variants tried so far that were measured on the images of this level."""
         return [variant for variant in self.tried if self.known(variant, level)]
 
     def measure(self, variant: Variant, level: Level) -> Evidence:
@@ -110,7 +110,7 @@ class Bench:
             self._found[variants[number], self.sizes[level]] = self._evidence(outcomes[-1], self.data[level])
 
     def _runs_of(self, entry: Entry) -> list[Run]:
-        """What the store has of this variant."""
+        """The runs of this variant that the store has."""
         model = replace(self.job, entry=entry).model
         runs = self._store.runs(model=entry.full_ref, trials=True)
         return [run for run in runs if run.key.model == model.fingerprint]
@@ -119,7 +119,7 @@ class Bench:
         return Contrast(self.measure(base, level), self.measure(other, level))
 
     def fresh(self, base: Variant, other: Variant) -> Contrast:
-        """On the images that the search did not use."""
+        """Compare two variants on the images that the search did not use."""
         used = self.measure(DECLARED, Level.SELECTION).inputs
         evidence = self.measure_all([base, other], Level.ALL, "Confirming")
         return Contrast(evidence[base].without(used), evidence[other].without(used))

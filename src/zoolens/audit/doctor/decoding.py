@@ -47,7 +47,7 @@ def _why_not(dataset: Dataset, declared: str, decoder: str) -> str | None:
 
 
 def _same_pixels(dataset: Dataset, declared: str, decoder: str) -> bool:
-    """Not the same if one of them is missing or cannot read an image: the trial will tell."""
+    """Whether both decoders give the same pixels. If one cannot read an image they are not the same."""
     try:
         base, other = dataset.decoded_with(declared), dataset.decoded_with(decoder)
         return all(np.array_equal(base.read(i).value, other.read(i).value) for i in range(len(base)))

@@ -81,7 +81,7 @@ def failed(run: str | None, inputs: NDArray[Any], error: str) -> Evidence:
 
 @dataclass(frozen=True)
 class Contrast:
-    """`other` against `base` on the same images."""
+    """How variant `other` compares with variant `base` on the same images."""
 
     base: Evidence
     other: Evidence

@@ -122,7 +122,7 @@ def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Va
 
 
 def _simplified(bench: Bench, variant: Variant, level: Level) -> Variant:
-    """Without the changes that make no difference beside the others, as judged on the newest images of the level."""
+    """The variant without changes that make no difference beside the others, judged on images of this level."""
     for choice in variant.choices:
         less = variant.reverting(choice.slot)
         contrast = bench.fresh(variant, less) if level is Level.ALL else bench.contrast(variant, less, level)

@@ -52,7 +52,7 @@ def _scaled(step: Normalize, by: float) -> Normalize:
 
 
 def _changed(step: Normalize, other: Normalize, channels: int, tensor: TensorSpec) -> int:
-    """Of the 256 pixel values, how many become another integer in some channel."""
+    """How many of the 256 pixel values become another integer in some channel."""
     dtype = np.dtype(tensor.dtype)
     first, second = (
         np.array([np.frombuffer(table, dtype) for table in pixel_tables([step], channels, tensor, dtype)])

@@ -92,7 +92,7 @@ def neighbours(variant: Variant, axes: Iterable[Axis]) -> list[Variant]:
 
 
 def combinations(variant: Variant, first: Axis, second: Axis) -> list[Variant]:
-    """Both axes changed at once."""
+    """Every variant that differs on both axes at once."""
     return [variant.choosing(choice).choosing(other) for choice in first.choices for other in second.choices]
 
 

@@ -121,7 +121,7 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
 
 
 def _confirm(bench: Bench, final: Variant) -> Confirmation:
-    """On images the search did not use it is one planned test; without such images it is one of many, and adjusted."""
+    """Test the final variant: once on images that the search did not use, or else adjusted as one of many tests."""
     if not bench.held_out:
         contrast = bench.contrast(DECLARED, final, Level.ALL)
         return _confirmation(contrast, fresh=False, tests=len(bench.tried))
@@ -222,7 +222,7 @@ def _sentence(
     trials: Sequence[Trial],
     doubled: bool,
 ) -> str:
-    """`faults` are those that cost right answers; a softmax too many does not."""
+    """The verdict in one sentence. `faults` are those that cost right answers, which a second softmax does not."""
     if confirmation is None or not faults:
         return f"The manifest is wrong: {_DOUBLED}" if doubled else _no_fault(status, trials, confirmation)
     what = " and ".join(f"{fault.factor} {fault.correct} instead of {fault.declared}" for fault in faults)

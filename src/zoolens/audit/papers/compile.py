@@ -76,7 +76,7 @@ class _Site:
         return build(value, item)
 
     def _filled(self, text: Any) -> Any:
-        """With every $name replaced by its value; a text that is nothing but a name becomes the value itself."""
+        """Replace every $name in a text by its value; a text that is only one name becomes the value itself."""
         if not isinstance(text, str) or "$" not in text:
             return text
         whole = _PARAMETER.fullmatch(text)

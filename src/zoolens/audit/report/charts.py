@@ -41,7 +41,7 @@ def spread_views(audit: Audit) -> list[View]:
 
 
 def ratio_views(audit: Audit) -> list[View]:
-    """What the costliest network of a name costs, over the cheapest."""
+    """The cost of the costliest network of a name over that of the cheapest."""
     return [
         View("zoos of the study, by the ratio as studied", _ratios(audit, "studied_ratio")),
         View("by the real ratio", _ratios(audit, "real_ratio")),

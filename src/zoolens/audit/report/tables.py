@@ -32,7 +32,7 @@ def tables(audit: Audit) -> Iterator[Table]:
 
 
 def _architectures(rows: Sequence[ArchitectureRow]) -> Table:
-    """In the place of its networks an architecture has the zoos that hold them."""
+    """A table of architectures, which shows the zoos of their networks in place of the networks."""
     names = ["zoos" if name == "networks" else name for name in _names(ArchitectureRow)]
     zoos = [" ".join(sorted({network.zoo for network in row.networks})) for row in rows]
     return _table("architectures", names, [asdict(row) | {"zoos": of} for row, of in zip(rows, zoos, strict=True)])

@@ -22,7 +22,7 @@ _CONSTANTS = "Weights move between them only with these constants set alike; oth
 
 
 def other_networks(grouped: Grouped) -> Iterator[Finding]:
-    """Each further network under one name, against the one that most zoos have."""
+    """A finding for each further network under one name, compared with the network that most zoos have."""
     for comparison, group in zip(grouped.between, grouped.groups[1:], strict=True):
         base, other = comparison.base, comparison.other
         yield Finding(

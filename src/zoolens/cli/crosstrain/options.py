@@ -37,7 +37,7 @@ def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def manner(chosen: dict[str, Any]) -> Manner:
-    """What `manner_options` were given; takes them out of the others."""
+    """Take the values of `manner_options` out of the chosen options."""
     from zoolens.crosstrain.study.store_training import Manner
 
     return Manner(**{name: chosen.pop(name) for name in ("loop", "device", "threads", "keep_weights")})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
-    """Each pair on these images; then, where there are replicates, over the seeds."""
+    """Print each pair on these images and, where there are replicates, over the seeds."""
     if pairs:
         click.echo()
     for pair in pairs:
@@ -41,7 +41,7 @@ def pair_line(pair: Paired) -> str:
 
 
 def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[SeedNoise]:
-    """Of a trial and its replicates; none without replicates."""
+    """The seed noise of each pair, from a trial and its replicates; without replicates there is none."""
     from zoolens.crosstrain.study.noise import noise_of
 
     return [noise_of(trials, pair.a, pair.b) for pair in pairs] if len(trials) > 1 else []

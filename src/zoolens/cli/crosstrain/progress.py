@@ -18,7 +18,7 @@ class StudyBar:
     """Draws `zoolens.crosstrain.study.plan_runner.Watch`, as a context manager; lines only without a terminal."""
 
     def __init__(self, study: str, seeds: int = 1) -> None:
-        """`seeds`: of each trial, over which the best Δ is a mean."""
+        """`seeds` is the number of seeds of each trial, over which the best Δ is a mean."""
         self._study, self._seeds = study, seeds
         self._bars = Bars(remaining=False)
         self._trials_done: int | None = None  # None: the search has not begun
@@ -66,5 +66,5 @@ def _words(status: SearchStatus, seeds: int) -> str:
 
 
 def delta_text(delta: float | None, seeds: int) -> str:
-    """What a search was told: with several seeds it is not the Δ of the trial's own line."""
+    """The Δ that a search was told. With several seeds it is a mean, and not the Δ of the trial's own line."""
     return points(delta) if seeds == 1 else f"{points(delta)} on average over {seeds} seeds"

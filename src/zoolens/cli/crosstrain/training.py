@@ -81,7 +81,7 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
 
 
 def _complain(trials: Sequence[Trial]) -> None:
-    """Of sides that failed. A loss that is not finite is a result, and so is too little memory."""
+    """Raise an error about sides that failed. A loss that is not finite is a result, and so is too little memory."""
     sides = ((trial, side) for trial in trials for side in trial.sides)
     failed = [f"{side.framework} of trial {trial.id}" for trial, side in sides if side.status == "failed"]
     if failed:

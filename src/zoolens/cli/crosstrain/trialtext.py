@@ -30,7 +30,7 @@ def print_trial(trial: Trial) -> None:
 
 
 def trial_data(trial: Trial) -> dict[str, Any]:
-    """For JSON, where a pair cannot be a key."""
+    """A trial as plain data. Churn is a list, since a pair cannot be a key in JSON."""
     sides = [{**asdict(side), "collapsed": side.collapsed} for side in trial.sides]
     churn = [{"a": a, "b": b, "share": share} for (a, b), share in trial.churn.items()]
     return {**asdict(trial), "sides": sides, "churn": churn, "delta": trial.delta}
@@ -98,7 +98,7 @@ def _print_curves(sides: Sequence[Side]) -> None:
 
 
 def _some(count: int) -> list[int]:
-    """All, or so many at even distances, with the first and the last."""
+    """The numbers to show: all, or `EPOCHS_SHOWN` at even distances with the first and the last."""
     shown = min(count, EPOCHS_SHOWN)
     return sorted({round(step * (count - 1) / max(shown - 1, 1)) for step in range(shown)})
 
@@ -128,7 +128,7 @@ def _print_classes(sides: Sequence[Side]) -> None:
 
 
 def _print_semantics(sides: Iterable[Side]) -> None:
-    """What the frameworks decided differently."""
+    """Print the semantics that the frameworks decided differently."""
     known = [side for side in sides if side.semantics]
     names = dict.fromkeys(name for side in known for name in side.semantics)
     rows = [[name, *(value_text(side.semantics.get(name, NOTHING)) for side in known)] for name in names]

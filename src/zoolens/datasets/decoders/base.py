@@ -57,7 +57,7 @@ def load_decoder(name: str) -> Decode | None:
 
 
 def is_installed(name: str) -> bool:
-    """Told without importing anything."""
+    """Whether a decoder's library is installed; nothing is imported."""
     return name == DEFAULT_DECODER or find_spec(_library(name).module) is not None
 
 
