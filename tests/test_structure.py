@@ -62,7 +62,7 @@ FRAMEWORKS = {
         "crosstrain/training/live/keras*.py",
     ],
     "tf_keras": ["runtimes/tensorflow*.py", "contrib/tensorflow_models/*.py"],
-    "h5py": ["runtimes/tensorflow*.py", "runtimes/kerasfile.py"],
+    "h5py": ["runtimes/keras*.py"],
     "jax": ["runtimes/jax.py", "crosstrain/training/trainers/keras*.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
     "sklearn": ["crosstrain/study/analysis/*.py"],

@@ -143,7 +143,7 @@ def _weights() -> bytes:
 def hdf5(draw: random.Random, folder: Path) -> None:
     """Weights, alone and inside a Keras archive."""
     from zoolens.runtimes.base import ModelFiles
-    from zoolens.runtimes.tensorflowsizes import check_sizes
+    from zoolens.runtimes.kerassizes import check_sizes
 
     content = mutations.octets(draw, _weights())
     format_, path = draw.choice((("keras-h5", folder / "m.h5"), ("keras", folder / "m.keras")))

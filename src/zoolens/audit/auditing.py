@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from zoolens import __version__
-from zoolens.audit import claimstats
+from zoolens.audit import claim_spreads
 from zoolens.audit.architectures import Member, architecture, architectures, members
-from zoolens.audit.claimjudge import Verdict, verdicts, vouchable
+from zoolens.audit.claim_verdicts import Verdict, verdicts, vouchable
 from zoolens.audit.claims import ClaimRow, claims_from, first_claims, record_claims
 from zoolens.audit.conformance import departures
 from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
@@ -151,13 +151,13 @@ def gather(
 def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
     """Findings and rows from evidence alone."""
     known = [same_name[0].architecture for same_name in evidence.networks.values()]
-    first = claimstats.spreads(evidence.claims, claimstats.FIRST_WEIGHTS, known=known)
-    best = claimstats.spreads(evidence.claims, claimstats.BEST_TODAY, known=known)
+    first = claim_spreads.spreads(evidence.claims, claim_spreads.FIRST_WEIGHTS, known=known)
+    best = claim_spreads.spreads(evidence.claims, claim_spreads.BEST_TODAY, known=known)
     rows = _rows(evidence, first, best)
     findings = ranked(_findings(evidence, first, rows))
     ranks = [
         ZooRank(standing.zoo, standing.compared, standing.highest, standing.lowest)
-        for standing in claimstats.standings(first)
+        for standing in claim_spreads.standings(first)
     ]
     judged = [
         Judged(verdict.claim.ref, verdict.claim.metric, str(verdict.judgement), verdict.sentence)
@@ -180,7 +180,7 @@ def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
 
 
 def _rows(
-    evidence: Evidence, first: Sequence[claimstats.Spread], best: Sequence[claimstats.Spread]
+    evidence: Evidence, first: Sequence[claim_spreads.Spread], best: Sequence[claim_spreads.Spread]
 ) -> tuple[ArchitectureRow, ...]:
     spreads = {
         "first": {spread.architecture.id: spread for spread in first},
@@ -194,7 +194,7 @@ def _rows(
 
 
 def _findings(
-    evidence: Evidence, first: Sequence[claimstats.Spread], rows: Sequence[ArchitectureRow]
+    evidence: Evidence, first: Sequence[claim_spreads.Spread], rows: Sequence[ArchitectureRow]
 ) -> Iterator[Finding]:
     everything = evidence.all_networks
     for grouped in evidence.grouped.values():

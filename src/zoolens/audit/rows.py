@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from zoolens.audit.architectures import ArchitectureEntry
+from zoolens.audit.claim_spreads import Spread, ZooClaim
 from zoolens.audit.claims import ClaimRow
-from zoolens.audit.claimstats import Spread, ZooClaim
 from zoolens.audit.document import ArchitectureRow, Network
 from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork

@@ -28,8 +28,8 @@ from zoolens.runtimes.base import (
     quiet_stderr,
 )
 from zoolens.runtimes.kerasfile import check_h5_name, check_keras, check_keras_h5
+from zoolens.runtimes.kerassizes import check_sizes
 from zoolens.runtimes.tensorflowgraph import check_graph, check_saved_model
-from zoolens.runtimes.tensorflowsizes import check_sizes
 
 _HEAVY: Final = {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2", "_FusedConv2D", "Einsum"}
 _STATISTICS: Final = ("moving_mean", "moving_variance")

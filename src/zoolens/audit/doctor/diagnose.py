@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.audit.doctor.answering import label_axis, remaining_columns, scores_axis
 from zoolens.audit.doctor.bench import Bench, Level
-from zoolens.audit.doctor.decoding import decoder_axis
-from zoolens.audit.doctor.framing import layout_axis, shape_axes
-from zoolens.audit.doctor.labelorder import doubt, needs_other_orders, order_choices, with_orders
-from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
+from zoolens.audit.doctor.decoder_axes import decoder_axis
+from zoolens.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
+from zoolens.audit.doctor.output_axes import label_axis, remaining_columns, scores_axis
+from zoolens.audit.doctor.pixel_axes import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
+from zoolens.audit.doctor.shape_axes import layout_axis, shape_axes
 from zoolens.audit.doctor.spelling import spelling_note
 from zoolens.audit.doctor.variants import Axis, Choice, NotSwept
 from zoolens.audit.doctor.verdict import Diagnosis, judge

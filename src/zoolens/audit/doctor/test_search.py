@@ -3,7 +3,7 @@
 import numpy as np
 
 from zoolens.audit.doctor.evidence import Contrast, Evidence
-from zoolens.audit.doctor.normalising import normalisation_axis
+from zoolens.audit.doctor.pixel_axes import normalisation_axis
 from zoolens.audit.doctor.search import _most_likely
 from zoolens.audit.doctor.variants import DECLARED
 from zoolens.manifests.schema import Input, Manifest, Output

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from zoolens.audit.doctor.answering import label_axis, scores_axis
-from zoolens.audit.doctor.framing import layout_axis, shape_axes
-from zoolens.audit.doctor.normalising import colour_axis, normalisation_axis
+from zoolens.audit.doctor.output_axes import label_axis, scores_axis
+from zoolens.audit.doctor.pixel_axes import colour_axis, normalisation_axis
+from zoolens.audit.doctor.shape_axes import layout_axis, shape_axes
 from zoolens.audit.doctor.variants import DECLARED, Axis, NotSwept, neighbours
 from zoolens.datasets.arrays import ArrayDataset
 from zoolens.manifests.files import dump_manifest, parse_manifest

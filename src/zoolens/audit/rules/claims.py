@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from zoolens.audit.claimjudge import Judgement, Verdict
+from zoolens.audit.claim_spreads import Spread
+from zoolens.audit.claim_verdicts import Judgement, Verdict
 from zoolens.audit.claims import ClaimRow, first_claims
-from zoolens.audit.claimstats import Spread
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
 

@@ -5,7 +5,7 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
-from zoolens.runtimes.tensorflowsizes import check_sizes
+from zoolens.runtimes.kerassizes import check_sizes
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.audit.doctor import decoding
-from zoolens.audit.doctor.decoding import decoder_axis
+from zoolens.audit.doctor import decoder_axes
+from zoolens.audit.doctor.decoder_axes import decoder_axis
 from zoolens.audit.doctor.diagnose import doctor
 from zoolens.audit.doctor.variants import DECLARED, Axis, NotSwept
 from zoolens.audit.doctor.verdict import Status
@@ -52,7 +52,7 @@ def reasons_of(found):
 
 
 def test_what_gives_the_same_pixels_or_is_not_there_is_not_tried(noise, monkeypatch):
-    monkeypatch.setattr(decoding, "is_installed", lambda name: name != "tensorflow")
+    monkeypatch.setattr(decoder_axes, "is_installed", lambda name: name != "tensorflow")
     found = decoder_axis(manifest(), noise("png"))
     assert not axes_of(found)
     assert "the very pixels of pillow" in reasons_of(found)["decoder opencv"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from zoolens.audit.architectures import architectures
+from zoolens.audit.claim_spreads import BEST_TODAY, FIRST_WEIGHTS, STUDY_ZOOS, outliers_of, spreads, standings
+from zoolens.audit.claim_spreads import ZooClaim as Said
 from zoolens.audit.claims import ClaimRow, claims_of
-from zoolens.audit.claimstats import BEST_TODAY, FIRST_WEIGHTS, STUDY_ZOOS, outliers_of, spreads, standings
-from zoolens.audit.claimstats import ZooClaim as Said
 from zoolens.audit.rules.claims import accuracy_spreads
 from zoolens.zoos.keras import KerasZoo
 from zoolens.zoos.listing import listing

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.audit.claimjudge import Judgement, Sampling, judge, sampling_of, verdicts
+from zoolens.audit.claim_verdicts import Judgement, Sampling, judge, sampling_of, verdicts
 from zoolens.audit.claims import ClaimRow
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.store.store import open_store
