@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,9 +83,18 @@ def sources():
     return [path for path in sorted(PACKAGE.rglob("*.py")) if not path.name.startswith(("test_", "conftest"))]
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports(path):
     """(module, is at module level) for every import of a file."""
-    tree = ast.parse(path.read_text())
+    return tuple(_imports(parsed(path)))
+
+
+def _imports(tree):
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -170,7 +180,7 @@ def module_name(path):
 
 def inner_imports(path, names):
     """(module of ours, is at module level) for every import that is executed: not those for type checkers."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     top = {id(node) for node in tree.body}
     guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and _is_for_types(node)]
     typing = {id(inner) for guard in guards for inner in ast.walk(guard)}

@@ -5,8 +5,10 @@ from functools import cache
 
 import pytest
 
-from zoolens.crosstrain.training.diff.static_diff import static_diff
+from zoolens.crosstrain.training.diff.static_diff import compare, static_diff
 from zoolens.crosstrain.training.diff.words import as_data, lines
+from zoolens.crosstrain.training.live import inspection
+from zoolens.engine.pool import WorkerPool
 from zoolens.errors import ModelError, UnknownName
 
 pytest.importorskip("torch")
@@ -14,9 +16,21 @@ pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
 
 
-@cache
-def published(architecture):
-    return static_diff(f"torch:{architecture}", f"keras:{architecture}")
+@pytest.fixture(scope="module")
+def inspect():
+    """Inspects sides as `static_diff` does, each once, in one process of each framework for all of them."""
+    with WorkerPool(stopped="The comparison was stopped.") as processes:
+
+        @cache
+        def side(ref, input_shape=(3, 32, 32)):
+            return inspection._side(inspection.question(ref, input_shape, classes=10), processes, inspection.TIMEOUT)
+
+        yield side
+
+
+@pytest.fixture(scope="module")
+def published(inspect):
+    return cache(lambda architecture: compare(inspect(f"torch:{architecture}"), inspect(f"keras:{architecture}")))
 
 
 def item(diff, kind, what):
@@ -29,44 +43,44 @@ def values(diff, kind, what):
     return found.a, found.b
 
 
-def test_vgg16_has_two_dropouts_in_torch_and_none_in_keras():
+def test_vgg16_has_two_dropouts_in_torch_and_none_in_keras(published):
     found = item(published("vgg16"), "dropout", "dropout layers")
     assert (found.a, found.b, found.layers) == ("2 layers, rate 0.5", "none", 2)
 
 
-def test_vgg16_flattens_a_map_in_torch_alone():
+def test_vgg16_flattens_a_map_in_torch_alone(published):
     found = item(published("vgg16"), "layout", "channels of an image come")
     assert found.evidence == "a dense layer reads a flattened map in A alone"
 
 
-def test_vgg16_first_dense_layer_is_49_times_larger_in_torch():
+def test_vgg16_first_dense_layer_is_49_times_larger_in_torch(published):
     found = item(published("vgg16"), "parameters", "parameters to learn")
     assert (found.a, found.b) == ("134,301,514", "33,638,218")
     assert found.evidence.startswith("difference -100,663,296: -100,663,296 in the kernel of classifier.0 | fc1")
 
 
-def test_resnet50_has_26560_extra_biases_in_keras():
+def test_resnet50_has_26560_extra_biases_in_keras(published):
     biases = item(published("resnet50"), "bias", "convolutions with a bias")
     assert (biases.a, biases.b, biases.layers) == ("none of 53", "53 of 53, 26,560 parameters", 53)
     total = item(published("resnet50"), "parameters", "parameters to learn")
     assert total.evidence == "difference +26,560: +26,560 in the biases of 53 convolutions"
 
 
-def test_resnet50_strides_in_the_3x3_in_torch_and_in_the_1x1_in_keras():
+def test_resnet50_strides_in_the_3x3_in_torch_and_in_the_1x1_in_keras(published):
     one, two = values(published("resnet50"), "stride", "where blocks stride")
     assert one == "on the 3×3 (layer2.0.conv2, layer3.0.conv2, layer4.0.conv2)"
     assert two == "on the 1×1 (conv3_block1_1_conv, conv4_block1_1_conv, conv5_block1_1_conv)"
 
 
 @pytest.mark.parametrize(("architecture", "norms"), [("resnet50", 53), ("densenet121", 121)])
-def test_batch_norms_keep_other_shares_and_have_other_epsilons(architecture, norms):
+def test_batch_norms_keep_other_shares_and_have_other_epsilons(architecture, norms, published):
     kept = item(published(architecture), "norm", "share of the old statistics that a step keeps")
     assert (kept.a, kept.b, kept.layers) == ("0.9", "0.99", norms)
     epsilon = item(published(architecture), "norm", "epsilon")
     assert (epsilon.a, epsilon.b, epsilon.layers) == ("1e-05", "1.001e-05", norms)
 
 
-def test_batch_norms_divide_the_running_variance_otherwise():
+def test_batch_norms_divide_the_running_variance_otherwise(published):
     assert values(published("densenet121"), "norm", "running variance divides by") == ("n - 1", "n")
 
 
@@ -75,14 +89,14 @@ def test_batch_norms_divide_the_running_variance_otherwise():
     [("vgg16", "kaiming_normal (fan out)", 13), ("resnet50", "kaiming_normal (fan out)", 53),
      ("densenet121", "kaiming_normal (fan in)", 120)],
 )  # fmt: skip
-def test_kernels_are_kaiming_normal_in_torch_and_glorot_uniform_in_keras(architecture, initialiser, layers):
+def test_kernels_are_kaiming_normal_in_torch_and_glorot_uniform_in_keras(architecture, initialiser, layers, published):
     found = item(published(architecture), "init", "kernels of convolutions")
     assert (found.a, found.b, found.layers) == (initialiser, "glorot_uniform", layers)
     assert "declared GlorotUniform" in found.evidence
 
 
 @pytest.mark.parametrize("architecture", ["vgg16", "resnet50", "densenet121"])
-def test_adam_puts_epsilon_inside_the_bias_correction_in_keras(architecture):
+def test_adam_puts_epsilon_inside_the_bias_correction_in_keras(architecture, published):
     found = item(published(architecture), "optimizer", "adam: epsilon is")
     assert found.a == "added to the corrected root"
     assert found.b == "added to the uncorrected root, inside the bias correction"
@@ -93,7 +107,7 @@ def test_adam_puts_epsilon_inside_the_bias_correction_in_keras(architecture):
 
 
 @pytest.mark.parametrize("architecture", ["vgg16", "resnet50", "densenet121"])
-def test_same_padding_is_at_the_bottom_and_right_in_keras(architecture):
+def test_same_padding_is_at_the_bottom_and_right_in_keras(architecture, published):
     one, two = values(
         published(architecture), "padding", "what a padded 3×3 layer with stride 2 reads beyond an even map"
     )
@@ -101,7 +115,7 @@ def test_same_padding_is_at_the_bottom_and_right_in_keras(architecture):
     assert two.startswith("bottom and right (padding='same')")
 
 
-def test_the_softmax_is_in_the_network_in_keras_and_in_the_loss_in_torch():
+def test_the_softmax_is_in_the_network_in_keras_and_in_the_loss_in_torch(published):
     diff = published("resnet50")
     assert values(diff, "loss", "the network answers") == ("logits", "probabilities")
     assert values(diff, "loss", "takes") == ("logits", "probabilities")
@@ -109,19 +123,19 @@ def test_the_softmax_is_in_the_network_in_keras_and_in_the_loss_in_torch():
     assert ("loss", "reduction over a batch", "mean") in [(one.kind, one.what, one.value) for one in diff.same]
 
 
-def test_densenet121_is_the_same_network_but_for_constants():
+def test_densenet121_is_the_same_network_but_for_constants(published):
     diff = published("densenet121")
     assert {one.kind for one in diff.items}.isdisjoint({"parameters", "bias", "dropout", "stride"})
     assert [one.what for one in diff.of("layers")] == ["number of padding layers"]
 
 
-def test_no_difference_is_repeated_for_every_layer():
+def test_no_difference_is_repeated_for_every_layer(published):
     text = lines(published("densenet121"))
     assert len(text) < 120
     assert sum("1.001e-05" in line for line in text) == 1
 
 
-def test_the_answer_is_json():
+def test_the_answer_is_json(published):
     document = json.loads(json.dumps(as_data(published("resnet50"))))
     assert document["a"]["network"] == "torchvision.models.resnet50"
     assert {one["kind"] for one in document["differences"]} >= {"stride", "bias", "norm", "init", "optimizer", "loss"}
@@ -158,9 +172,9 @@ def test_unknown_names_are_refused_with_close_ones():
 
 
 @pytest.mark.parametrize("framework", ["torch", "keras"])
-def test_images_for_which_there_is_no_memory(framework):
+def test_images_for_which_there_is_no_memory(inspect, framework):
     with pytest.raises(ModelError, match=f"not enough memory to build {framework}:mlp for images of 9999×9999"):
-        static_diff(f"{framework}:mlp", "torch:mlp", input_shape=(9999, 9999, 9999))
+        inspect(f"{framework}:mlp", input_shape=(9999, 9999, 9999))
 
 
 def test_images_that_a_shipped_network_cannot_take_are_refused():
@@ -168,6 +182,6 @@ def test_images_that_a_shipped_network_cannot_take_are_refused():
         static_diff("torch:vgg16", "keras:vgg16", input_shape=(1, 28, 28))
 
 
-def test_what_a_library_refuses_is_said_with_the_side_s_name():
+def test_what_a_library_refuses_is_said_with_the_side_s_name(inspect):
     with pytest.raises(ModelError, match="torch:vgg16: "):
-        static_diff("torch:vgg16", "torch:vgg16", input_shape=(3, 16, 16))
+        inspect("torch:vgg16", input_shape=(3, 16, 16))
