@@ -50,7 +50,10 @@ def facts(store):
 
 
 def test_an_evaluation_elsewhere_finds_the_same_and_goes_on_where_it_was(tmp_path):
-    models, options = ["demo:mlp-*", "demo:lenet-int8"], {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()}
+    models, options = (
+        ["demo:mlp-*", "demo:lenet-int8"],
+        {"limit": 20, "runtimes": ["onnxruntime"], "cold": False, "batches": ()},
+    )
     pytest.importorskip("onnxruntime")
     with open_store(tmp_path / "here.sqlite") as here, open_store(tmp_path / "there.sqlite") as there:
         zoolens.evaluate(models, "demo", store=here, **options)

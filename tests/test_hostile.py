@@ -15,6 +15,7 @@ MANIFEST = (
     "outputs:\n  - scores: logits{labels}\n"
     "assets:\n  - format: {format}\n    files:\n      - location: {location}\n{more}"
 )
+QUICK = ("--no-cold", "--latency-seconds", 0.1)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_nan_outputs(refused, fake_model, data):
 
 
 def test_constant_outputs(refused, fake_model, data):
-    refused("eval", fake_model(behaviour="constant"), "--data", data, "--no-cold", words="for every one of 300 inputs")
+    refused("eval", fake_model(behaviour="constant"), "--data", data, *QUICK, words="for every one of 300 inputs")
 
 
 def test_label_list_of_the_wrong_length(refused, fake_model, data):
@@ -172,11 +173,11 @@ def test_code_in_a_manifest_needs_the_users_word(refused, manifest, data, tmp_pa
 def test_allowed_code_runs_elsewhere_and_its_mistakes_are_explained(zoolens, manifest, data, tmp_path, fake_model):
     fake_model("m", behaviour="label_leak")
     good = "code:\n  preprocess: |\n    def preprocess(image):\n        return image[:, :, 0].astype('float32')\n"
-    done = zoolens("eval", manifest("m.json", "fake", more=good), "--data", data, "--allow-code", "--no-cold")
+    done = zoolens("eval", manifest("m.json", "fake", more=good), "--data", data, "--allow-code", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "100.0 %" in done.stdout
     bad = "code:\n  preprocess: |\n    def preprocess(image):\n        return image.nothing\n"
-    done = zoolens("eval", manifest("m.json", "fake", more=bad), "--data", data, "--allow-code", "--no-cold")
+    done = zoolens("eval", manifest("m.json", "fake", more=bad), "--data", data, "--allow-code", *QUICK)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "nothing" in done.stderr
@@ -189,7 +190,7 @@ def test_allowed_code_reaches_nothing_of_the_users_without_trust(zoolens, manife
     marker = tmp_path / "ran"
     code = f"open({str(marker)!r}, 'w')\n    def preprocess(image):\n        return image[:, :, 0].astype('float32')\n"
     path = manifest("m.json", "fake", more=f"code:\n  preprocess: |\n    {code}")
-    done = zoolens("eval", path, "--data", data, "--allow-code", "--no-cold",
+    done = zoolens("eval", path, "--data", data, "--allow-code", *QUICK,
                    *(["--trust"] if trust else []))  # fmt: skip
     assert marker.exists() == trust
     assert done.returncode == (0 if trust else 1), done.stderr
@@ -237,7 +238,7 @@ def test_allowed_code_with_several_decoding_threads(zoolens, manifest, tmp_path,
         Image.fromarray(image).save(folder / f"{index:03}.png")
     code = "code:\n  preprocess: |\n    def preprocess(image):\n        return image[:, :, 0].astype('float32')\n"
     model = manifest("m.json", "fake", more=code)
-    done = zoolens("eval", model, "--data", tmp_path / "photos", "--allow-code", "--no-cold", "--decode-threads", 3)
+    done = zoolens("eval", model, "--data", tmp_path / "photos", "--allow-code", *QUICK, "--decode-threads", 3)
     assert done.returncode == 0, done.stderr
     assert "100.0 %" in done.stdout
 

@@ -28,12 +28,15 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ZOOLENS_ASSETS", str(ASSETS))
-    with open_store(tmp_path / "store.sqlite") as opened:
-        yield opened
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """One for all faults: what was measured for one of them is not measured again for the next, as for a user."""
+    folder = tmp_path_factory.mktemp("damaged")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_HOME", str(folder / "home"))
+        patch.setenv("ZOOLENS_ASSETS", str(ASSETS))
+        with open_store(folder / "store.sqlite") as opened:
+            yield opened
 
 
 def normalised(manifest, **changes):

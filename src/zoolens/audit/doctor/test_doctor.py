@@ -1,6 +1,7 @@
 """Whole examinations on the models and data that come with zoolens."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -29,6 +30,29 @@ def store(tmp_path, monkeypatch):
         yield opened
 
 
+@pytest.fixture(scope="module")
+def examined(tmp_path_factory):
+    """A home whose store has an examination of a demo model, and what the doctor found."""
+    home = tmp_path_factory.mktemp("examined")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_HOME", str(home / "home"))
+        with open_store(home / "store.sqlite") as opened:
+            return home, examine(opened)
+
+
+@pytest.fixture
+def examined_store(examined, tmp_path, monkeypatch):
+    """A copy of that store, of this test alone."""
+    shutil.copytree(examined[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    with open_store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def examine(store):
+    return doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
+
+
 @pytest.fixture
 def damaged(tmp_path):
     """The manifest of a demo model with another normalisation and other outputs, its files named by absolute path."""
@@ -51,7 +75,7 @@ def test_trials_are_listed_only_where_they_are_asked_for(store):
     (asked,) = evaluate(
         ["demo:lenet-torch"], "demo", runtimes=["onnxruntime"], limit=LIMIT, seed=0, batches=(), cold=False, store=store
     )
-    found = doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
+    found = examine(store)
     assert [run.id for run in store.runs()] == [asked.run.id]  # the same content as the doctor's, and still the user's
     everything = store.runs(trials=True)
     assert len(everything) > len(found.trials)
@@ -64,11 +88,10 @@ def test_trials_are_listed_only_where_they_are_asked_for(store):
     assert "trial" in shown.output
 
 
-def test_a_trial_that_is_evaluated_later_is_the_users(store):
-    doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
-    assert store.runs() == []
-    top1("demo:lenet-torch", store)
-    assert [run.kind for run in store.runs()] == [RunKind.EVALUATION]
+def test_a_trial_that_is_evaluated_later_is_the_users(examined_store):
+    assert examined_store.runs() == []
+    top1("demo:lenet-torch", examined_store)
+    assert [run.kind for run in examined_store.runs()] == [RunKind.EVALUATION]
 
 
 def top1(model, store):
@@ -79,24 +102,25 @@ def top1(model, store):
     return found.value
 
 
-def test_a_right_manifest_is_found_right_and_nothing_is_measured_twice(store):
-    first = doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
+def test_a_right_manifest_is_found_right_and_nothing_is_measured_twice(examined, examined_store):
+    _, first = examined
     assert first.status is Status.RIGHT
     assert first.sentence.startswith("The manifest is right")
     assert first.corrected is None
     assert not first.faults
     assert {one.factor for one in first.not_swept} >= {"decoder", "layout", "colour order"}
     assert {one.factor for one in first.sensitivity} == {"scaling", "mean and deviation", "label offset"}
-    runs = {run.id: dict(run.stages) for run in store.runs()}
-    assert doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store) == first
-    assert {run.id: dict(run.stages) for run in store.runs()} == runs
+    runs = {run.id: dict(run.stages) for run in examined_store.runs(trials=True)}
+    assert runs
+    assert examine(examined_store) == first
+    assert {run.id: dict(run.stages) for run in examined_store.runs(trials=True)} == runs
 
 
-def test_variants_are_the_evaluations_that_eval_makes(store):
-    found = doctor("demo:lenet-torch", "demo", runtime="onnxruntime", limit=LIMIT, store=store)
+def test_variants_are_the_evaluations_that_eval_makes(examined, examined_store):
+    _, found = examined
     (outcome,) = evaluate(
         ["demo:lenet-torch"], "demo", runtimes=["onnxruntime"], limit=LIMIT // 2, seed=0, batches=(), cold=False,
-        store=store,
+        store=examined_store,
     )  # fmt: skip
     assert outcome.run.id == found.trials[0].run
     assert not outcome.measured
