@@ -17,7 +17,7 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 
 ## test: set up everything, then lint, types and all but the slow tests
 test: $(VENV)/.ready system lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system

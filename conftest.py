@@ -1,10 +1,13 @@
 """Property tests draw the same examples every time, so that a passing change passes again;
 `pytest --hypothesis-profile search` draws new ones.
 
+The slowest files come first, so that two processes (`make test`) end at the same time.
+
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
 
 import signal
+from pathlib import Path
 
 from hypothesis import settings
 
@@ -14,3 +17,27 @@ settings.load_profile("fixed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOWEST = (
+    "src/zoolens/crosstrain/training/trainers/test_keras.py",
+    "src/zoolens/crosstrain/training/diff/test_comparing.py",
+    "src/zoolens/crosstrain/training/lockstep/test_running.py",
+    "tests/test_crosstrain.py",
+    "tests/test_hostile.py",
+    "tests/test_docs_python.py",
+    "tests/test_readme.py",
+    "tests/test_wheel.py",
+    "tests/test_plugin.py",
+    "src/zoolens/audit/doctor/test_damaged.py",
+    "src/zoolens/audit/doctor/test_doctor.py",
+    "src/zoolens/runtimes/test_environments_network.py",
+    "src/zoolens/crosstrain/study/explaining/test_running.py",
+    "src/zoolens/crosstrain/training/trainers/test_torch.py",
+    "src/zoolens/crosstrain/test_api.py",
+    "tests/test_fanout.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    places = {Path(__file__).parent / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))

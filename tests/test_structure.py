@@ -247,3 +247,13 @@ def test_runtimes_work_with_numpy_alone():
         "import zoolens.runtimes.worker\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_files_that_begin_first_are_there():
+    (chosen,) = (node for node in parsed(PACKAGE.parents[1] / "conftest.py").body if _assigns(node, "SLOWEST"))
+    for name in ast.literal_eval(chosen.value):
+        assert (PACKAGE.parents[1] / name).exists(), f"{name} is in SLOWEST of conftest.py"
+
+
+def _assigns(node, name):
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name

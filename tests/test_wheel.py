@@ -48,10 +48,12 @@ def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
 
 @pytest.fixture(scope="module")
 def core(wheel, tmp_path_factory):
-    """A fresh environment with the wheel and what the core needs, and nothing else."""
+    """A fresh environment with the wheel and what the core needs, and nothing else: not even pip, which works on it
+    from outside and leaves compiling to whoever imports."""
     folder = tmp_path_factory.mktemp("core")
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    pip = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "-q"]
+    pip += ["--no-compile", "--disable-pip-version-check"]
     constrained = [*pip, "--retries", "1", "-c", REPO / "constraints.txt", wheel]
     done = subprocess.run(constrained, capture_output=True, text=True)
     if done.returncode != 0:
