@@ -20,8 +20,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SLOWEST = (
     "src/zoolens/crosstrain/training/trainers/test_keras.py",
-    "src/zoolens/crosstrain/training/diff/test_comparing.py",
-    "src/zoolens/crosstrain/training/lockstep/test_running.py",
+    "src/zoolens/crosstrain/training/diff/test_static_diff.py",
+    "src/zoolens/crosstrain/training/lockstep/test_comparison.py",
     "tests/test_crosstrain.py",
     "tests/test_hostile.py",
     "tests/test_docs_python.py",
@@ -31,7 +31,7 @@ SLOWEST = (
     "src/zoolens/audit/doctor/test_damaged.py",
     "src/zoolens/audit/doctor/test_doctor.py",
     "src/zoolens/runtimes/test_environments_network.py",
-    "src/zoolens/crosstrain/study/explaining/test_running.py",
+    "src/zoolens/crosstrain/study/explanation/test_explain.py",
     "src/zoolens/crosstrain/training/trainers/test_torch.py",
     "src/zoolens/crosstrain/test_api.py",
     "tests/test_fanout.py",
