@@ -55,7 +55,7 @@ def read_files(folder: Path) -> Files:
     names = _listed(folder)
     weights = {int(found[1]): folder / name for name in names if (found := _WEIGHTS_NAME.fullmatch(name))}
     content = {name: _read(folder, name) for name in names if not _WEIGHTS_NAME.fullmatch(name)}
-    digests = {name: hashlib.sha256(one).hexdigest() for name, one in content.items()}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     for number, path in weights.items():
         digests[f"{WEIGHTS}/{number}.safetensors"] = digest(path)
     problems = list(_checksum_problems(content[CHECKSUMS], digests))
@@ -100,10 +100,10 @@ def _listed(folder: Path) -> list[str]:
 
 def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Links are told, never followed; of folders only `weights` is entered."""
-    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.name == WEIGHTS and entry.is_dir(follow_symlinks=False):
-            inside = sorted(os.scandir(entry.path), key=lambda one: one.name)
-            yield from ((f"{WEIGHTS}/{one.name}", one.stat(follow_symlinks=False)) for one in inside)
+            inside = sorted(os.scandir(entry.path), key=lambda file: file.name)
+            yield from ((f"{WEIGHTS}/{file.name}", file.stat(follow_symlinks=False)) for file in inside)
         else:
             yield entry.name, entry.stat(follow_symlinks=False)
 
@@ -144,7 +144,7 @@ def _checksum_problems(content: bytes, digests: Mapping[str, str]) -> Iterator[s
             yield f"{CHECKSUMS}, line {number} is not a SHA-256 and the name of a file."
         else:
             stated[found[2]] = found[1]
-    there = {name: one for name, one in digests.items() if name != CHECKSUMS}
+    there = {name: checksum for name, checksum in digests.items() if name != CHECKSUMS}
     yield from (f"{name} is not in {CHECKSUMS}." for name in sorted(there.keys() - stated.keys()))
     yield from (
         f"{CHECKSUMS} names {shown(name)}, which is not there." for name in sorted(stated.keys() - there.keys())

@@ -91,7 +91,7 @@ def _conflicts(store: Store, contents: Contents, name: str, known: Mapping[str, 
                 continue
             found = there.sides
         else:
-            found = tuple(one for side in trial.sides if (one := _trained(store, contents, trial, side)))
+            found = tuple(trained for side in trial.sides if (trained := _trained(store, contents, trial, side)))
         yield from _side_conflicts(store, trial, found)
 
 
@@ -148,11 +148,13 @@ def _difference(ours: Trial, theirs: Trial) -> str | None:
         a, b = getattr(plain, field.name), getattr(theirs, field.name)
         if a == b:
             continue
-        if field.name != "sides" or [one.framework for one in a] != [one.framework for one in b]:
+        if field.name != "sides" or [side.framework for side in a] != [side.framework for side in b]:
             return f"its {field.name}"
-        one, other = next(pair for pair in zip(a, b, strict=True) if pair[0] != pair[1])
-        figure = next(each.name for each in fields(Side) if getattr(one, each.name) != getattr(other, each.name))
-        return f"{one.framework}'s {figure}"
+        ours_side, theirs_side = next(pair for pair in zip(a, b, strict=True) if pair[0] != pair[1])
+        figure = next(
+            each.name for each in fields(Side) if getattr(ours_side, each.name) != getattr(theirs_side, each.name)
+        )
+        return f"{ours_side.framework}'s {figure}"
     return None
 
 
@@ -181,11 +183,13 @@ def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Tri
         store,
         name,
         trial.trial,
-        recipe_of={framework: (one.recipe, one.told) for framework, one in by_framework.items()},
+        recipe_of={framework: (facts.recipe, facts.told) for framework, facts in by_framework.items()},
         dataset=contents.study.datasets[trial.dataset].record,
-        versions={framework: one.versions for framework, one in by_framework.items()},
-        predictions={framework: one.answers for framework, one in by_framework.items() if one.answers is not None},
-        outcomes={framework: _outcome(one) for framework, one in by_framework.items() if one.steps is not None},
+        versions={framework: facts.versions for framework, facts in by_framework.items()},
+        predictions={
+            framework: facts.answers for framework, facts in by_framework.items() if facts.answers is not None
+        },
+        outcomes={framework: _outcome(facts) for framework, facts in by_framework.items() if facts.steps is not None},
         conditions=trial.conditions,
         provenance=trial.provenance,
     )

@@ -33,9 +33,9 @@ def read_rows(table: str, columns: Sequence[Column], lines: bytes) -> tuple[list
         try:
             rows.append(adapter.validate_json(line))
         except ValidationError as error:
-            for one in error.errors():
-                name = str(one["loc"][0])
-                problems.append(f"{table}.parquet, row {number}, column {name}: {_words(by_name[name], one)}.")
+            for detail in error.errors():
+                name = str(detail["loc"][0])
+                problems.append(f"{table}.parquet, row {number}, column {name}: {_words(by_name[name], detail)}.")
             if len(problems) >= MAX_PROBLEMS:
                 break
     return rows, problems[:MAX_PROBLEMS]
@@ -88,14 +88,14 @@ def _shown(text: str) -> str:
 
 def _check_json(adapter: TypeAdapter[Any], text: str) -> str:
     try:
-        found = strict_json(text)
+        parsed = strict_json(text)
     except ValueError as error:
         raise ValueError(f"it is not JSON: {error}") from error
     try:
-        adapter.validate_python(found)
+        adapter.validate_python(parsed)
     except ValidationError:
         raise ValueError("it is JSON of another kind") from None
-    if isinstance(found, bool) or (isinstance(found, int) and abs(found) >= _LARGEST):
+    if isinstance(parsed, bool) or (isinstance(parsed, int) and abs(parsed) >= _LARGEST):
         raise ValueError("it is JSON of another kind")
     return text
 
@@ -104,21 +104,21 @@ def strict_json(text: str | bytes) -> Any:
     """Anything that is not JSON is a ValueError, also NaN, what is nested too deeply, and texts or numbers that nobody
     can show or store."""
     try:
-        found = json.loads(text, parse_constant=_refused)
+        parsed = json.loads(text, parse_constant=_refused)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    waiting = [found]
+    waiting = [parsed]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str) and _UNFIT.search(one):
+        value = waiting.pop()
+        if isinstance(value, str) and _UNFIT.search(value):
             raise ValueError("a text holds characters that cannot be shown")
-        if isinstance(one, float) and not math.isfinite(one):
+        if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number is too large")
-        if isinstance(one, list):
-            waiting += one
-        elif isinstance(one, dict):
-            waiting += [*one, *one.values()]
-    return found
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+    return parsed
 
 
 def _refused(constant: str) -> Any:

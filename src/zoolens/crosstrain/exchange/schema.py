@@ -149,8 +149,8 @@ NUMBERS: Final = ("predictions", "labels")  # tables of numbers alone, which may
 def hyperparameter_columns(settings: Iterable[Mapping[str, Hyperparameter]]) -> tuple[Column, ...]:
     """One for each name that a trial has; its type holds the values exactly."""
     types: dict[str, set[type]] = {}
-    for one in settings:
-        for name, value in one.items():
+    for values in settings:
+        for name, value in values.items():
             types.setdefault(name, set()).add(type(value))
     return tuple(_hyperparameter(name, found) for name, found in types.items())
 

@@ -141,18 +141,18 @@ def _by_owner(
 ) -> dict[int, Answers]:
     """The values of each side or dataset; its samples must come in order, from 0."""
     owner, sample, value = (np.asarray(tensors[column.name], np.int32) for column in columns)
-    if min((int(one.min()) for one in (owner, sample, value) if len(one)), default=0) < 0:
+    if min((int(numbers.min()) for numbers in (owner, sample, value) if len(numbers)), default=0) < 0:
         problems.append(f"{name}.parquet has numbers below 0.")
         return {}
-    found: dict[int, Answers] = {}
+    by_owner: dict[int, Answers] = {}
     for place in _stretches(owner):
         number = int(owner[place.start])
         expected = np.arange(place.stop - place.start, dtype=np.int32)
-        if number in found or not np.array_equal(sample[place], expected):
+        if number in by_owner or not np.array_equal(sample[place], expected):
             problems.append(f"{name}.parquet: the samples of {columns[0].name} {number} are not in order from 0.")
             return {}
-        found[number] = value[place]
-    return found
+        by_owner[number] = value[place]
+    return by_owner
 
 
 def _stretches(owner: NDArray[np.int32]) -> Iterator[slice]:

@@ -78,13 +78,13 @@ def dependence(
     alone = [_at_trials(surrogate, position) for position in positions]
     curves = tuple(_curve(surrogate, position, float(alone[position].std())) for position in positions)
     found = [_interaction(surrogate, pair, alone) for pair in combinations(positions, 2)]
-    found.sort(key=lambda one: -one.strength)
+    found.sort(key=lambda interaction: -interaction.strength)
     surface = two_way(surrogate, found[0].inputs[0].name, found[0].inputs[1].name) if found else None
     return Dependence(name, surrogate, curves, tuple(found), surface)
 
 
 def two_way(surrogate: Surrogate, row: str, column: str, points: int = GRID) -> Surface:
-    names = [one.name for one in surrogate.inputs]
+    names = [given.name for given in surrogate.inputs]
     i, j = names.index(row), names.index(column)
     rows, columns = surrogate.inputs[i].grid(points), surrogate.inputs[j].grid(points)
     share = surrogate.weights * surrogate.others(i, j).mean(axis=0)
@@ -93,14 +93,14 @@ def two_way(surrogate: Surrogate, row: str, column: str, points: int = GRID) -> 
 
 
 def _curve(surrogate: Surrogate, position: int, importance: float) -> Curve:
-    one = surrogate.inputs[position]
-    values = one.grid(POINTS)
+    given = surrogate.inputs[position]
+    values = given.grid(POINTS)
     others = surrogate.others(position)
     near = surrogate.kernel(position, values) * others.mean(axis=0)
     mean = surrogate.mean + near @ surrogate.weights
     variance = others.mean() - np.einsum("ij,jk,ik->i", near, surrogate.inverse, near, optimize=True)
     band = NORMAL * np.sqrt(surrogate.scale * np.maximum(variance, 0))
-    return Curve(one, values, mean, mean - band, mean + band, importance)
+    return Curve(given, values, mean, mean - band, mean + band, importance)
 
 
 def _at_trials(surrogate: Surrogate, *positions: int) -> Matrix:

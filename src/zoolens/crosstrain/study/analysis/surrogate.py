@@ -82,8 +82,8 @@ class Surrogate:
 
     def kernel(self, position: int, values: NDArray[Any]) -> Matrix:
         """Between values of one hyperparameter (rows) and the fitted trials (columns)."""
-        one = self.inputs[position]
-        return _bell(one.seen(values), one.seen(self.columns[position]), self.lengths[position])
+        given = self.inputs[position]
+        return _bell(given.seen(values), given.seen(self.columns[position]), self.lengths[position])
 
     def others(self, *positions: int) -> Matrix:
         """The kernel between the fitted trials of all hyperparameters but these."""
@@ -108,15 +108,15 @@ def fit(
     `log`: those that are seen on a logarithmic scale; None: as their values suggest."""
     log = logarithmic(columns) if log is None else log
     given = {name: _present(column) for name, column in columns.items()}
-    used = {name: columns[name] for name, one in given.items() if 2 * one.sum() >= len(one)}
+    used = {name: columns[name] for name, present in given.items() if 2 * present.sum() >= len(present)}
     known = np.isfinite(target) & np.logical_and.reduce([np.ones(len(target), bool), *(given[name] for name in used)])
     rows = _sampled(used, target, np.flatnonzero(known), seed)
     if len(rows) < FEWEST:
         raise TooFewTrials("a surrogate, complete ones", len(rows), FEWEST)
     inputs = [_input(name, column[rows], name in log) for name, column in used.items()]
-    varying = tuple(one for one in inputs if one.levels[1:] or one.low < one.high)[:MOST_INPUTS]
-    kept = tuple(used[one.name][rows] for one in varying)
-    ignored = tuple(name for name in columns if name not in {one.name for one in varying})
+    varying = tuple(each for each in inputs if each.levels[1:] or each.low < each.high)[:MOST_INPUTS]
+    kept = tuple(used[each.name][rows] for each in varying)
+    ignored = tuple(name for name in columns if name not in {each.name for each in varying})
     return _fitted(varying, kept, target[rows], len(target) - len(rows), ignored)
 
 
@@ -135,7 +135,7 @@ def _sampled(columns: Mapping[str, NDArray[Any]], target: Matrix, rows: NDArray[
 
 def _input(name: str, column: NDArray[Any], log: bool) -> Input:
     if column.dtype.kind != "f":
-        return Input(name, levels=tuple(str(one) for one in np.unique(column)))
+        return Input(name, levels=tuple(str(level) for level in np.unique(column)))
     return Input(name, float(column.min()), float(column.max()), log)
 
 
@@ -148,9 +148,9 @@ def _fitted(
 ) -> Surrogate:
     mean = float(target.mean())
     centred = target - mean if np.ptp(target) > 0 else np.zeros(len(target))  # no rounding to explain
-    seen = [one.seen(column) for one, column in zip(inputs, columns, strict=True)]
+    seen = [given.seen(column) for given, column in zip(inputs, columns, strict=True)]
     lengths, noise = _learnt(seen, centred) if inputs and centred.any() else ((1.0,) * len(inputs), NOISE[1])
-    similar = tuple(_bell(one, one, length) for one, length in zip(seen, lengths, strict=True))
+    similar = tuple(_bell(places, places, length) for places, length in zip(seen, lengths, strict=True))
     kernel = np.prod(similar, axis=0) if similar else np.ones((len(target), len(target)))
     inverse = np.linalg.inv(kernel + noise * np.eye(len(target)))
     weights = inverse @ centred
@@ -189,7 +189,7 @@ def _learnt(seen: Sequence[Matrix], centred: Matrix) -> tuple[tuple[float, ...],
             kernel, gradient = each(X, Y, eval_gradient=True)
             return kernel, np.add.reduceat(gradient, np.cumsum((0, *self.widths[:-1])), axis=2)
 
-    widths = tuple(one.shape[1] for one in seen)
+    widths = tuple(places.shape[1] for places in seen)
     step = -(-len(centred) // MOST_LEARNT_FROM)
     settings, scaled = np.concatenate(seen, axis=1)[::step], centred[::step] / centred.std()
     fits = []
@@ -201,7 +201,7 @@ def _learnt(seen: Sequence[Matrix], centred: Matrix) -> tuple[tuple[float, ...],
             fits.append(GaussianProcessRegressor(kernel, alpha=1e-10).fit(settings, scaled))
     best = max(fits, key=lambda fit: float(fit.log_marginal_likelihood_value_)).kernel_
     noise = float(np.clip(best.k2.noise_level / best.k1.k1.constant_value, *NOISE))
-    return tuple(float(one) for one in np.atleast_1d(best.k1.k2.length_scale)), noise
+    return tuple(float(length) for length in np.atleast_1d(best.k1.k2.length_scale)), noise
 
 
 def _bell(a: Matrix, b: Matrix, length: float) -> Matrix:

@@ -57,7 +57,7 @@ def explain(
     search chose for its large gap shows too large a gap with the seeds that it was chosen by."""
     if replicates < 2:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
-    sides = tuple(Arm(one) if isinstance(one, str) else one for one in (a, b))
+    sides = tuple(Arm(arm) if isinstance(arm, str) else arm for arm in (a, b))
     if recipe.shipped and any(side.told != Semantics() for side in sides):
         raise ZoolensError("A network as its library ships it has its own semantics.", hint="Use mode: aligned.")
     name = study or _study_name(recipe, sides)
@@ -148,7 +148,11 @@ class _Explaining:
             tuple(sorted(parts, key=lambda part: -part.share.value)),
             unassigned,
             (*_switches(game, columns), *self._unnamed_switches(game)),
-            tuple(one for one in together if one.points.excludes_zero and abs(one.points.value) > level),
+            tuple(
+                interaction
+                for interaction in together
+                if interaction.points.excludes_zero and abs(interaction.points.value) > level
+            ),
             len(together),
             {_members(game, cell): tuple(values.tolist()) for cell, values in columns.items()},
         )
@@ -188,10 +192,10 @@ def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
     """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
     found: list[str] = []
     explained = 0.0
-    for one in sorted(parts, key=lambda part: -part.share.value):
-        if one.name != FRAMEWORK and one.share.value >= _LEAST and explained < _ENOUGH:
-            found.append(one.name)
-            explained += one.share.value
+    for part in sorted(parts, key=lambda part: -part.share.value):
+        if part.name != FRAMEWORK and part.share.value >= _LEAST and explained < _ENOUGH:
+            found.append(part.name)
+            explained += part.share.value
     return tuple(found)
 
 
@@ -219,7 +223,7 @@ def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple
     return tuple(
         name
         for name in Semantics.model_fields
-        if any(getattr(one, name) is None and getattr(other, name) is not None for one, other in pairs)
+        if any(getattr(ours, name) is None and getattr(other, name) is not None for ours, other in pairs)
     )
 
 
@@ -229,7 +233,7 @@ def _differences(seed_noise: SeedNoise) -> Values:
 
 def _resolved(sides: Sequence[Side]) -> Semantics:
     """What most likely holds for all seeds: first values are measured, which may fail for one of them."""
-    return reduce(lambda one, other: one.over(other), (Semantics(**side.semantics) for side in sides))
+    return reduce(lambda first, other: first.over(other), (Semantics(**side.semantics) for side in sides))
 
 
 def _single_cells(game: Contest) -> list[int]:

@@ -74,8 +74,8 @@ def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:
         ratios = [sqrt(member.square / _variance(name, member)) for member in members if name in _CANDIDATES]
         layers = tuple(member.layer for member in members)
         found.append(Initialiser(_with_equals(name, members), layers, (min(ratios), max(ratios)) if ratios else None))
-        left = [one for one in left if one not in members]
-    return tuple(sorted(found, key=lambda one: -len(one.layers)))
+        left = [tensor for tensor in left if tensor not in members]
+    return tuple(sorted(found, key=lambda initialiser: -len(initialiser.layers)))
 
 
 def _most_explaining(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
@@ -105,44 +105,44 @@ def _with_equals(name: str, members: Sequence[Drawn]) -> str:
     return " or ".join(equal)
 
 
-def _names(one: Drawn) -> Iterable[str]:
-    if one.constant is not None:
-        return (_constant(one.constant),)
-    return (name for name, (formula, _) in _CANDIDATES.items() if one.role == "kernel" or formula in _OF_BIASES)
+def _names(tensor: Drawn) -> Iterable[str]:
+    if tensor.constant is not None:
+        return (_constant(tensor.constant),)
+    return (name for name, (formula, _) in _CANDIDATES.items() if tensor.role == "kernel" or formula in _OF_BIASES)
 
 
 def _constant(value: float) -> str:
     return {0.0: "zeros", 1.0: "ones"}.get(value, f"constant {value:g}")
 
 
-def _likelihood(name: str, one: Drawn) -> float:
+def _likelihood(name: str, tensor: Drawn) -> float:
     """Log-likelihood under a formula, less that of the best distribution of any scale; 0 where there is no choice."""
-    if one.constant is not None:
+    if tensor.constant is not None:
         return 0.0
-    freely = max(_log_density(family, one, _free_variance(family, one)) for family in _FAMILIES)
-    return _log_density(_CANDIDATES[name][1], one, _variance(name, one)) - freely
+    freely = max(_log_density(family, tensor, _free_variance(family, tensor)) for family in _FAMILIES)
+    return _log_density(_CANDIDATES[name][1], tensor, _variance(name, tensor)) - freely
 
 
-def _variance(name: str, one: Drawn) -> float:
-    return _VARIANCES[_CANDIDATES[name][0]](one.fan_in, one.fan_out)
+def _variance(name: str, tensor: Drawn) -> float:
+    return _VARIANCES[_CANDIDATES[name][0]](tensor.fan_in, tensor.fan_out)
 
 
-def _free_variance(family: str, one: Drawn) -> float:
+def _free_variance(family: str, tensor: Drawn) -> float:
     if family == "uniform":
-        return one.bound**2 / 3
-    return max(one.square, (one.bound * _SHRUNK / _CUT) ** 2) if family == "truncated_normal" else one.square
+        return tensor.bound**2 / 3
+    return max(tensor.square, (tensor.bound * _SHRUNK / _CUT) ** 2) if family == "truncated_normal" else tensor.square
 
 
-def _log_density(family: str, one: Drawn, variance: float) -> float:
+def _log_density(family: str, tensor: Drawn, variance: float) -> float:
     if family == "uniform":
         end = sqrt(3 * variance)
-        return -inf if one.bound > end * (1 + _ROUNDING) else -one.count * log(2 * end)
+        return -inf if tensor.bound > end * (1 + _ROUNDING) else -tensor.count * log(2 * end)
     if family == "normal":
-        return -one.count / 2 * (log(2 * pi * variance) + one.square / variance)
+        return -tensor.count / 2 * (log(2 * pi * variance) + tensor.square / variance)
     whole = variance / _SHRUNK**2
-    if one.bound > _CUT * sqrt(whole) * (1 + _ROUNDING):
+    if tensor.bound > _CUT * sqrt(whole) * (1 + _ROUNDING):
         return -inf
-    return -one.count * (log(_INSIDE) + (log(2 * pi * whole) + one.square / whole) / 2)
+    return -tensor.count * (log(_INSIDE) + (log(2 * pi * whole) + tensor.square / whole) / 2)
 
 
 def _by_scale(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
@@ -151,14 +151,14 @@ def _by_scale(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:
     family = max(_FAMILIES, key=lambda family: _log_density(family, largest, _free_variance(family, largest)))
     exact = sqrt(_free_variance(family, largest))
     rounded = [float(f"{exact:.{digits}g}") for digits in (1, 2, 3, 4)]
-    scale = next((one for one in rounded if _has_scale(largest, family, one)), rounded[-1])
+    scale = next((size for size in rounded if _has_scale(largest, family, size)), rounded[-1])
     shared = [tensor for tensor in tensors if tensor is largest or _has_scale(tensor, family, scale)]
     return f"{family} with standard deviation {scale:g} in every layer", shared
 
 
-def _has_scale(one: Drawn, family: str, scale: float) -> bool:
-    fitted = _log_density(family, one, _free_variance(family, one))
-    return _log_density(family, one, scale**2) - fitted > -_RULED_OUT
+def _has_scale(tensor: Drawn, family: str, scale: float) -> bool:
+    fitted = _log_density(family, tensor, _free_variance(family, tensor))
+    return _log_density(family, tensor, scale**2) - fitted > -_RULED_OUT
 
 
 _FAMILIES: Final = ("uniform", "normal", "truncated_normal")

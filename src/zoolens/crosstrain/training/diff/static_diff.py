@@ -15,39 +15,39 @@ def static_diff(a: str, b: str, *, classes: int = 10, input_shape: tuple[int, in
 
     `input_shape`: channels, height, width of the images to train on.
     """
-    one, two = inspected([question(ref, input_shape, classes) for ref in (a, b)])
-    return compare(one, two)
+    first, second = inspected([question(ref, input_shape, classes) for ref in (a, b)])
+    return compare(first, second)
 
 
 def compare(a: Side, b: Side) -> StaticDiff:
-    found = sorted(_findings(a, b), key=lambda finding: KINDS.index(finding.kind))
+    findings = sorted(_findings(a, b), key=lambda finding: KINDS.index(finding.kind))
     return StaticDiff(
         a.ref,
         b.ref,
         (a.facts.network, b.facts.network),
         (a.facts.versions, b.facts.versions),
-        tuple(one for one in found if isinstance(one, Item)),
-        tuple(one for one in found if isinstance(one, Same)),
+        tuple(finding for finding in findings if isinstance(finding, Item)),
+        tuple(finding for finding in findings if isinstance(finding, Same)),
     )
 
 
 def _findings(a: Side, b: Side) -> Iterator[Finding]:
-    one, two = a.facts, b.facts
+    first, second = a.facts, b.facts
     graphs = graph_diff(a.graph, b.graph, names=_names(a.ref, b.ref))
-    pairs = structure.aligned(graphs, one, two)
-    yield from structure.counts(one, two)
+    pairs = structure.aligned(graphs, first, second)
+    yield from structure.counts(first, second)
     yield from structure.others(graphs)
-    yield from sizes.parameters(pairs, one, two)
-    yield from structure.biases(one, two, graphs)
-    yield from structure.dropouts(one, two)
+    yield from sizes.parameters(pairs, first, second)
+    yield from structure.biases(first, second, graphs)
+    yield from structure.dropouts(first, second)
     yield from structure.strides(graphs)
-    yield from structure.paddings(pairs, one, two)
-    yield from heads.heads(one, two)
-    yield from defaults.norms(one, two)
-    yield from defaults.initial(one, two)
-    yield from defaults.loss(one, two)
-    yield from defaults.updates(one, two)
-    yield from defaults.layout(one, two)
+    yield from structure.paddings(pairs, first, second)
+    yield from heads.heads(first, second)
+    yield from defaults.norms(first, second)
+    yield from defaults.initial(first, second)
+    yield from defaults.loss(first, second)
+    yield from defaults.updates(first, second)
+    yield from defaults.layout(first, second)
 
 
 def _names(a: str, b: str) -> tuple[str, str]:

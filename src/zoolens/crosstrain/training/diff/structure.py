@@ -33,11 +33,11 @@ def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
     sides = [{layer.name: layer for layer in facts.layers if layer.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
     pairs: list[Pair] = []
     for pair in diff.alignment.pairs:
-        one = sides[0].pop(pair.a.node.source, None) if pair.a else None
-        two = sides[1].pop(pair.b.node.source, None) if pair.b else None
-        if one is not None or two is not None:
-            pairs.append((one, two))
-    return [*pairs, *((side, None) for side in sides[0].values()), *((None, two) for two in sides[1].values())]
+        first = sides[0].pop(pair.a.node.source, None) if pair.a else None
+        second = sides[1].pop(pair.b.node.source, None) if pair.b else None
+        if first is not None or second is not None:
+            pairs.append((first, second))
+    return [*pairs, *((side, None) for side in sides[0].values()), *((None, second) for second in sides[1].values())]
 
 
 def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
@@ -104,8 +104,15 @@ def dropouts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
 
 def strides(diff: Diff) -> Iterator[Finding]:
     moved = [difference for difference in diff.differences if difference.cause == causes.STRIDE_PLACEMENT]
-    for one in moved:
-        yield Item("stride", "where blocks stride", _striding(one, 0), _striding(one, 1), one.text, _affected(one))
+    for difference in moved:
+        yield Item(
+            "stride",
+            "where blocks stride",
+            _striding(difference, 0),
+            _striding(difference, 1),
+            difference.text,
+            _affected(difference),
+        )
     if not moved:
         striding = sum(max(node.get("stride", (1,))) > 1 for node in diff.a if node.op in WINDOWS)
         yield Same("stride", "where strided layers stand", plural(striding, "layer"))
@@ -119,16 +126,18 @@ def _striding(difference: Difference, side: int) -> str:
 
 
 def paddings(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
-    both = [(one, two) for one, two in pairs if one and two and one.op in WINDOWS and one.kernel == two.kernel]
+    both = [
+        (left, right) for left, right in pairs if left and right and left.op in WINDOWS and left.kernel == right.kernel
+    ]
     groups: dict[tuple[object, ...], list[tuple[LayerFact, LayerFact]]] = {}
-    for one, two in both:
-        if one.pads != two.pads and one.stride == two.stride:
-            groups.setdefault((one.op, one.kernel, one.stride, one.pads, two.pads), []).append((one, two))
+    for left, right in both:
+        if left.pads != right.pads and left.stride == right.stride:
+            groups.setdefault((left.op, left.kernel, left.stride, left.pads, right.pads), []).append((left, right))
     for members in groups.values():
-        one, two = members[0]
-        what = f"padding of {window(one.kernel)} {TITLES[one.op]} with stride {one.stride[0]}"
+        left, right = members[0]
+        what = f"padding of {window(left.kernel)} {TITLES[left.op]} with stride {left.stride[0]}"
         where = named([f"{first.name} | {second.name}" for first, second in members])
-        yield Item("padding", what, pad_words(one.pads), pad_words(two.pads), where, len(members))
+        yield Item("padding", what, pad_words(left.pads), pad_words(right.pads), where, len(members))
     equal = len(both) - sum(map(len, groups.values()))
     if equal:
         yield Same("padding", "padding of single layers", plural(equal, "layer"))
