@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
-from zoolens.graph.blocks import POOLS, Block, Layer, is_depthwise
-from zoolens.graph.equality import COMMUTATIVE
+from zoolens.graph.blocks import Block, Layer, is_depthwise
 from zoolens.graph.model import Node
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, COMMUTATIVE, POOLS
 
 LARGE_REGION: Final = 24  # nodes; beyond, a region with several concats is split at them
 FIRE_CHAIN: Final = 2  # a squeeze convolution and its activation

@@ -11,12 +11,8 @@ from functools import cached_property
 from typing import Final
 
 from zoolens.graph.model import Node, Shape
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
 
-POOLS: Final = frozenset(
-    {"max_pool", "avg_pool", "global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool"}
-)
-NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
 LEARNED: Final = frozenset({"conv", "conv_transpose", "dense"})
 
 

@@ -24,7 +24,7 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
-from zoolens.graph.vocabulary import NOISE, VIEWS
+from zoolens.graph.vocabulary import NOISE, POOLS, REDUCTIONS, VIEWS
 
 _FREE: Final = VIEWS | NOISE | {"input", "parameter", "constant", "concat", "pad", "gather", "embedding", "unknown"} | {
     "channel_shuffle", "space_to_depth", "depth_to_space", "roll", "tile",
@@ -33,21 +33,7 @@ _STATISTICAL: Final = frozenset(
     {"layer_norm", "rms_norm", "group_norm", "instance_norm", "softmax", "log_softmax", "l2_normalize"}
 )
 _WINDOWED: Final = frozenset({"max_pool", "avg_pool", "lrn"})
-_REDUCING: Final = frozenset(
-    {
-        "global_avg_pool",
-        "global_max_pool",
-        "adaptive_avg_pool",
-        "adaptive_max_pool",
-        "mean",
-        "sum",
-        "max",
-        "min",
-        "prod",
-    }
-)
-
-
+_REDUCING: Final = REDUCTIONS | (POOLS - _WINDOWED)
 _MULTIPLIED: Final = frozenset({"kernel", "recurrent_kernel", "projection"})  # of a recurrent cell
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
 from zoolens.graph.model import Graph, Node
-
-COMMUTATIVE: Final = frozenset({"add", "mul", "maximum", "minimum"})
+from zoolens.graph.vocabulary import COMMUTATIVE
 
 Signature = tuple[Any, ...]
 

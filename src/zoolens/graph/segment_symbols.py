@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.graph.equality import COMMUTATIVE, signature
+from zoolens.graph.equality import signature
 from zoolens.graph.model import Array, Graph, Node
 from zoolens.graph.segments import Segment
+from zoolens.graph.vocabulary import COMMUTATIVE
 
 _SAMPLES: Final = 32  # numbers of a tensor that tell it from most others
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from zoolens.errors import ModelError
 from zoolens.graph.model import Parameter, Shape, Value
 from zoolens.graph.sliding_windows import grown, slid, spread
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -270,18 +270,17 @@ def _tile(case: Case) -> Shape:
 
 
 _POINTWISE: Final = (
-    *ACTIVATIONS, "softmax", "log_softmax", "abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos",
-    "floor", "ceil", "round", "reciprocal", "l2_normalize", "lrn", "layer_norm", "rms_norm", "channel_shuffle", "roll",
-    "identity", "dropout", "cast", "quantize", "dequantize", "affine",
+    *ACTIVATIONS, *FUNCTIONS, *NOISE, "softmax", "log_softmax", "l2_normalize", "lrn", "layer_norm", "rms_norm",
+    "affine", "channel_shuffle", "roll",
 )  # fmt: skip
 _NORMS: Final = ("batch_norm", "group_norm", "instance_norm")
-_BINARY: Final = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "compare", "where")
+_BINARY: Final = (*ARITHMETIC, "compare", "where")
 
 RULES: Final[dict[str, Callable[[Case], Shape]]] = {
     **dict.fromkeys(_POINTWISE, _same),
     **dict.fromkeys(_NORMS, _normed),
     **dict.fromkeys(_BINARY, _combined),
-    **dict.fromkeys(("mean", "sum", "max", "min", "prod"), _reduced),
+    **dict.fromkeys(REDUCTIONS, _reduced),
     **dict.fromkeys(("max_pool", "avg_pool"), _pool),
     **dict.fromkeys(("adaptive_avg_pool", "adaptive_max_pool"), _adaptive),
     **dict.fromkeys(("global_avg_pool", "global_max_pool"), _global),

@@ -16,19 +16,18 @@ from hashlib import blake2b
 from math import log2
 from typing import Any, Final
 
-from zoolens.graph.blocks import NORMS, resolution
+from zoolens.graph.blocks import resolution
 from zoolens.graph.cost import cost
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.sliding_windows import reach
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, NORMS
 
 VERSION: Final = 1  # of this description; raised when known signatures must be made anew
 
 LEARNED: Final = frozenset({"conv", "conv_transpose", "dense", "recurrent", "embedding"})
 _VIEWS: Final = frozenset({"flatten", "reshape", "transpose", "expand", "identity", "dropout", "cast", "output_of"})
-_SCALAR: Final = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
 _SCORES: Final = frozenset({"softmax", "log_softmax", "sigmoid"})
-_UNORDERED: Final = frozenset({"add", "mul", "maximum", "minimum", "concat"})
+_UNORDERED: Final = COMMUTATIVE | {"concat"}
 _JOINS: Final = frozenset({"add", "concat"})
 _DIGEST_BYTES: Final = 8
 
@@ -150,7 +149,7 @@ class _Walk:
 
 
 def _passed_over(node: Node) -> bool:
-    return node.op in NORMS or node.op in _VIEWS or (node.op in _SCALAR and len(node.inputs) == 1)
+    return node.op in NORMS or node.op in _VIEWS or (node.op in ARITHMETIC and len(node.inputs) == 1)
 
 
 def _final(graph: Graph) -> frozenset[str]:

@@ -7,8 +7,9 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.block_regions import only
-from zoolens.graph.blocks import POOLS, Block, resolution
+from zoolens.graph.blocks import Block, resolution
 from zoolens.graph.model import Shape
+from zoolens.graph.vocabulary import POOLS
 
 SCALING: Final = frozenset({"affine", "mul", "add", "sub", "div", "batch_norm"})  # what preprocessing consists of
 

@@ -106,5 +106,15 @@ ACTIVATIONS: Final = frozenset(
     {"relu", "relu6", "sigmoid", "silu", "hard_sigmoid", "hard_swish", "tanh", "elu", "selu", "softplus", "mish",
      "leaky_relu", "prelu", "gelu", "clip"}
 )  # fmt: skip
+POOLS: Final = frozenset(
+    {"max_pool", "avg_pool", "global_avg_pool", "global_max_pool", "adaptive_avg_pool", "adaptive_max_pool"}
+)
+NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
+REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
+FUNCTIONS: Final = frozenset(  # of one number, by themselves no activation
+    {"abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal"}
+)
+ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})  # on two values
+COMMUTATIVE: Final = frozenset({"add", "mul", "maximum", "minimum"})
 NOISE: Final = frozenset({"identity", "dropout", "cast", "quantize", "dequantize"})
 VIEWS: Final = frozenset({"reshape", "flatten", "transpose", "identity", "dropout", "slice", "expand", "output_of"})

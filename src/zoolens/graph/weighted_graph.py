@@ -24,9 +24,10 @@ from zoolens.errors import AssetError, ModelError, UnexpectedError, ZoolensError
 from zoolens.graph.export_pool import TIMEOUT, reader
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.torch import state_dict
-from zoolens.graph.model import Array, Graph, Node, Parameter
+from zoolens.graph.model import Array, Graph
 from zoolens.graph.passes.axis_labels import labels
 from zoolens.graph.passes.canonical import steps
+from zoolens.graph.passes.folded_norms import folded_norms
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.structure_sources import find_entries, manifest_size
 from zoolens.manifests.locations import resolve_asset
@@ -58,34 +59,16 @@ def canonical_with_facts(raw: Graph) -> Graph:
 
 
 def folded(graph: Graph) -> Graph:
-    """With the norm of every layer multiplied into its kernel, as converters do it: only so are the weights of a
-    trained network and of its exported or quantised copy the same kind of thing."""
-    weights = dict(graph.weights)
-    nodes = tuple(_folded(node, weights) if node.get("norm") else node for node in graph.nodes)
-    used = {one.key for node in nodes for one in node.parameters}
-    return replace(graph, nodes=nodes, weights={key: values for key, values in weights.items() if key in used})
+    """The graph with the norm of every layer multiplied into its kernel, as converters do it: only so are the weights
+    of a trained network and of its exported or quantised copy the same kind of thing."""
+    plain = folded_norms(graph, ("conv", "dense"))
+    used = {parameter.key for node in plain.nodes for parameter in node.parameters}
+    weights = {key: _single_precision(values) for key, values in plain.weights.items() if key in used}
+    return replace(plain, weights=weights)
 
 
-def _folded(node: Node, weights: dict[str, Array]) -> Node:
-    def vector(role: str, default: float) -> Array:
-        one = node.parameter(role)
-        return np.full(1, default) if one is None else np.asarray(weights[one.key], np.float64).reshape(-1)
-
-    factor = vector("norm_scale", 1.0)
-    if node.get("norm") == "batch":
-        factor = factor / np.sqrt(vector("norm_variance", 1.0) + node.get("epsilon", 0.0))
-    bias = (vector("bias", 0.0) - vector("norm_mean", 0.0)) * factor + vector("norm_shift", 0.0)
-    kernel = node.parameter("kernel")
-    assert kernel is not None  # only layers that have one take up a norm
-    values = np.asarray(weights[kernel.key], np.float64).reshape(kernel.shape)
-    scaled = values * np.broadcast_to(factor, kernel.shape[:1]).reshape(-1, *(1,) * (values.ndim - 1))
-    learned = [
-        Parameter("kernel", kernel.shape, f"{node.name}:kernel, norm folded"),
-        Parameter("bias", kernel.shape[:1], f"{node.name}:bias, norm folded"),
-    ]
-    for one, numbers in zip(learned, (scaled, np.broadcast_to(bias, kernel.shape[:1])), strict=True):
-        weights[one.key] = numbers.astype(np.float32)
-    return replace(node.with_attributes(norm=None, epsilon=None), parameters=tuple(learned))
+def _single_precision(values: Array) -> Array:
+    return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def _check_weights(graph: Graph) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zoolens.graph.equality import COMMUTATIVE, signature
+from zoolens.graph.equality import signature
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.splicing import SPLICED
+from zoolens.graph.vocabulary import COMMUTATIVE
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, is_depthwise, resolution
+from zoolens.graph.blocks import LEARNED, Block, Layer, is_depthwise, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import Pair
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
 
 INPUT_SIZE: Final = "input size"
 INPUT_CHANNELS: Final = "input channels"

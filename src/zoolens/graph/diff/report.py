@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zoolens.graph.blocks import NORMS
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import Alignment, align
@@ -20,6 +19,7 @@ from zoolens.graph.model import Graph
 from zoolens.graph.passes.folded_norms import folded_norms
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
+from zoolens.graph.vocabulary import NORMS
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from zoolens.graph.blocks import LEARNED, NORMS, POOLS, Block, Layer, resolution
+from zoolens.graph.blocks import LEARNED, Block, Layer, resolution
 from zoolens.graph.diff import causes, settings
 from zoolens.graph.diff.alignment import Alignment, Pair
 from zoolens.graph.diff.causes import LayerFinding
 from zoolens.graph.model import Node
 from zoolens.graph.stages import SCALING
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
 
 ARRANGEMENT = frozenset(
     {"reshape", "transpose", "slice", "gather", "expand", "flatten", "output_of", "tile", "roll", "constant"}

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
-from zoolens.graph.vocabulary import ACTIVATIONS, NOISE
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, POOLS, REDUCTIONS
 
-_BY_EXAMPLE: Final = ACTIVATIONS | NOISE | {
+_BY_EXAMPLE: Final = ACTIVATIONS | NOISE | POOLS | FUNCTIONS | {
     "conv", "conv_transpose", "dense", "batch_norm", "group_norm", "instance_norm", "lrn", "embedding",
-    "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool",
-    "abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal",
     "channel_shuffle", "space_to_depth", "depth_to_space", "resize",
 }  # fmt: skip
 
@@ -113,9 +111,9 @@ def _pad(case: _Case) -> bool:
 
 _RULES: Final[dict[str, Callable[[_Case], bool]]] = {
     **dict.fromkeys(("reshape", "flatten"), _always),
-    **dict.fromkeys(("add", "sub", "mul", "div", "pow", "maximum", "minimum", "compare", "where", "expand"), _aligned),
+    **dict.fromkeys((*ARITHMETIC, "compare", "where", "expand"), _aligned),
     **dict.fromkeys(("slice", "softmax", "log_softmax", "affine"), _off_axis),
-    **dict.fromkeys(("mean", "sum", "max", "min", "prod", "layer_norm", "rms_norm", "l2_normalize", "roll"), _off_axes),
+    **dict.fromkeys((*REDUCTIONS, "layer_norm", "rms_norm", "l2_normalize", "roll"), _off_axes),
     "matmul": _matmul,
     "attention": _attention,
     "concat": _concat,

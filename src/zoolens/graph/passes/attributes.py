@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.vocabulary import REDUCTIONS
 
 _IGNORED: Final = frozenset({"input", "reshape", "expand", "global_avg_pool", "global_max_pool"})
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -15,7 +16,7 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "slice": {"step": 1},
     "pad": {"value": 0, "mode": "constant"},
     "avg_pool": {"count_pad": False},
-    **{op: {"keep": False} for op in ("mean", "sum", "max", "min", "prod")},
+    **{op: {"keep": False} for op in REDUCTIONS},
     **{op: {"reverse": False} for op in ("add", "sub", "mul", "div", "pow")},
     "matmul": {"transpose_a": False, "transpose_b": False},
     "attention": {"causal": False},

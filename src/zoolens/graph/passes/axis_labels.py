@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.vocabulary import ACTIVATIONS, NOISE
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, NORMS, POOLS, REDUCTIONS
 
 CANONICAL: Final = "NCDHW"
 
@@ -20,14 +20,13 @@ CANONICAL: Final = "NCDHW"
 KEEPING: Final = (
     ACTIVATIONS
     | NOISE
-    | {"conv", "conv_transpose", "batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine", "lrn"}
-    | {"max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool"}
-    | {"softmax", "log_softmax", "add", "sub", "mul", "div", "pow", "maximum", "minimum", "abs", "neg", "exp", "log"}
-    | {"sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal", "l2_normalize"}
-    | {"compare", "where", "concat", "slice", "pad", "expand", "channel_shuffle", "space_to_depth", "depth_to_space"}
-    | {"resize", "roll", "tile"}
+    | POOLS
+    | NORMS
+    | ARITHMETIC
+    | FUNCTIONS
+    | {"conv", "conv_transpose", "lrn", "softmax", "log_softmax", "l2_normalize", "compare", "where", "concat", "slice"}
+    | {"pad", "expand", "channel_shuffle", "space_to_depth", "depth_to_space", "resize", "roll", "tile"}
 )
-REDUCING: Final = frozenset({"mean", "sum", "max", "min", "prod"})
 
 Labels = dict[str, str]
 
@@ -60,9 +59,9 @@ def _spread(node: Node, graph: Graph, found: Labels) -> Iterator[tuple[str, str]
     """What this node says about its output and inputs, given what is known of them."""
     if not node.inputs:
         return
-    if node.op in KEEPING or (node.op in REDUCING and node.get("keep", False)):
+    if node.op in KEEPING or (node.op in REDUCTIONS and node.get("keep", False)):
         yield from _kept(node, graph, found)
-    elif node.op in REDUCING:
+    elif node.op in REDUCTIONS:
         axes = found.get(node.inputs[0])
         if axes:
             yield node.name, "".join(label for axis, label in enumerate(axes) if axis not in node.get("axes"))

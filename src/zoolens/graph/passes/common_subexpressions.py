@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from zoolens.graph.equality import COMMUTATIVE
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.editor import Editor
+from zoolens.graph.vocabulary import COMMUTATIVE
 
 _COUNTED: Final = frozenset({"matmul", "attention", "recurrent", "unknown"})
 

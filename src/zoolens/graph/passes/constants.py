@@ -13,9 +13,10 @@ from zoolens.graph.model import Array, Graph, Node, Parameter, nested_tuples
 from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.reference import run
 from zoolens.graph.reference_ops import OPERATIONS
+from zoolens.graph.vocabulary import ARITHMETIC
 
 FIXED: Final = ("parameter", "constant")
-_BINARY: Final = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum", "compare"})
+_BINARY: Final = ARITHMETIC | {"compare"}
 _ORDERED: Final = frozenset({"sub", "div", "pow", "compare"})
 _FOLDED: Final = frozenset(OPERATIONS) - {*FIXED, "unknown", "output_of", "recurrent", "input"}
 _SMALL: Final = 64  # numbers that are kept as an attribute rather than as weights

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from zoolens.graph.model import Graph, Node, Parameter, Shape, nested_tuples
-from zoolens.graph.passes.axis_labels import CANONICAL, KEEPING, REDUCING, Labels, canonical_order, labels
+from zoolens.graph.passes.axis_labels import CANONICAL, KEEPING, Labels, canonical_order, labels
 from zoolens.graph.passes.editor import Editor
+from zoolens.graph.vocabulary import REDUCTIONS
 
 Order = tuple[int, ...]
 
@@ -53,7 +54,7 @@ class _Layout:
             return self._transpose(node)
         if node.op in KEEPING:
             return self._keeping(node)
-        if node.op in REDUCING:
+        if node.op in REDUCTIONS:
             return self._reducing(node)
         if node.op == "dense" and len(node.shape) > 2 and self.known.get(node.name, "").endswith("C"):
             return self._dense_on_map(node)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zoolens.graph.equality import COMMUTATIVE, node_hashes
+from zoolens.graph.equality import node_hashes
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.vocabulary import COMMUTATIVE
 
 
 def settle_order(graph: Graph) -> Graph:

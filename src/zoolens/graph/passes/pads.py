@@ -10,14 +10,14 @@ from typing import Final
 
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.vocabulary import POOLS
 
 _NEVER_NEGATIVE: Final = frozenset(
     {"relu", "relu6", "sigmoid", "hard_sigmoid", "softmax", "softplus", "square", "abs", "exp", "sqrt"}
 )
-_KEEPS_SIGN: Final = frozenset(
-    {"max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_max_pool", "concat",
-     "slice", "channel_shuffle", "add", "mul", "reshape", "flatten", "transpose", "mean", "sum", "max", "lrn"}
-)  # fmt: skip
+_KEEPS_SIGN: Final = POOLS | {
+    "concat", "slice", "channel_shuffle", "add", "mul", "reshape", "flatten", "transpose", "mean", "sum", "max", "lrn",
+}  # fmt: skip
 _LOWEST: Final = -1e30  # what sources write for minus infinity
 
 

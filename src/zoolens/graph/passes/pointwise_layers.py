@@ -27,14 +27,13 @@ from zoolens.graph.passes.arrangements import (
 from zoolens.graph.passes.axis_labels import KEEPING, Labels, labels
 from zoolens.graph.passes.constants import FIXED
 from zoolens.graph.passes.editor import Editor
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
 _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last
 _TOKENS: Final = 3  # axes of places that were joined to one axis, channels last
 _TURN: Final = (0, 2, 3, 1)  # from channels first to channels last
-_SUMS: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
-_ALIKE: Final = (ACTIVATIONS - {"prelu"}) | _SUMS | {"dense", "layer_norm", "rms_norm", "affine"}
+_ALIKE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {"dense", "layer_norm", "rms_norm", "affine"}
 
 Cut = tuple[Shape, tuple[ArrangementStep, ...]]
 

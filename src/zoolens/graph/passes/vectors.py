@@ -12,11 +12,11 @@ from typing import Final
 
 from zoolens.graph.model import Graph, Node, Parameter, Shape
 from zoolens.graph.passes.editor import Editor, Rule, rewrite
-from zoolens.graph.vocabulary import ACTIVATIONS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
-_SINKING: Final = (ACTIVATIONS - {"prelu"}) | {
-    "batch_norm", "affine", "add", "sub", "mul", "div", "maximum", "minimum", "concat", "slice", "softmax",
-    "log_softmax", "exp", "square", "sqrt", "rsqrt", "neg", "abs", "pow", "layer_norm", "rms_norm", "l2_normalize",
+_SINKING: Final = (ACTIVATIONS - {"prelu"}) | ARITHMETIC | {
+    "batch_norm", "affine", "concat", "slice", "softmax", "log_softmax", "exp", "square", "sqrt", "rsqrt", "neg", "abs",
+    "layer_norm", "rms_norm", "l2_normalize",
 }  # fmt: skip
 
 

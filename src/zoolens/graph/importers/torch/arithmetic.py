@@ -7,6 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.graph.importers.torch.trace import Lowering, TorchCall
+from zoolens.graph.vocabulary import FUNCTIONS
 
 
 def _pair(call: TorchCall) -> tuple[Any, Any]:
@@ -247,8 +248,7 @@ ARITHMETIC: Final[dict[str, Lowering]] = {
     "maximum": binary("maximum"),
     "minimum": binary("minimum"),
     "addcmul": addcmul,
-    **{op: unary(op) for op in ("abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor")},
-    **{op: unary(op) for op in ("ceil", "round", "reciprocal")},
+    **{op: unary(op) for op in FUNCTIONS},
     "eq": compare("=="),
     "ne": compare("!="),
     "lt": compare("<"),
