@@ -14,16 +14,17 @@ from zoolens.graph.vocabulary import ACTIVATIONS, COMMUTATIVE, POOLS
 
 LARGE_REGION: Final = 24  # nodes; beyond, a region with several concats is split at them
 FIRE_CHAIN: Final = 2  # a squeeze convolution and its activation
+Code = tuple[int, int]  # the depth of a node in its region, and a checksum of what leads to it
 
 
 def grouped(segments: Iterable[list[Node]]) -> list[Block]:
-    found: list[Block] = []
+    blocks: list[Block] = []
     for segment in segments:
         if len(segment) == 1:
-            found.append(Block("layer", (Layer(segment[0]),)))
+            blocks.append(Block("layer", (Layer(segment[0]),)))
         else:
-            found.extend(_regions(segment))
-    return _inverted(_transitions(_fires(_with_entries(_with_exits(found)))))
+            blocks.extend(_regions(segment))
+    return _inverted(_transitions(_fires(_with_entries(_with_exits(blocks)))))
 
 
 def _regions(nodes: list[Node]) -> list[Block]:
@@ -35,7 +36,7 @@ def _regions(nodes: list[Node]) -> list[Block]:
 
 def _nested(concats: Sequence[Node]) -> bool:
     """Whether each collects all that the one before it did, and more."""
-    return all(set(one.inputs) < set(two.inputs) for one, two in pairwise(concats))
+    return all(set(before.inputs) < set(after.inputs) for before, after in pairwise(concats))
 
 
 def _dense_layers(nodes: list[Node], concats: list[int]) -> list[Block]:
@@ -68,33 +69,33 @@ def _region(nodes: list[Node], kind: str = "") -> Block:
 def _in_own_order(nodes: list[Node]) -> list[Node]:
     """The same nodes in an order of computation that depends on what they are, not on how the file lists them."""
     inside = {node.name: node for node in nodes}
-    codes: dict[str, tuple[int, int]] = {}
+    codes: dict[str, Code] = {}
     for node in nodes:
         before = sorted(codes[name] for name in node.inputs if name in inside)
         text = repr((node.op, node.get("kernel"), node.get("stride"), before))
         codes[node.name] = (max((depth for depth, _ in before), default=0) + 1, crc32(text.encode()))
-    found: dict[str, Node] = {}
+    ordered: dict[str, Node] = {}
     used = {name for node in nodes for name in node.inputs}
     for end in (node for node in nodes if node.name not in used or node is nodes[-1]):
-        _visit(end, inside, codes, found)
-    return list(found.values()) if nodes[-1].name == next(reversed(found)) else nodes
+        _visit(end, inside, codes, ordered)
+    return list(ordered.values()) if nodes[-1].name == next(reversed(ordered)) else nodes
 
 
-def _visit(end: Node, inside: Mapping[str, Node], codes: Mapping[str, tuple[int, int]], found: dict[str, Node]) -> None:
+def _visit(end: Node, inside: Mapping[str, Node], codes: Mapping[str, Code], ordered: dict[str, Node]) -> None:
     """Depth first and without recursion: the deepest input of a commutative node first."""
     waiting = [(end, False)]
     while waiting:
         node, ready = waiting.pop()
-        if node.name in found:
+        if node.name in ordered:
             continue
         if ready:
-            found[node.name] = node
+            ordered[node.name] = node
             continue
         waiting.append((node, True))
-        inputs = [inside[name] for name in node.inputs if name in inside and name not in found]
+        inputs = [inside[name] for name in node.inputs if name in inside and name not in ordered]
         if node.op in COMMUTATIVE:
-            inputs.sort(key=lambda one: codes[one.name], reverse=True)
-        waiting.extend((one, False) for one in reversed(inputs))
+            inputs.sort(key=lambda source: codes[source.name], reverse=True)
+        waiting.extend((source, False) for source in reversed(inputs))
 
 
 def _residual_kind(nodes: list[Node]) -> str:
@@ -114,10 +115,10 @@ def _paths(nodes: list[Node], *, residual: bool) -> dict[str, str]:
         path = ("main" if number == 1 else "shortcut") if residual else f"branch {number}"
         waiting = [name]
         while waiting:
-            one = waiting.pop()
-            if one in by_name and one not in taken:
-                taken[one] = path
-                waiting.extend(by_name[one].inputs)
+            current = waiting.pop()
+            if current in by_name and current not in taken:
+                taken[current] = path
+                waiting.extend(by_name[current].inputs)
     return taken
 
 
@@ -127,64 +128,64 @@ def only(block: Block) -> str:
 
 def _with_exits(blocks: list[Block]) -> list[Block]:
     """The activation, shuffle or layer norm right after a region belongs to it."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
         op = only(block)
         trailing = op in ACTIVATIONS or op in ("channel_shuffle", "layer_norm", "rms_norm")
-        if found and not found[-1].plain and found[-1].kind != "gate" and trailing:
-            found[-1] = replace(found[-1], layers=(*found[-1].layers, *block.layers))
+        if joined and not joined[-1].plain and joined[-1].kind != "gate" and trailing:
+            joined[-1] = replace(joined[-1], layers=(*joined[-1].layers, *block.layers))
         else:
-            found.append(block)
-    return found
+            joined.append(block)
+    return joined
 
 
 def _with_entries(blocks: list[Block]) -> list[Block]:
     """Pre-activation: batch norm and activation right before a residual region belong to it."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
         if block.kind in ("residual", "inverted residual"):
-            while found and (only(found[-1]) == "batch_norm" or _is_preactivation(found)):
-                entry = replace(found.pop().layers[0], path="main")
+            while joined and (only(joined[-1]) == "batch_norm" or _is_preactivation(joined)):
+                entry = replace(joined.pop().layers[0], path="main")
                 block = replace(block, layers=(entry, *block.layers))
-        found.append(block)
-    return found
+        joined.append(block)
+    return joined
 
 
-def _is_preactivation(found: list[Block]) -> bool:
-    return len(found) > 1 and only(found[-1]) in ACTIVATIONS and only(found[-2]) == "batch_norm"
+def _is_preactivation(blocks: list[Block]) -> bool:
+    return len(blocks) > 1 and only(blocks[-1]) in ACTIVATIONS and only(blocks[-2]) == "batch_norm"
 
 
 def _fires(blocks: list[Block]) -> list[Block]:
     """A 1×1 convolution that feeds all branches of a region, after another region or a pool: the squeeze of a fire."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
-        if block.kind == "branches" and len(found) > FIRE_CHAIN and _is_squeeze(found):
-            squeeze = tuple(layer for one in found[-FIRE_CHAIN:] for layer in one.layers)
-            del found[-FIRE_CHAIN:]
+        if block.kind == "branches" and len(joined) > FIRE_CHAIN and _is_squeeze(joined):
+            squeeze = tuple(layer for part in joined[-FIRE_CHAIN:] for layer in part.layers)
+            del joined[-FIRE_CHAIN:]
             block = replace(block, kind="fire", layers=(*squeeze, *block.layers))
-        found.append(block)
-    return found
+        joined.append(block)
+    return joined
 
 
-def _is_squeeze(found: list[Block]) -> bool:
-    conv, activation, before = found[-2], found[-1], found[-3]
+def _is_squeeze(blocks: list[Block]) -> bool:
+    conv, activation, before = blocks[-2], blocks[-1], blocks[-3]
     pointwise = only(conv) == "conv" and set(conv.layers[0].node.get("kernel", ())) == {1}
     return pointwise and only(activation) in ACTIVATIONS and (not before.plain or only(before) in POOLS)
 
 
 def _transitions(blocks: list[Block]) -> list[Block]:
     """Norm, activation, convolution and pool between two dense blocks."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
-        previous = found[-1] if found else None
+        previous = joined[-1] if joined else None
         opens = previous is not None and previous.kind == "dense" and only(block) == "batch_norm"
         if opens:
-            found.append(Block("transition", (replace(block.layers[0], path="transition"),)))
+            joined.append(Block("transition", (replace(block.layers[0], path="transition"),)))
         elif previous is not None and previous.kind == "transition" and previous.output.op not in POOLS and block.plain:
-            found[-1] = replace(previous, layers=(*previous.layers, replace(block.layers[0], path="transition")))
+            joined[-1] = replace(previous, layers=(*previous.layers, replace(block.layers[0], path="transition")))
         else:
-            found.append(block)
-    return [piece for block in found for piece in _unless_pooled(block)]
+            joined.append(block)
+    return [piece for block in joined for piece in _unless_pooled(block)]
 
 
 def _unless_pooled(block: Block) -> list[Block]:
@@ -196,31 +197,31 @@ def _unless_pooled(block: Block) -> list[Block]:
 
 def _inverted(blocks: list[Block]) -> list[Block]:
     """Chains that end in a convolution without activation: inverted residuals whose shortcut does not fit."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for number, block in enumerate(blocks):
-        found.append(block)
+        joined.append(block)
         following = only(blocks[number + 1]) if number + 1 < len(blocks) else "end"
         linear = only(block) == "conv" and following not in ACTIVATIONS and following not in ("lrn", "end", "affine")
-        start = _bottleneck_start(found) if linear and following != "batch_norm" else None
+        start = _bottleneck_start(joined) if linear and following != "batch_norm" else None
         if start is not None:
-            layers = tuple(layer for one in found[start:] for layer in one.layers)
-            found[start:] = [Block("inverted residual", tuple(replace(layer, path="main") for layer in layers))]
-    return found
+            layers = tuple(layer for part in joined[start:] for layer in part.layers)
+            joined[start:] = [Block("inverted residual", tuple(replace(layer, path="main") for layer in layers))]
+    return joined
 
 
-def _bottleneck_start(found: list[Block]) -> int | None:
+def _bottleneck_start(blocks: list[Block]) -> int | None:
     """Where the block that the last (linear) convolution closes begins; None if it closes none."""
-    start = len(found) - 1
-    while start > 0 and (only(found[start - 1]) in ACTIVATIONS or found[start - 1].kind == "gate"):
+    start = len(blocks) - 1
+    while start > 0 and (only(blocks[start - 1]) in ACTIVATIONS or blocks[start - 1].kind == "gate"):
         start -= 1
-    widest = only(found[start - 1]) == "conv" and start > 0
-    if not widest or start == len(found) - 1:
+    widest = only(blocks[start - 1]) == "conv" and start > 0
+    if not widest or start == len(blocks) - 1:
         return None
     start -= 1
-    if not is_depthwise(found[start].layers[0].node):
-        grows = found[start].output.shape[1] > found[-1].output.shape[1]
+    if not is_depthwise(blocks[start].layers[0].node):
+        grows = blocks[start].output.shape[1] > blocks[-1].output.shape[1]
         return start if grows else None
-    if start > 1 and only(found[start - 1]) in ACTIVATIONS and _is_expansion(found[start - 2]):
+    if start > 1 and only(blocks[start - 1]) in ACTIVATIONS and _is_expansion(blocks[start - 2]):
         start -= 2
     return start
 

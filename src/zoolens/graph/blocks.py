@@ -91,5 +91,5 @@ def is_depthwise(node: Node) -> bool:
 def _signature(layer: Layer, own: dict[str, int]) -> tuple[object, ...]:
     node = layer.node
     attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
-    parameters = tuple((one.role, one.shape) for one in node.parameters)
+    parameters = tuple((tensor.role, tensor.shape) for tensor in node.parameters)
     return (node.op, layer.path, tuple(own.get(name, -1) for name in node.inputs), attributes, parameters)

@@ -37,8 +37,8 @@ def common_segments(a: Graph, b: Graph, *, least: int = 2) -> tuple[Common, ...]
     """
     symbols = Symbols()
     search = _Search(_Side(a, symbols), _Side(b, symbols), least)
-    found = sorted(search.runs(), key=lambda common: search.a.place[common.a.exit])
-    return (*found, *search.interfaces())
+    segments = sorted(search.runs(), key=lambda common: search.a.place[common.a.exit])
+    return (*segments, *search.interfaces())
 
 
 class _Side:
@@ -53,10 +53,10 @@ class _Side:
 
     def line(self, exits: Sequence[str]) -> Line:
         """The chains that lie directly inside these steps, one after the other; of "" the outermost."""
-        found: Line = []
+        steps: Line = []
         for chain in (chain for exit_ in exits for chain in self.inside.get(exit_, ())):
-            found += [*chain.steps, None]
-        return found
+            steps += [*chain.steps, None]
+        return steps
 
     def trunk(self) -> Sequence[Segment]:
         return max((chain.steps for chain in self.inside.get("", ())), key=_nodes, default=())
@@ -65,8 +65,8 @@ class _Side:
         """The symbols of steps; between chains stand numbers that come once, counted from `gap` down in twos."""
         labels = [self.labels[step.exit] if step else None for step in line]
         return [
-            gap - 2 * place if one is None else one.exact if exact else one.structure
-            for place, one in enumerate(labels)
+            gap - 2 * place if label is None else label.exact if exact else label.structure
+            for place, label in enumerate(labels)
         ]
 
     def worth(self, line: Line, *, exact: bool) -> Worth:
@@ -96,46 +96,46 @@ class _Search:
         """Common segments of the outermost chains, and inside steps that found no partner there."""
         open_ = [(self.a.line([""]), self.b.line([""]))]
         while open_:
-            one, two = open_.pop()
-            if not one or not two:
+            line_a, line_b = open_.pop()
+            if not line_a or not line_b:
                 continue
-            found = self._matched(one, two)
-            for run in _merged(found):
-                yield from self._by_kind(one, two, run)
-            for a0, a1, b0, b1 in _gaps(found, (0, len(one), 0, len(two))):
-                open_.append((self.a.line(_exits(one[a0:a1])), self.b.line(_exits(two[b0:b1]))))
+            runs = self._matched(line_a, line_b)
+            for run in _merged(runs):
+                yield from self._by_kind(line_a, line_b, run)
+            for a0, a1, b0, b1 in _gaps(runs, (0, len(line_a), 0, len(line_b))):
+                open_.append((self.a.line(_exits(line_a[a0:a1])), self.b.line(_exits(line_b[b0:b1]))))
 
-    def _matched(self, one: Line, two: Line) -> list[CommonRun]:
+    def _matched(self, line_a: Line, line_b: Line) -> list[CommonRun]:
         """Steps with equal weights, then steps of equal structure between those, in order."""
-        box = (0, len(one), 0, len(two))
-        found = self._tiled(one, two, [box], exact=True) if self.weighted else []
-        found += self._tiled(one, two, _gaps(sorted(found, key=_place), box), exact=False)
-        return sorted(found, key=_place)
+        box = (0, len(line_a), 0, len(line_b))
+        runs = self._tiled(line_a, line_b, [box], exact=True) if self.weighted else []
+        runs += self._tiled(line_a, line_b, _gaps(sorted(runs, key=_place), box), exact=False)
+        return sorted(runs, key=_place)
 
-    def _tiled(self, one: Line, two: Line, boxes: Sequence[Box], *, exact: bool) -> list[CommonRun]:
+    def _tiled(self, line_a: Line, line_b: Line, boxes: Sequence[Box], *, exact: bool) -> list[CommonRun]:
         """The best run in each box, then the best before and behind it, until none is worth it."""
-        ours, theirs = self.a.numbers(one, exact=exact, gap=-1), self.b.numbers(two, exact=exact, gap=-2)
-        worth, least = self.b.worth(two, exact=exact), 1 if exact else self.least
-        found, open_ = [], list(boxes)
+        ours, theirs = self.a.numbers(line_a, exact=exact, gap=-1), self.b.numbers(line_b, exact=exact, gap=-2)
+        worth, least = self.b.worth(line_b, exact=exact), 1 if exact else self.least
+        runs, open_ = [], list(boxes)
         while open_:
             a0, a1, b0, b1 = open_.pop()
             best = SuffixAutomaton(ours[a0:a1]).best(theirs[b0:b1], _shifted(worth, b0))
             if best is None or worth(b0 + best.b, b0 + best.b + best.length)[0] < least:
                 continue
             run = CommonRun(a0 + best.a, b0 + best.b, best.length)
-            found.append(run)
+            runs.append(run)
             open_ += _gaps([run], (a0, a1, b0, b1))
-        return found
+        return runs
 
-    def _by_kind(self, one: Line, two: Line, run: CommonRun) -> Iterator[Common]:
+    def _by_kind(self, line_a: Line, line_b: Line, run: CommonRun) -> Iterator[Common]:
         """A run, cut where its weights cease to be equal or near."""
-        alike = [self._alike(one[run.a + i], two[run.b + i]) for i in range(run.length)]
+        alike = [self._alike(line_a[run.a + i], line_b[run.b + i]) for i in range(run.length)]
         start = 0
         for kind, group in groupby(_kinds(alike, weighted=self.weighted)):
             stop = start + len(list(group))
             if kind is not None:
-                ours = self.a.segment(one, run.a + start, run.a + stop)
-                theirs = self.b.segment(two, run.b + start, run.b + stop)
+                ours = self.a.segment(line_a, run.a + start, run.a + stop)
+                theirs = self.b.segment(line_b, run.b + start, run.b + stop)
                 total = sum((step for step in alike[start:stop] if step), Likeness(known=self.weighted))
                 if len(ours) >= self.least:
                     yield Common(ours, theirs, kind, total.distance)
@@ -153,10 +153,10 @@ class _Search:
 
     def interfaces(self) -> Iterator[Common]:
         """Stretches of both trunks between shapes that both have in that order, where what is between differs."""
-        one, two = self.a.trunk(), self.b.trunk()
-        for (a0, b0), (a1, b1) in pairwise(_common(_turns(self.a.graph, one), _turns(self.b.graph, two))):
-            ours, theirs = one[a0:a1], two[b0:b1]
-            whole = len(ours) == len(one) and len(theirs) == len(two)  # that would be the other network itself
+        trunk_a, trunk_b = self.a.trunk(), self.b.trunk()
+        for (a0, b0), (a1, b1) in pairwise(_common(_turns(self.a.graph, trunk_a), _turns(self.b.graph, trunk_b))):
+            ours, theirs = trunk_a[a0:a1], trunk_b[b0:b1]
+            whole = len(ours) == len(trunk_a) and len(theirs) == len(trunk_b)  # that would be the other network itself
             if not whole and self._differ(ours, theirs) and min(_nodes(ours), _nodes(theirs)) >= self.least:
                 yield Common(joined(ours, self.a.place), joined(theirs, self.b.place), "same interface")
 
@@ -184,49 +184,49 @@ def _shifted(worth: Worth, by: int) -> Worth:
 def _gaps(runs: Sequence[CommonRun], box: Box) -> list[Box]:
     """What is left of a box before, between and behind runs, where something is left on both sides."""
     a, a_end, b, b_end = box
-    found = []
+    boxes = []
     for run in (*runs, CommonRun(a_end, b_end, 0)):
         if a < run.a and b < run.b:
-            found.append((a, run.a, b, run.b))
+            boxes.append((a, run.a, b, run.b))
         a, b = run.a + run.length, run.b + run.length
-    return found
+    return boxes
 
 
 def _merged(runs: Sequence[CommonRun]) -> list[CommonRun]:
     """Runs that touch on both sides as one."""
-    found: list[CommonRun] = []
+    merged: list[CommonRun] = []
     for run in runs:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last and (last.a + last.length, last.b + last.length) == (run.a, run.b):
-            found[-1] = CommonRun(last.a, last.b, last.length + run.length)
+            merged[-1] = CommonRun(last.a, last.b, last.length + run.length)
         else:
-            found.append(run)
-    return found
+            merged.append(run)
+    return merged
 
 
 def _kinds(alike: Sequence[Likeness | None], *, weighted: bool) -> list[Kind | None]:
     """The kind of every step. One without parameters has that of the step before it, else that of the next one."""
     plain: Kind = "equal weights" if weighted else "same structure"
-    own: list[Kind | None] = [one.kind if one and one.parameters else None for one in alike]
+    own: list[Kind | None] = [step.kind if step and step.parameters else None for step in alike]
     for place in (*range(1, len(own)), *range(len(own) - 2, -1, -1)):
         near = own[place - 1] if place and own[place - 1] else own[place + 1] if place + 1 < len(own) else None
         own[place] = own[place] or near
-    return [(kind or plain) if one else None for kind, one in zip(own, alike, strict=True)]
+    return [(kind or plain) if step else None for kind, step in zip(own, alike, strict=True)]
 
 
 def _turns(graph: Graph, trunk: Sequence[Segment]) -> list[tuple[Shape, int]]:
     """The shapes along a trunk, each with the last place it has before it changes; places lie between steps."""
     values = [*(step.entry for step in trunk[:1]), *(step.exit for step in trunk)]
-    found: list[tuple[Shape, int]] = []
+    turns: list[tuple[Shape, int]] = []
     for place, value in enumerate(values):
         shape = graph.by_name[value].shape
-        if found and found[-1][0] == shape:
-            found.pop()
-        found.append((shape, place))
-    return found
+        if turns and turns[-1][0] == shape:
+            turns.pop()
+        turns.append((shape, place))
+    return turns
 
 
-def _common(one: Sequence[tuple[Shape, int]], two: Sequence[tuple[Shape, int]]) -> list[tuple[int, int]]:
+def _common(turns_a: Sequence[tuple[Shape, int]], turns_b: Sequence[tuple[Shape, int]]) -> list[tuple[int, int]]:
     """Places of the longest sequence of shapes that both have in the same order."""
-    pairs = best_pairs(one, two, lambda ours, theirs: float(ours[0] == theirs[0]))
+    pairs = best_pairs(turns_a, turns_b, lambda ours, theirs: float(ours[0] == theirs[0]))
     return [(ours[1], theirs[1]) for ours, theirs in pairs if ours and theirs]

@@ -120,7 +120,7 @@ def _attention(node: Node, inputs: list[Shape]) -> int:
 def _recurrent(node: Node, inputs: list[Shape]) -> int:
     """Every weight of a cell meets every step of the sequence once; biases, which ONNX keeps as matrices, are added."""
     steps = inputs[0][0] * inputs[0][1] if len(inputs[0]) == 3 else 1
-    return steps * sum(one.size for one in node.parameters if one.role in _MULTIPLIED)
+    return steps * sum(tensor.size for tensor in node.parameters if tensor.role in _MULTIPLIED)
 
 
 _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {
@@ -154,7 +154,7 @@ def _layer(node: Node, inputs: list[Shape], bytes_each: int) -> LayerCost:
     products = macs(node, inputs)
     free = node.op in VIEWS or node.op in ("input", "parameter", "constant")
     written = 0 if free else prod(node.shape) * bytes_each
-    read = 0 if free else (sum(map(prod, inputs)) + sum(one.size for one in node.parameters)) * bytes_each
+    read = 0 if free else (sum(map(prod, inputs)) + sum(tensor.size for tensor in node.parameters)) * bytes_each
     flops = _flops(node, inputs, products)
     return LayerCost(
         node.name, node.op, node.source, node.shape, products, flops, node.learned, written, read + written
@@ -165,8 +165,8 @@ def _stored_numbers(graph: Graph) -> int:
     """Parameters and statistics, shared tensors once."""
     sizes: dict[str, int] = {}
     for node in graph.nodes:
-        for position, one in enumerate(node.parameters):
-            sizes[one.key or f"{node.name}/{position}"] = one.size
+        for position, tensor in enumerate(node.parameters):
+            sizes[tensor.key or f"{node.name}/{position}"] = tensor.size
     return sum(sizes.values())
 
 

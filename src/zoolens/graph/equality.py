@@ -14,12 +14,12 @@ Signature = tuple[Any, ...]
 def signature(node: Node) -> Signature:
     """Op, attributes, parameter shapes and output shape. Numbers are compared at six digits, as float32 blurs them."""
     attributes = tuple(sorted((key, _plain(value)) for key, value in node.attributes.items()))
-    return node.op, attributes, tuple(sorted((one.role, one.shape) for one in node.parameters)), node.shape
+    return node.op, attributes, tuple(sorted((tensor.role, tensor.shape) for tensor in node.parameters)), node.shape
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return f"({','.join(_plain(one) for one in value)})"
+        return f"({','.join(_plain(item) for item in value)})"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:.6g}"
@@ -27,19 +27,19 @@ def _plain(value: Any) -> str:
 
 def node_hashes(graph: Graph) -> dict[str, str]:
     """For every value, a hash of all that leads to it. The order of a sum's terms does not matter."""
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for node in graph.nodes:
-        inputs = [found[name] for name in node.inputs]
+        inputs = [hashes[name] for name in node.inputs]
         if node.op in COMMUTATIVE:
             inputs.sort()
-        found[node.name] = _hash(repr(signature(node)), *inputs)
-    return found
+        hashes[node.name] = _hash(repr(signature(node)), *inputs)
+    return hashes
 
 
 def structure_hash(graph: Graph) -> str:
     """Equal for graphs of equal structure, whatever the names and the order of nodes."""
-    found = node_hashes(graph)
-    return _hash(*(found[name] for name in graph.outputs), *sorted(found.values()))
+    hashes = node_hashes(graph)
+    return _hash(*(hashes[name] for name in graph.outputs), *sorted(hashes.values()))
 
 
 def _hash(*parts: str) -> str:

@@ -153,8 +153,8 @@ class _Plan(Generic[K]):
         waiting: dict[Group, list[ExportJob[K]]] = defaultdict(list)
         for job in jobs:
             waiting[job.module, job.environment].append(job)
-        self.files = {group: tuple(files_of(some)) for group, some in waiting.items()}
-        self._waiting = {group: deque(sorted(some, key=_by_weight)) for group, some in waiting.items()}
+        self.files = {group: tuple(files_of(members)) for group, members in waiting.items()}
+        self._waiting = {group: deque(sorted(members, key=_by_weight)) for group, members in waiting.items()}
         self._busy: Counter[Group] = Counter()
         self._lock = threading.Lock()
 

@@ -38,7 +38,7 @@ def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
     done = {exported.job.key: exported for exported in _refused(jobs, message["jobs"])}
     reachable = [job for job in jobs if job.key not in done]
-    done |= {one.job.key: one for one in export_many(reachable, workers=1, timeout=message["timeout"])}
+    done |= {exported.job.key: exported for exported in export_many(reachable, workers=1, timeout=message["timeout"])}
     return [
         {name: value for name, value in vars(done[job.key]).items() if name not in ("job", "graph")} for job in jobs
     ]
@@ -86,7 +86,7 @@ def _batches(jobs: Iterable[ExportJob[K]], count: int) -> Iterator[Sequence[Expo
         batch: list[ExportJob[K]] = []
         for job in group:
             batch.append(job)
-            if sum(one.weight for one in batch) >= enough:
+            if sum(member.weight for member in batch) >= enough:
                 yield batch
                 batch = []
         if batch:

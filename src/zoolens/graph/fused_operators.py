@@ -47,24 +47,25 @@ class FusedOperator:
         nodes = [_leaf(leaf, names[leaf.name]) for leaf in self.leaves]
         for place, node in enumerate(self.nodes):
             names[node.name] = f"out{place}"
-            parameters = tuple(replace(one, key=f"{place}.{one.role}") for one in node.parameters)
+            parameters = tuple(replace(tensor, key=f"{place}.{tensor.role}") for tensor in node.parameters)
             inputs = tuple(names[name] for name in node.inputs)
             nodes.append(replace(node, name=names[node.name], inputs=inputs, parameters=parameters))
-        weights = {one.key: _values(one.role, one.key, one.shape) for node in nodes for one in node.parameters}
+        tensors = [tensor for node in nodes for tensor in node.parameters]
+        weights = {tensor.key: _values(tensor.role, tensor.key, tensor.shape) for tensor in tensors}
         return Graph(f"operator-{self.key[:12]}", tuple(nodes), (nodes[-1].name,), weights)
 
 
 def operators(graph: Graph) -> tuple[FusedOperator, ...]:
     """Every operator that takes time, in order of computation."""
     absorbed: set[str] = set()
-    found = []
+    fused = []
     for node in graph.nodes:
         if node.op in FREE or node.name in absorbed:
             continue
         chain = [node, *_fused(graph, node)]
-        absorbed.update(one.name for one in chain)
-        found.append(FusedOperator(tuple(chain), tuple(_leaves(graph, chain))))
-    return tuple(found)
+        absorbed.update(member.name for member in chain)
+        fused.append(FusedOperator(tuple(chain), tuple(_leaves(graph, chain))))
+    return tuple(fused)
 
 
 def longest_path(graph: Graph, seconds: Mapping[str, float]) -> float:

@@ -36,9 +36,9 @@ class Held:
         parts = sorted(self.unused, key=lambda name: -self.unused[name])
         named = ", ".join(f"{part} {self.unused[part]:,}" for part in parts[:_NAMED])
         more = f" and {len(parts) - _NAMED} more parts" if len(parts) > _NAMED else ""
-        told = [f"{unused:,} lead to no output ({named}{more})"] if unused else []
-        told += [f"{self.merged:,} are merged with others"] if self.merged else []
-        return " and ".join(told)
+        reasons = [f"{unused:,} lead to no output ({named}{more})"] if unused else []
+        reasons += [f"{self.merged:,} are merged with others"] if self.merged else []
+        return " and ".join(reasons)
 
 
 def held_parameters(graph: Graph) -> Held | None:

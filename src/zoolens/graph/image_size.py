@@ -49,7 +49,7 @@ def _resized_node(work: _Work, node: Node, shapes: Mapping[str, Shape], size: tu
     try:
         return _changed(work, node, given)
     except ModelError as error:
-        was = next(one.shape for one in work.graph.inputs if len(one.shape) == 4)
+        was = next(image.shape for image in work.graph.inputs if len(image.shape) == 4)
         raise ModelError(
             f"{work.graph.name} is bound to {was[2]}×{was[3]} by {(node.source or node.name)[:60]!r} ({node.op}): "
             f"{error.message}",
@@ -114,7 +114,7 @@ def _recut(node: Node, old: Shape, new: Shape) -> Node:
 
 def _reshaped(node: Node, old: Shape, new: Shape) -> Shape:
     """Axes that are split or merged among themselves: those that grew may be merged, not split."""
-    found: list[int] = []
+    extents: list[int] = []
     at = done = 0
     while at < len(old) or done < len(node.shape):
         last, until = at + 1, done + 1
@@ -125,9 +125,9 @@ def _reshaped(node: Node, old: Shape, new: Shape) -> Shape:
                 last += 1
             else:
                 until += 1
-        found += _regrouped(old[at:last], new[at:last], node.shape[done:until])
+        extents += _regrouped(old[at:last], new[at:last], node.shape[done:until])
         at, done = last, until
-    return tuple(found)
+    return tuple(extents)
 
 
 def _regrouped(old: Shape, new: Shape, target: Shape) -> Shape:
@@ -149,12 +149,12 @@ def _expanded(node: Node, old: Shape, new: Shape) -> Shape:
 
 
 def _rescaled(node: Node, old: Shape, new: Shape) -> Shape:
-    found = []
+    extents = []
     for was, wide, now in zip(old, node.shape, new, strict=True):
         if was != now and (now * wide) % was:
             raise ModelError(f"it resizes {was:,} to {wide:,}, which says nothing about {now:,}.")
-        found.append(wide if was == now else now * wide // was)
-    return tuple(found)
+        extents.append(wide if was == now else now * wide // was)
+    return tuple(extents)
 
 
 def _unruled(node: Node, old: Shape, new: Shape) -> Shape:

@@ -53,17 +53,17 @@ def from_document(document: Mapping[str, Any]) -> tuple[KnownNetwork, ...]:
 
 
 def to_document(known: Iterable[KnownNetwork], versions: Mapping[str, str]) -> dict[str, Any]:
-    networks = sorted(known, key=lambda one: (one.zoo, one.name))
-    names = sorted({name for one in networks for name in _names(one.signature)})
+    networks = sorted(known, key=lambda network: (network.zoo, network.name))
+    names = sorted({name for network in networks for name in _names(network.signature)})
     number = {name: place for place, name in enumerate(names)}
     structures: dict[str, int] = {}
     rows = []
-    for one in networks:
-        text = json.dumps(_structure_row(one.signature, number), ensure_ascii=False, separators=(",", ":"))
+    for network in networks:
+        text = json.dumps(_structure_row(network.signature, number), ensure_ascii=False, separators=(",", ":"))
         place = structures.setdefault(text, len(structures))
-        own = one.signature
+        own = network.signature
         figures = [own.parameters, own.macs, list(own.size), own.padding]
-        rows.append([one.zoo, one.name, one.architecture, one.note, place, *figures])
+        rows.append([network.zoo, network.name, network.architecture, network.note, place, *figures])
     return {
         "version": VERSION,
         "libraries": dict(sorted(versions.items())),
@@ -73,8 +73,8 @@ def to_document(known: Iterable[KnownNetwork], versions: Mapping[str, str]) -> d
     }
 
 
-def _names(one: Signature) -> set[str]:
-    return {*one.layers, *(name for link in one.links for name in link)}
+def _names(signature: Signature) -> set[str]:
+    return {*signature.layers, *(name for link in signature.links for name in link)}
 
 
 def _structure_row(known: Signature, number: Mapping[str, int]) -> list[Any]:

@@ -57,18 +57,22 @@ class Node:
         return self.attributes.get(attribute, default)
 
     def parameter(self, role: str) -> Parameter | None:
-        return next((one for one in self.parameters if one.role == role), None)
+        return next((tensor for tensor in self.parameters if tensor.role == role), None)
 
     def with_attributes(self, **changes: Value) -> Node:
         """Changed attributes; a value of None removes one."""
         merged = {**self.attributes, **changes}
         return replace(self, attributes={key: value for key, value in merged.items() if value is not None})
 
+    def with_parameters(self, **by_role: Parameter) -> Node:
+        """The node with other parameters in the roles that are given and that it has."""
+        return replace(self, parameters=tuple(by_role.get(tensor.role, tensor) for tensor in self.parameters))
+
     @property
     def learned(self) -> int:
         if self.op == "constant":
             return 0
-        return sum(one.size for one in self.parameters if one.role not in STATISTICS)
+        return sum(tensor.size for tensor in self.parameters if tensor.role not in STATISTICS)
 
 
 @dataclass(frozen=True)
@@ -99,11 +103,11 @@ class Graph:
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
         """Who uses each value, in order; a node that uses it twice is there twice."""
-        found: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
+        by_value: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in node.inputs:
-                found[name].append(node)
-        return {name: tuple(users) for name, users in found.items()}
+                by_value[name].append(node)
+        return {name: tuple(users) for name, users in by_value.items()}
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -118,10 +122,10 @@ class Graph:
         """Every learned tensor once, with the first node that uses it."""
         seen: set[str] = set()
         for node in self.nodes:
-            for one in node.parameters:
-                if node.op != "constant" and one.role not in STATISTICS and not (one.key and one.key in seen):
-                    seen.add(one.key)
-                    yield node, one
+            for tensor in node.parameters:
+                if node.op != "constant" and tensor.role not in STATISTICS and not (tensor.key and tensor.key in seen):
+                    seen.add(tensor.key)
+                    yield node, tensor
 
     @property
     def unknown(self) -> tuple[Node, ...]:
@@ -148,7 +152,7 @@ def checked(graph: Graph) -> Graph:
         if node.name in made:
             raise ModelError(f"The graph of {graph.name} is damaged: two nodes are called {node.name[:60]!r}.")
         made.add(node.name)
-        for shape in (node.shape, *(one.shape for one in node.parameters)):
+        for shape in (node.shape, *(tensor.shape for tensor in node.parameters)):
             check_shape(shape, node.name, graph.name)
     if not graph.outputs:
         raise ModelError(f"The graph of {graph.name} is damaged: it has no outputs.")

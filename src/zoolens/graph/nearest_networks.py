@@ -68,20 +68,22 @@ class NetworkMatch:
 def nearest(graph: Graph | Signature, known: Iterable[KnownNetwork], n: int = 5) -> list[NetworkMatch]:
     """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`."""
     own = signature(graph) if isinstance(graph, Graph) else graph
-    scored = sorted(((similarity(own, one.signature), one) for one in known), key=lambda pair: (-pair[0], pair[1].ref))
-    kept = [(score, one) for place, (score, one) in enumerate(scored) if place < n or score == 1.0]
-    return [_match(own, score, one) for score, one in kept]
+    scores = ((similarity(own, network.signature), network) for network in known)
+    scored = sorted(scores, key=lambda pair: (-pair[0], pair[1].ref))
+    kept = [(score, network) for place, (score, network) in enumerate(scored) if place < n or score == 1.0]
+    return [_match(own, score, network) for score, network in kept]
 
 
-def _match(own: Signature, score: float, one: KnownNetwork) -> NetworkMatch:
-    exact = own.digest == one.signature.digest
-    said = () if exact else tuple(differences(own, one.signature))
-    return NetworkMatch(one.name, one.zoo, score, exact, said, one.architecture, one.note, compare_padding(own, one))
+def _match(own: Signature, score: float, network: KnownNetwork) -> NetworkMatch:
+    exact = own.digest == network.signature.digest
+    words = () if exact else tuple(differences(own, network.signature))
+    named = network.name, network.zoo
+    return NetworkMatch(*named, score, exact, words, network.architecture, network.note, compare_padding(own, network))
 
 
-def compare_padding(own: Signature, one: KnownNetwork) -> Padding:
-    theirs = one.signature
-    if one.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
+def compare_padding(own: Signature, network: KnownNetwork) -> Padding:
+    theirs = network.signature
+    if network.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
         return Padding.UNKNOWN
     return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
 
@@ -101,19 +103,19 @@ def _held(large: Mapping[Any, int], small: Mapping[Any, int]) -> float:
 
 
 def _placeless(layers: Mapping[str, int]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for layer, count in layers.items():
         if not layer.endswith("→classes"):
-            found[_PLACE.sub("", layer)] += count
-    return found
+            counts[_PLACE.sub("", layer)] += count
+    return counts
 
 
-def _placeless_links(one: Signature) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    for (a, b), count in one.links.items():
+def _placeless_links(signature: Signature) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for (a, b), count in signature.links.items():
         if not b.endswith("→classes"):
-            found[_PLACE.sub("", a), _PLACE.sub("", b)] += count
-    return found
+            counts[_PLACE.sub("", a), _PLACE.sub("", b)] += count
+    return counts
 
 
 def similarity(a: Signature, b: Signature) -> float:
@@ -136,10 +138,10 @@ def _overlap(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
 
 
 def _widthless(layers: Mapping[str, int]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for layer, count in layers.items():
-        found[without_width(layer)] += count
-    return found
+        counts[without_width(layer)] += count
+    return counts
 
 
 def differences(own: Signature, other: Signature) -> list[str]:
@@ -150,10 +152,10 @@ def differences(own: Signature, other: Signature) -> list[str]:
         return [_width_words(own, other)]
     more = dict(Counter(own.layers) - Counter(other.layers))
     less = dict(Counter(other.layers) - Counter(own.layers))
-    told = [*_replaced(more, less), *_alone(more, "more"), *_alone(less, "fewer")]
-    rest = len(told) - _SHOWN
-    found = told[:_SHOWN] + ([f"{rest} more differences"] if rest > 0 else [])
-    return found or _activations(own, other) or ["the same layers, linked otherwise"]
+    sentences = [*_replaced(more, less), *_alone(more, "more"), *_alone(less, "fewer")]
+    rest = len(sentences) - _SHOWN
+    shown = sentences[:_SHOWN] + ([f"{rest} more differences"] if rest > 0 else [])
+    return shown or _activations(own, other) or ["the same layers, linked otherwise"]
 
 
 def _activations(own: Signature, other: Signature) -> list[str]:
@@ -167,9 +169,9 @@ def _activations(own: Signature, other: Signature) -> list[str]:
 def _width_words(own: Signature, other: Signature) -> str:
     """Of the same outline, each kind of layer has the same widths in the same order of size."""
     ratios = [
-        one / two
+        width_a / width_b
         for kind in {without_width(layer) for layer in own.layers}
-        for one, two in zip(_widths(own, kind), _widths(other, kind), strict=False)
+        for width_a, width_b in zip(_widths(own, kind), _widths(other, kind), strict=False)
     ]
     return f"the same layers with {median(ratios):.2g} × the width" if ratios else "other widths"
 
@@ -186,19 +188,21 @@ def _width(layer: str) -> int:
 
 def _replaced(more: dict[str, int], less: dict[str, int]) -> list[str]:
     """Layers of one kind that stand for each other: taken out of both, the rarest and narrowest (stems) first."""
-    told = []
-    for one in sorted(more, key=lambda layer: (more[layer], _input_width(layer), layer)):
-        other = next((layer for layer in sorted(less) if _stand_for(one, layer, more, less)), None)
-        if other is not None:
-            told.append(f"{_times(more.pop(one))}{one} instead of {_times(less.pop(other))}{other}")
-    return told
+    sentences = []
+    for extra in sorted(more, key=lambda layer: (more[layer], _input_width(layer), layer)):
+        missing = next((layer for layer in sorted(less) if _stand_for(extra, layer, more, less)), None)
+        if missing is not None:
+            sentences.append(f"{_times(more.pop(extra))}{extra} instead of {_times(less.pop(missing))}{missing}")
+    return sentences
 
 
-def _stand_for(one: str, other: str, more: Mapping[str, int], less: Mapping[str, int]) -> bool:
+def _stand_for(extra: str, missing: str, more: Mapping[str, int], less: Mapping[str, int]) -> bool:
     """The same kind of layer on the same input, or the same layer of another width."""
-    if more[one] != less[other] or one.split()[0] != other.split()[0]:
+    if more[extra] != less[missing] or extra.split()[0] != missing.split()[0]:
         return False
-    return without_width(one) == without_width(other) or ("→" in one and _input_width(one) == _input_width(other))
+    if without_width(extra) == without_width(missing):
+        return True
+    return "→" in extra and _input_width(extra) == _input_width(missing)
 
 
 def _input_width(layer: str) -> int:

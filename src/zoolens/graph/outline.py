@@ -58,9 +58,9 @@ def _segments(trunk: Sequence[Node], graph: Graph) -> list[list[Node]]:
     names = {node.name for node in trunk}
     waiting = {node.name: sum(user.name in names for user in graph.consumers[node.name]) for node in trunk}
     live: set[str] = set()
-    found: list[list[Node]] = [[]]
+    segments: list[list[Node]] = [[]]
     for node in trunk:
-        found[-1].append(node)
+        segments[-1].append(node)
         for name in node.inputs:
             if name in names:
                 waiting[name] -= 1
@@ -69,8 +69,8 @@ def _segments(trunk: Sequence[Node], graph: Graph) -> list[list[Node]]:
         if waiting[node.name]:
             live.add(node.name)
         if live <= {node.name}:
-            found.append([])
-    return [segment for segment in found if segment]
+            segments.append([])
+    return [segment for segment in segments if segment]
 
 
 def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> list[Block]:
@@ -91,7 +91,7 @@ def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> lis
 
 def _numbered(blocks: list[Block]) -> tuple[Block, ...]:
     counts: Counter[tuple[str, ...]] = Counter()
-    found = []
+    numbered = []
     for block in blocks:
         index = 0
         after = counts[block.stage,] if block.plain else 0
@@ -104,5 +104,5 @@ def _numbered(blocks: list[Block]) -> tuple[Block, ...]:
             key = (*scope, layer.path, layer.kind)
             counts[key] += 1
             layers.append(replace(layer, index=counts[key]))
-        found.append(replace(block, index=index, after=after, layers=tuple(layers)))
-    return tuple(found)
+        numbered.append(replace(block, index=index, after=after, layers=tuple(layers)))
+    return tuple(numbered)

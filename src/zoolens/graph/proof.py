@@ -72,21 +72,21 @@ def _stages(graph: Graph, *, every: bool) -> Iterator[tuple[str, Graph, Labels]]
         yield name, after, known
 
 
-def _ends(found: Labels, raw: Graph, before: Graph) -> Labels:
+def _ends(axes: Labels, raw: Graph, before: Graph) -> Labels:
     """Labels under the names that the raw graph has for its inputs and outputs."""
     outputs = zip(raw.outputs, before.outputs, strict=True)
-    renamed = {out: found[name] for out, name in outputs if name in found}
-    return renamed | {node.name: found[node.name] for node in raw.inputs if node.name in found}
+    renamed = {out: axes[name] for out, name in outputs if name in axes}
+    return renamed | {node.name: axes[node.name] for node in raw.inputs if node.name in axes}
 
 
 def _canonical(value: Array, axes: str | None) -> Array:
     return value.transpose(canonical_order(axes)) if axes else value
 
 
-def _difference(expected: list[Array], found: list[Array]) -> tuple[float, float]:
+def _difference(expected: list[Array], computed: list[Array]) -> tuple[float, float]:
     """The largest difference, and what part it is of the largest number; shapes may differ by axes of extent 1."""
     largest = relative = 0.0
-    for a, b in zip(expected, found, strict=True):
+    for a, b in zip(expected, computed, strict=True):
         if a.size != b.size:
             return float("inf"), float("inf")
         difference = float(np.abs(a.reshape(-1).astype(float) - b.reshape(-1)).max(initial=0.0))
@@ -112,7 +112,7 @@ def _random_input(graph: Graph, node: Node, generator: np.random.Generator) -> A
 def with_varied_weights(graph: Graph, seed: int) -> Graph:
     """Tensors whose numbers are all alike (a fresh norm's scale of 1) are varied: they would hide a mistake."""
     generator = np.random.default_rng(seed + 1)
-    roles = {one.key: one.role for node in graph.nodes for one in node.parameters}
+    roles = {tensor.key: tensor.role for node in graph.nodes for tensor in node.parameters}
     varied = {
         key: _varied(np.asarray(values), roles[key], generator)
         for key, values in graph.weights.items()

@@ -52,7 +52,7 @@ def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.d
     if operation is None:
         raise ModelError(f"{node.name[:60]!r} cannot be computed: {node.op!r} is not in the vocabulary.")
     fed = tuple(values[name] for name in node.inputs)
-    learned = {one.role: _weights(graph, node, one, dtype) for one in node.parameters}
+    learned = {tensor.role: _weights(graph, node, tensor, dtype) for tensor in node.parameters}
     try:
         result = operation(NodeCall(node, fed, learned, _layout(graph, node)))
     except (ValueError, IndexError, TypeError, KeyError) as error:
@@ -62,16 +62,16 @@ def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.d
     return result.astype(dtype, copy=False) if result.dtype.kind == "f" else result
 
 
-def _weights(graph: Graph, node: Node, one: Parameter, dtype: np.dtype[np.floating]) -> Array:
+def _weights(graph: Graph, node: Node, tensor: Parameter, dtype: np.dtype[np.floating]) -> Array:
     """In the shape the parameter has here: two nodes may share one tensor in two shapes of the same order."""
-    found = graph.weights.get(one.key)
-    if found is None:
+    values = graph.weights.get(tensor.key)
+    if values is None:
         raise ModelError(
-            f"The graph of {graph.name} has no values for the {one.role} of {node.name[:60]!r}.",
+            f"The graph of {graph.name} has no values for the {tensor.role} of {node.name[:60]!r}.",
             hint="Import it with weights.",
         )
-    array = np.asarray(found)
-    return (array.astype(dtype, copy=False) if array.dtype.kind == "f" else array).reshape(one.shape)
+    array = np.asarray(values)
+    return (array.astype(dtype, copy=False) if array.dtype.kind == "f" else array).reshape(tensor.shape)
 
 
 def _layout(graph: Graph, node: Node) -> str:

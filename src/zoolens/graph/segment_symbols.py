@@ -56,7 +56,7 @@ class Symbols:
         known = self._seen.get((id(graph), node.name))
         if known is None:
             own = self._number(signature(node))
-            samples = tuple((one.role, _sample(graph.weights.get(one.key))) for one in node.parameters)
+            samples = tuple((tensor.role, _sample(graph.weights.get(tensor.key))) for tensor in node.parameters)
             known = self._seen[id(graph), node.name] = own, self._number((own, samples))
         return known
 

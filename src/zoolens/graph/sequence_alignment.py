@@ -33,11 +33,11 @@ def best_pairs(left: Sequence[T], right: Sequence[T], score: Callable[[T, T], fl
 
 
 def _piecewise(left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], pieces: int) -> Aligned[T]:
-    found: Aligned[T] = []
-    for one in range(pieces):
-        pairs: Aligned[T] = best_pairs(_piece(left, one, pieces), _piece(right, one, pieces), score)
-        found.extend(pairs)
-    return found
+    aligned: Aligned[T] = []
+    for number in range(pieces):
+        pairs: Aligned[T] = best_pairs(_piece(left, number, pieces), _piece(right, number, pieces), score)
+        aligned.extend(pairs)
+    return aligned
 
 
 def _piece(whole: Sequence[T], number: int, pieces: int) -> Sequence[T]:
@@ -47,17 +47,17 @@ def _piece(whole: Sequence[T], number: int, pieces: int) -> Sequence[T]:
 def _trace(
     left: Sequence[T], right: Sequence[T], score: Callable[[T, T], float], best: list[list[float]]
 ) -> Aligned[T]:
-    found: Aligned[T] = []
+    aligned: Aligned[T] = []
     i = j = 0
     while i < len(left) and j < len(right):
         gain = score(left[i], right[j])
         if gain and gain + best[i + 1][j + 1] >= best[i][j] - _ROUNDING:
-            found.append((left[i], right[j]))
+            aligned.append((left[i], right[j]))
             i, j = i + 1, j + 1
         elif best[i + 1][j] >= best[i][j + 1]:
-            found.append((left[i], None))
+            aligned.append((left[i], None))
             i += 1
         else:
-            found.append((None, right[j]))
+            aligned.append((None, right[j]))
             j += 1
-    return [*found, *((one, None) for one in left[i:]), *((None, one) for one in right[j:])]
+    return [*aligned, *((item, None) for item in left[i:]), *((None, item) for item in right[j:])]

@@ -29,7 +29,7 @@ def _node(node: Node) -> dict[str, Any]:
     if node.attributes:
         row["attributes"] = dict(node.attributes)
     if node.parameters:
-        row["parameters"] = [[one.role, list(one.shape), one.key] for one in node.parameters]
+        row["parameters"] = [[tensor.role, list(tensor.shape), tensor.key] for tensor in node.parameters]
     if node.source:
         row["source"] = node.source
     if node.axes:

@@ -45,11 +45,11 @@ class Case:
 
     def arranged(self, channels: int, spatial: Shape) -> Shape:
         """The input's batch with these channels and spatial extents, in the axis order of the input."""
-        found = list(self.given)
-        found[self.channel_axis] = channels
+        extents = list(self.given)
+        extents[self.channel_axis] = channels
         for axis, extent in zip(self._spatial_axes(), spatial, strict=True):
-            found[axis] = extent
-        return tuple(found)
+            extents[axis] = extent
+        return tuple(extents)
 
     @property
     def channels(self) -> int:
@@ -76,7 +76,7 @@ def output_shape(
     rule = RULES.get(op)
     if rule is None:
         raise ModelError(f"The shape of {op!r} does not follow from its inputs.")
-    case = Case(op, tuple(inputs), attributes, {one.role: one.shape for one in parameters}, axes)
+    case = Case(op, tuple(inputs), attributes, {tensor.role: tensor.shape for tensor in parameters}, axes)
     try:
         shape = rule(case)
     except (IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -93,13 +93,13 @@ def aligned(shape: Sequence[int], rank: int) -> Shape:
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
     rank = max(len(shape) for shape in shapes)
-    found = []
+    combined = []
     for extents in zip(*(aligned(shape, rank) for shape in shapes), strict=True):
         different = {extent for extent in extents if extent != 1}
         if len(different) > 1:
             raise ModelError(f"Shapes {_words(shapes)} cannot be combined element by element.")
-        found.append(different.pop() if different else 1)
-    return tuple(found)
+        combined.append(different.pop() if different else 1)
+    return tuple(combined)
 
 
 def filled(target: Sequence[int], given: Shape, *, zero_copies: bool = True) -> Shape:
@@ -209,20 +209,20 @@ def _attention(case: Case) -> Shape:
 
 def _concat(case: Case) -> Shape:
     axis = case.get("axis")
-    found = list(case.given)
+    extents = list(case.given)
     for shape in case.inputs[1:]:
-        rest = [(a, b) for i, (a, b) in enumerate(zip(found, shape, strict=False)) if i != axis]
-        if len(shape) != len(found) or any(a != b for a, b in rest):
+        rest = [(a, b) for i, (a, b) in enumerate(zip(extents, shape, strict=False)) if i != axis]
+        if len(shape) != len(extents) or any(a != b for a, b in rest):
             raise ModelError(f"Values of the shapes {_words(case.inputs)} cannot be put together.")
-        found[axis] += shape[axis]
-    return tuple(found)
+        extents[axis] += shape[axis]
+    return tuple(extents)
 
 
 def _slice(case: Case) -> Shape:
     axis, start, stop, step = case.get("axis"), case.get("start"), case.get("stop"), case.get("step", 1)
-    found = list(case.given)
-    found[axis] = len(range(start, min(stop, found[axis]), step)) if step > 0 else 0
-    return tuple(found)
+    extents = list(case.given)
+    extents[axis] = len(range(start, min(stop, extents[axis]), step)) if step > 0 else 0
+    return tuple(extents)
 
 
 def _pad(case: Case) -> Shape:

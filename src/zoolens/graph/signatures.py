@@ -154,12 +154,12 @@ def _passed_over(node: Node) -> bool:
 
 def _final(graph: Graph) -> frozenset[str]:
     """Nodes after which nothing is learned any more, the last learned layers included."""
-    found: set[str] = set()
+    final: set[str] = set()
     for node in reversed(graph.nodes):
         users = graph.consumers[node.name]
-        if all(user.name in found and user.op not in LEARNED for user in users):
-            found.add(node.name)
-    return frozenset(found)
+        if all(user.name in final and user.op not in LEARNED for user in users):
+            final.add(node.name)
+    return frozenset(final)
 
 
 def _learned(node: Node, graph: Graph, *, classes: bool) -> str:
@@ -203,30 +203,30 @@ def _padding(node: Node, graph: Graph) -> tuple[int, ...]:
 
 
 def _stages(graph: Graph, size: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    found: dict[int, tuple[int, int]] = {}
+    stages: dict[int, tuple[int, int]] = {}
     for node in graph:
         here = resolution(node.shape)
         if node.op == "conv" and here and size and here[0]:
             factor = 2 ** round(log2(max(size[0] / here[0], 1)))
-            layers, widest = found.get(factor, (0, 0))
-            found[factor] = (layers + 1, max(widest, node.shape[1]))
-    return tuple((factor, *found[factor]) for factor in sorted(found))
+            layers, widest = stages.get(factor, (0, 0))
+            stages[factor] = (layers + 1, max(widest, node.shape[1]))
+    return tuple((factor, *stages[factor]) for factor in sorted(stages))
 
 
 def _digest(parts: Iterable[str]) -> str:
     return blake2b("\n".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def as_json(one: Signature) -> dict[str, Any]:
+def as_json(signature: Signature) -> dict[str, Any]:
     return {
-        "digest": one.digest,
-        "activated": one.activated,
-        "skeleton": one.skeleton,
-        "outline": one.outline,
-        "stages": [list(stage) for stage in one.stages],
-        "parameters": one.parameters,
-        "macs": one.macs,
-        "size": list(one.size),
-        "layers": dict(one.layers),
-        "activations": dict(one.activations),
+        "digest": signature.digest,
+        "activated": signature.activated,
+        "skeleton": signature.skeleton,
+        "outline": signature.outline,
+        "stages": [list(stage) for stage in signature.stages],
+        "parameters": signature.parameters,
+        "macs": signature.macs,
+        "size": list(signature.size),
+        "layers": dict(signature.layers),
+        "activations": dict(signature.activations),
     }

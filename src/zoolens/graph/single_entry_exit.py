@@ -38,14 +38,14 @@ def joined(steps: Sequence[Segment], place: Mapping[str, int]) -> Segment:
 def chains(graph: Graph) -> tuple[SegmentChain, ...]:
     """All chains, in order of their first node. One that lies inside a step of another is there by itself too."""
     work = _Work(graph)
-    found: dict[str, list[Segment]] = {}
+    lines: dict[str, list[Segment]] = {}
     for node in graph.nodes:
         step = work.step(node.name)
         if step is None:
             continue
-        line = found.pop(step.entry, None) if work.only_inside(step.entry, step) else None
-        found[node.name] = [*(line or ()), step]
-    ordered = sorted(found.values(), key=lambda line: work.place[line[0].nodes[0]])
+        line = lines.pop(step.entry, None) if work.only_inside(step.entry, step) else None
+        lines[node.name] = [*(line or ()), step]
+    ordered = sorted(lines.values(), key=lambda line: work.place[line[0].nodes[0]])
     return tuple(SegmentChain(tuple(line)) for line in ordered)
 
 
@@ -61,11 +61,11 @@ class _Work:
 
     def _last_uses(self) -> dict[str, int]:
         """The place of the last node that uses a value; beyond all places for an output."""
-        found = dict.fromkeys(self.place, -1)
+        last = dict.fromkeys(self.place, -1)
         for node in self.graph.nodes:
             for name in node.inputs:
-                found[name] = self.place[node.name]
-        return {**found, **dict.fromkeys(self.graph.outputs, len(self.place))}
+                last[name] = self.place[node.name]
+        return {**last, **dict.fromkeys(self.graph.outputs, len(self.place))}
 
     def step(self, exit_: str) -> Segment | None:
         """All between a node's nearest dominator and itself; None where that is not single-exit."""
@@ -130,16 +130,16 @@ def _meeting(values: Sequence[str], above: Mapping[str, str], depth: Mapping[str
     return first
 
 
-def homes(found: Sequence[SegmentChain]) -> dict[str, tuple[SegmentChain, ...]]:
+def homes(all_chains: Sequence[SegmentChain]) -> dict[str, tuple[SegmentChain, ...]]:
     """Which chains lie directly inside which step, by the step's exit; under "" those that lie inside none."""
     around: dict[str, list[tuple[Segment, frozenset[str]]]] = {}
-    wide = [step for chain in found for step in chain.steps if len(step) > 1]
+    wide = [step for chain in all_chains for step in chain.steps if len(step) > 1]
     for step in sorted(wide, key=len):
         names = frozenset(step.nodes)
         for name in step.nodes:
             around.setdefault(name, []).append((step, names))
     inner: dict[str, list[SegmentChain]] = {}
-    for chain in found:
+    for chain in all_chains:
         inner.setdefault(_home(chain, around.get(chain.steps[0].exit, ())), []).append(chain)
     return {exit_: tuple(held) for exit_, held in inner.items()}
 

@@ -20,13 +20,13 @@ def slid(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Sh
     """The output extents of a window that slides over `extents`."""
     check(len(extents), kernel, stride, dilation, pads)
     count = len(extents)
-    found = []
+    counts = []
     for i, extent in enumerate(extents):
         room = extent + pads[i] + pads[count + i] - reach(kernel[i], dilation[i])
         if room < 0:
             raise ModelError(f"A window of {reach(kernel[i], dilation[i])} does not fit into an extent of {extent}.")
-        found.append(room // stride[i] + 1)
-    return tuple(found)
+        counts.append(room // stride[i] + 1)
+    return tuple(counts)
 
 
 def check(count: int, kernel: Shape, stride: Shape, dilation: Shape, pads: Shape) -> None:
@@ -34,7 +34,7 @@ def check(count: int, kernel: Shape, stride: Shape, dilation: Shape, pads: Shape
     lengths = {len(kernel), len(stride), len(dilation)}
     if lengths != {count} or len(pads) != 2 * count:
         raise ModelError(f"A window over {count} axes has {len(kernel)} extents and {len(pads)} pads.")
-    if any(one < 1 for one in (*kernel, *stride, *dilation)):
+    if any(number < 1 for number in (*kernel, *stride, *dilation)):
         raise ModelError(f"A window has the extents {kernel}, the strides {stride} and the dilations {dilation}.")
 
 

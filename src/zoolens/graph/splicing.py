@@ -28,7 +28,7 @@ def splice(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> Gr
     nodes = tuple(_joined(m, segment, [_moved(node, names, keys) for node in taken]))
     weights = {**m.weights, **{new: donor.weights[old] for old, new in keys.items() if old in donor.weights}}
     whole = checked(pruned(replace(m, nodes=nodes, facts=_recorded(m, segment, donor, replacement))))
-    used = {one.key for node in whole.nodes for one in node.parameters}
+    used = {tensor.key for node in whole.nodes for tensor in node.parameters}
     return replace(whole, weights={key: values for key, values in weights.items() if key in used})
 
 
@@ -67,7 +67,7 @@ def _may_enter(graph: Graph, name: str, segment: Segment) -> bool:
 
 def _check_ends(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> None:
     for end in ("entry", "exit"):
-        here, there = (getattr(one, end) for one in (segment, replacement))
+        here, there = (getattr(side, end) for side in (segment, replacement))
         ours, theirs = m.by_name[here].shape, donor.by_name[there].shape
         if ours != theirs:
             raise ModelError(
@@ -100,15 +100,15 @@ def _renaming(m: Graph, segment: Segment, donor: Graph, replacement: Segment) ->
 
 def _rekeyed(m: Graph, nodes: Iterable[Node]) -> dict[str, str]:
     """A key for each tensor of these nodes that no tensor of `m` has."""
-    taken, keys = {one.key for node in m.nodes for one in node.parameters} | set(m.weights), {}
-    for key in dict.fromkeys(one.key for node in nodes for one in node.parameters):
+    taken, keys = {tensor.key for node in m.nodes for tensor in node.parameters} | set(m.weights), {}
+    for key in dict.fromkeys(tensor.key for node in nodes for tensor in node.parameters):
         keys[key] = unused_name(key, taken)
         taken.add(keys[key])
     return keys
 
 
 def _moved(node: Node, names: Mapping[str, str], keys: Mapping[str, str]) -> Node:
-    parameters = tuple(replace(one, key=keys[one.key]) for one in node.parameters)
+    parameters = tuple(replace(tensor, key=keys[tensor.key]) for tensor in node.parameters)
     inputs = tuple(names[name] for name in node.inputs)
     return replace(node, name=names[node.name], inputs=inputs, parameters=parameters)
 

@@ -34,9 +34,11 @@ def staged(blocks: list[Block]) -> list[Block]:
     return staged
 
 
-def _same_extent(one: Shape, two: Shape) -> bool:
+def _same_extent(shape_a: Shape, shape_b: Shape) -> bool:
     """The same resolution, or the same numbers as rows of tokens here and as a map there."""
-    return resolution(one) == resolution(two) or (len(one) != len(two) and prod(one) == prod(two))
+    if resolution(shape_a) == resolution(shape_b):
+        return True
+    return len(shape_a) != len(shape_b) and prod(shape_a) == prod(shape_b)
 
 
 def _closes_stage(block: Block) -> bool:

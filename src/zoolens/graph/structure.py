@@ -77,13 +77,17 @@ def structure_of(
     chosen = _image_size(size)
     wanted = [_wanted(entry, chosen) for entry in entries]
     first: dict[RunKey, Structure] = {}
-    for one in wanted:
-        if one.source is not None:
-            first.setdefault(one.source.key, one)
+    for structure in wanted:
+        if structure.source is not None:
+            first.setdefault(structure.source.key, structure)
     with borrowed_store(store) as opened:
         known = {} if fresh else _kept(opened, first)
-        known |= _read_now(opened, {key: one for key, one in first.items() if key not in known}, progress, workers)
-    return [one if one.source is None else replace(known[one.source.key], entry=one.entry) for one in wanted]
+        unread = {key: structure for key, structure in first.items() if key not in known}
+        known |= _read_now(opened, unread, progress, workers)
+    return [
+        structure if structure.source is None else replace(known[structure.source.key], entry=structure.entry)
+        for structure in wanted
+    ]
 
 
 def kept_structure(entry: Entry, *, store: Store | str | Path | None = None) -> Structure | None:
@@ -108,17 +112,17 @@ def graph_of(
     progress: Progress | None = None,
 ) -> Graph:
     """The canonical graph of one model."""
-    found = structure_of(model, store=store, size=size, fresh=fresh, progress=progress)
-    if len(found) > 1:
-        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
-    return found[0].graph
+    structures = structure_of(model, store=store, size=size, fresh=fresh, progress=progress)
+    if len(structures) > 1:
+        raise ModelError(f"{model} names {len(structures)} models.", hint="Name one.")
+    return structures[0].graph
 
 
 def _image_size(size: int | Size | None) -> Size | None:
     sides = (size, size) if isinstance(size, int) else size
     if sides is not None and not all(1 <= side <= MAX_SIDE for side in sides):
-        said = "×".join(f"{side:,}" for side in sides)
-        raise ModelError(f"An image of {said} pixels is not tried.", hint=f"A side has 1 to {MAX_SIDE:,} pixels.")
+        words = "×".join(f"{side:,}" for side in sides)
+        raise ModelError(f"An image of {words} pixels is not tried.", hint=f"A side has 1 to {MAX_SIDE:,} pixels.")
     return sides
 
 
@@ -138,8 +142,8 @@ def _wanted(entry: Entry, size: Size | None) -> Structure:
 def _kept(store: Store, wanted: Mapping[RunKey, Structure]) -> dict[RunKey, Structure]:
     runs = {key: run for key, run in _latest(store).items() if key in wanted}
     figures = store.observations_by_run([run.id for run in runs.values()])
-    found = ((key, _from_store(store, wanted[key], run, figures.get(run.id, ()))) for key, run in runs.items())
-    return {key: structure for key, structure in found if structure is not None}
+    structures = ((key, _from_store(store, wanted[key], run, figures.get(run.id, ()))) for key, run in runs.items())
+    return {key: structure for key, structure in structures if structure is not None}
 
 
 def _latest(store: Store) -> dict[RunKey, Run]:
@@ -165,7 +169,7 @@ def _from_store(store: Store, wanted: Structure, run: Run, known: Iterable[Obser
 
 
 def _by_metric(observations: Iterable[Observation]) -> dict[str, float]:
-    return {one.metric: one.value for one in observations if one.value is not None}
+    return {observation.metric: observation.value for observation in observations if observation.value is not None}
 
 
 # --- what is not
@@ -176,18 +180,18 @@ def _read_now(
 ) -> dict[RunKey, Structure]:
     if not wanted:
         return {}
-    found = {key: denied for key, one in wanted.items() if (denied := _denied(one)) is not None}
-    wanted = {key: one for key, one in wanted.items() if key not in found}
+    structures = {key: denied for key, structure in wanted.items() if (denied := _denied(structure)) is not None}
+    wanted = {key: structure for key, structure in wanted.items() if key not in structures}
     watcher = progress or Silent()
     watcher.begin("structure", "reading", len(wanted))
     try:
         for done in export_many(_jobs(wanted), workers=workers, say=watcher.say):
             key = done.job.key
-            found[key] = _keep(store, wanted[key], done)
+            structures[key] = _keep(store, wanted[key], done)
             watcher.advance(1)
     finally:
         watcher.end()
-    return found
+    return structures
 
 
 def _denied(wanted: Structure) -> Structure | None:

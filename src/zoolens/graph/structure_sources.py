@@ -58,8 +58,8 @@ class Source:
 
     @cached_property
     def environment(self) -> EnvSpec | None:
-        one = self.importer
-        return environment_of(one.environment, one.without_dependencies) if one.environment else None
+        importer = self.importer
+        return environment_of(importer.environment, importer.without_dependencies) if importer.environment else None
 
     @cached_property
     def model(self) -> ModelRecord:

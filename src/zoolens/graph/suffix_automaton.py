@@ -65,7 +65,7 @@ class SuffixAutomaton:
 
         `worth(start, stop)` is that of a run of `other`; it must not grow when a run gets shorter.
         """
-        found: tuple[Any, int, int, CommonRun] | None = None
+        best: tuple[Any, int, int, CommonRun] | None = None
         state = length = 0
         for place, symbol in enumerate(other):
             while state and symbol not in self._next[state]:
@@ -77,6 +77,6 @@ class SuffixAutomaton:
             length += 1
             run = CommonRun(self._end[state] - length + 1, place - length + 1, length)
             rank = (worth(run.b, run.b + length), -run.a, -run.b)
-            if found is None or rank > found[:3]:
-                found = (*rank, run)
-        return found[3] if found else None
+            if best is None or rank > best[:3]:
+                best = (*rank, run)
+        return best[3] if best else None

@@ -49,22 +49,22 @@ class Likeness:
 def likeness(a: Graph, b: Graph, pairs: Iterable[tuple[Node, Node]], *, weighted: bool) -> Likeness:
     """Of nodes that stand for each other; `weighted`: both graphs carry weights."""
     total = Likeness(known=weighted)
-    for one, two in pairs:
-        for ours, theirs in zip(_by_role(one), _by_role(two), strict=True):
+    for node_a, node_b in pairs:
+        for ours, theirs in zip(_by_role(node_a), _by_role(node_b), strict=True):
             total += _of_tensors(a, ours, b, theirs) if weighted else Likeness(parameters=1, known=False)
     return total
 
 
 def _by_role(node: Node) -> list[Parameter]:
-    return sorted(node.parameters, key=lambda one: one.role)
+    return sorted(node.parameters, key=lambda tensor: tensor.role)
 
 
 def _of_tensors(a: Graph, ours: Parameter, b: Graph, theirs: Parameter) -> Likeness:
     if ours.key not in a.weights or theirs.key not in b.weights:
         return Likeness(parameters=1, known=False)
-    one, two = (np.asarray(values).reshape(-1) for values in (a.weights[ours.key], b.weights[theirs.key]))
-    size = float(np.square(one, dtype=np.float64).sum())
-    if np.array_equal(one, two):
+    values_a, values_b = (np.asarray(values).reshape(-1) for values in (a.weights[ours.key], b.weights[theirs.key]))
+    size = float(np.square(values_a, dtype=np.float64).sum())
+    if np.array_equal(values_a, values_b):
         return Likeness(0.0, size, 1)
-    apart = float(np.square(one.astype(np.float64) - two).sum())
+    apart = float(np.square(values_a.astype(np.float64) - values_b).sum())
     return Likeness(apart or np.finfo(np.float64).tiny, size, 1)  # equal is only what is equal in every number

@@ -73,7 +73,7 @@ def _single_precision(values: Array) -> Array:
 
 def _check_weights(graph: Graph) -> None:
     for node in graph.nodes:
-        lost = next((one for one in node.parameters if one.key not in graph.weights), None)
+        lost = next((tensor for tensor in node.parameters if tensor.key not in graph.weights), None)
         if lost is not None:
             raise ModelError(
                 f"{graph.name} has no values for the {lost.role} of {node.name[:60]!r}.",
@@ -147,9 +147,9 @@ def _from_weights(entry: Entry, asset: Asset) -> Graph:
 
 def _with_values(graph: Graph, values: dict[str, Array]) -> Graph:
     for node in graph.nodes:
-        for one in node.parameters:
-            if one.key in values and values[one.key].size != math.prod(one.shape):
-                raise ModelError(f"The {one.role} of {node.name[:60]!r} has {values[one.key].size:,} values.")
+        for tensor in node.parameters:
+            if tensor.key in values and values[tensor.key].size != math.prod(tensor.shape):
+                raise ModelError(f"The {tensor.role} of {node.name[:60]!r} has {values[tensor.key].size:,} values.")
     return replace(graph, weights=values)
 
 

@@ -75,10 +75,10 @@ class CaffeOptions:
         return str(self.message.get(name, [default])[-1])
 
     def wholes(self, name: str) -> list[int]:
-        found = self.message.get(name, [])
-        if not all(isinstance(value, int) for value in found):
+        values = self.message.get(name, [])
+        if not all(isinstance(value, int) for value in values):
             raise ModelError(f"{name} of the Caffe layer {self.layer[:60]!r} is not made of whole numbers.")
-        return [int(value) for value in found]
+        return [int(value) for value in values]
 
     def extents(self, name: str, short: str, default: int) -> Shape:
         """A window's setting for height and width: once, twice, or as `short`_h and `short`_w."""

@@ -40,8 +40,8 @@ class CaffeLayer:
 
     def section(self, name: str) -> Message:
         """A parameter message such as convolution_param; empty where it is absent."""
-        found = self.message.get(name, [{}])[-1]
-        return found if isinstance(found, dict) else {}
+        section = self.message.get(name, [{}])[-1]
+        return section if isinstance(section, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,13 @@ def read_blobs(path: Path) -> dict[str, list[Array]]:
 
 
 def _blobs(data: Buffer) -> dict[str, list[Array]]:
-    found: dict[str, list[Array]] = {}
+    by_layer: dict[str, list[Array]] = {}
     for number, value in fields(data):
         if number in (2, 100):  # a layer of the first format, or of the present one
             name, blobs = _layer_blobs(content(value), *((4, 6) if number == 2 else (1, 7)))
             if blobs:
-                found[name] = blobs
-    return found
+                by_layer[name] = blobs
+    return by_layer
 
 
 def _layer_blobs(data: Buffer, name_field: int, blob_field: int) -> tuple[str, list[Array]]:

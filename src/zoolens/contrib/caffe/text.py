@@ -38,27 +38,27 @@ def read_message(path: Path) -> Message:
 def _pieces(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = _PIECE.match(text, at)
-        if found is None:
+        match = _PIECE.match(text, at)
+        if match is None:
             raise ValueError(f"line {text.count(chr(10), 0, at) + 1} cannot be read")
-        at = found.end()
-        if found.lastgroup:
-            yield found.group()
+        at = match.end()
+        if match.lastgroup:
+            yield match.group()
 
 
 def _message(pieces: Iterator[str], end: str, depth: int) -> Message:
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
-    found: Message = {}
+    message: Message = {}
     for name in pieces:
         if name == end:
-            return found
+            return message
         if name in ",;":
             continue
-        found.setdefault(name, []).extend(_values(pieces, next(pieces), depth))
+        message.setdefault(name, []).extend(_values(pieces, next(pieces), depth))
     if end:
         raise ValueError("it ends in the middle of a message")
-    return found
+    return message
 
 
 def _values(pieces: Iterator[str], piece: str, depth: int) -> list[Any]:
@@ -71,12 +71,12 @@ def _values(pieces: Iterator[str], piece: str, depth: int) -> list[Any]:
 
 
 def _list(pieces: Iterator[str], depth: int) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     for piece in pieces:
         if piece == "]":
-            return found
+            return values
         if piece != ",":
-            found.append(_value(pieces, piece, depth))
+            values.append(_value(pieces, piece, depth))
     raise ValueError("it ends in the middle of a list")
 
 

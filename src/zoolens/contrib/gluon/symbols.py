@@ -55,8 +55,8 @@ class _Operator:
             return text
 
     def extents(self, name: str, otherwise: int, count: int) -> tuple[int, ...]:
-        found = self.get(name, ())
-        return tuple(int(extent) for extent in found) if found else (otherwise,) * count
+        given = self.get(name, ())
+        return tuple(int(extent) for extent in given) if given else (otherwise,) * count
 
 
 def graph_of_symbol(

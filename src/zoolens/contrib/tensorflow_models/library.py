@@ -210,7 +210,7 @@ def graph_of_tf_graph(
 
 def _counted(graph: Graph) -> dict[str, Any]:
     """As Keras counts: each variable once, the statistics of norms among them."""
-    statistics = {one.key: one.size for node in graph for one in node.parameters if one.role in STATISTICS}
+    statistics = {tensor.key: tensor.size for node in graph for tensor in node.parameters if tensor.role in STATISTICS}
     kept = sum(statistics.values())
     shape = list(graph.inputs[0].shape)
     return {"name": graph.name, "input": shape, "parameters_total": graph.parameters + kept, "statistics": kept}
@@ -231,7 +231,11 @@ def _add(walk: TensorFlowWalk, operation: Any, needed: set[Any]) -> None:
     else:
         first, *others = operation.outputs
         made = {first.name: OPERATORS.get(operation.type, unknown)(walk, operation)}
-        made |= {one.name: further_output(walk, made[first.name], one) for one in others if users[one.name]}
+        made |= {
+            output_tensor.name: further_output(walk, made[first.name], output_tensor)
+            for output_tensor in others
+            if users[output_tensor.name]
+        }
     for output, name in made.items():
         walk.names[output] = name
         walk.users[name] = max(users[output], walk.users.get(name, 0))

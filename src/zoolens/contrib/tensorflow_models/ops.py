@@ -33,7 +33,7 @@ def _add(walk: TensorFlowWalk, operation: Any, op: str, inputs: Any = None, **op
 def unknown(walk: TensorFlowWalk, operation: Any) -> str:
     fed = [tensor for tensor in operation.inputs if walk.fed(tensor)]
     learned = [walk.variable(tensor) for tensor in operation.inputs if not walk.fed(tensor)]
-    parameters = [walk.parameter("value", one) for one in learned if one is not None]
+    parameters = [walk.parameter("value", variable) for variable in learned if variable is not None]
     return _add(walk, operation, "unknown", fed, parameters=parameters, source_op=operation.type)
 
 
@@ -157,7 +157,9 @@ def _pad(walk: TensorFlowWalk, operation: Any) -> str:
         mode = operation.get_attr("mode").decode().lower()
         if mode != "reflect":
             return unknown(walk, operation)
-    return _add(walk, operation, "pad", pads=tuple(int(one) for one in pads.T.ravel()), value=value or None, mode=mode)
+    return _add(
+        walk, operation, "pad", pads=tuple(int(width) for width in pads.T.ravel()), value=value or None, mode=mode
+    )
 
 
 def _binary(op: str) -> Handler:

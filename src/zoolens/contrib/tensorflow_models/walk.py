@@ -70,8 +70,8 @@ class TensorFlowWalk:
     def _leaf(self, tensor: Any) -> str:
         variable = self.variable(tensor)
         if variable is not None:
-            found = self.parameter("value", variable)
-            return self.builder.add("parameter", (), found.shape, source=variable.name, parameters=[found])
+            parameter = self.parameter("value", variable)
+            return self.builder.add("parameter", (), parameter.shape, source=variable.name, parameters=[parameter])
         known = constant(tensor)
         if known is None:
             return self.builder.unknown(tensor.op.type, (), static_shape(tensor), source=tensor.op.name)
@@ -96,16 +96,16 @@ def constant(tensor: Any) -> Array | None:
     """The value of a tensor that no input changes, if TensorFlow can tell it from the graph alone."""
     import tensorflow as tf
 
-    found = tf.get_static_value(tensor)
-    return None if found is None else np.asarray(found)
+    value = tf.get_static_value(tensor)
+    return None if value is None else np.asarray(value)
 
 
 def integers(tensor: Any) -> list[int]:
     """The constant integers an operator is given as a tensor: axes, permutations, pads."""
-    found = constant(tensor)
-    if found is None:
+    values = constant(tensor)
+    if values is None:
         raise ModelError(f"{tensor.op.name[:60]!r} is only known when the graph runs; a fixed number was expected.")
-    return [int(item) for item in found.ravel()]
+    return [int(item) for item in values.ravel()]
 
 
 def static_shape(tensor: Any) -> Shape:
@@ -124,12 +124,12 @@ def scope(operation: Any) -> str:
 
 def needed_operations(outputs: Iterable[Any], stop: Sequence[Any]) -> set[Any]:
     """Every operation that an output depends on."""
-    found: set[Any] = set()
+    needed: set[Any] = set()
     waiting = [tensor.op for tensor in outputs]
     while waiting:
         operation = waiting.pop()
-        if operation not in found:
-            found.add(operation)
+        if operation not in needed:
+            needed.add(operation)
             if operation not in stop:
                 waiting.extend(tensor.op for tensor in operation.inputs)
-    return found
+    return needed

@@ -75,11 +75,11 @@ def count(subject: CountedModel) -> float:
 
     model = onnx_model(subject)
     graph = onnx_tool.Model(model).graph
-    known = {one.name for one in model.graph.initializer}
+    known = {tensor.name for tensor in model.graph.initializer}
     fed = {
-        one.name: np.zeros([dim.dim_value for dim in one.type.tensor_type.shape.dim], np.float32)
-        for one in model.graph.input
-        if one.name not in known
+        tensor.name: np.zeros([dim.dim_value for dim in tensor.type.tensor_type.shape.dim], np.float32)
+        for tensor in model.graph.input
+        if tensor.name not in known
     }
     graph.shape_infer(fed)
     graph.profile()

@@ -20,7 +20,7 @@ def count(subject: CountedModel) -> float:
 
     module, inputs = torch_network(subject)
     shape = tuple(next(iter(inputs.values())).shape[1:])
-    found, _ = get_model_complexity_info(
+    macs, _ = get_model_complexity_info(
         module,
         shape,
         as_strings=False,
@@ -28,7 +28,7 @@ def count(subject: CountedModel) -> float:
         backend="aten",
         input_constructor=lambda _: inputs,
     )
-    return float(found)
+    return float(macs)
 
 
 COUNTER: Final = Counter("ptflops", "ptflops", "torch", always(CONVENTION), count)

@@ -55,9 +55,9 @@ def run_counters(source: Source, counters: Sequence[Counter] | None = None) -> l
     """Every counter that can look at the model and is installed is run; the others say why not."""
     chosen = all_counters() if counters is None else list(counters)
     subject = CountedModel(source.plugin, source.request)
-    fitting = [one for one in chosen if one.version and one.kind == subject.kind]
-    found = {one.name: count for one, count in zip(fitting, _counted(source, fitting), strict=True)}
-    return [found.get(one.name) or Count(one, reason=_why_not(one)) for one in chosen]
+    fitting = [counter for counter in chosen if counter.version and counter.kind == subject.kind]
+    counts = {counter.name: count for counter, count in zip(fitting, _counted(source, fitting), strict=True)}
+    return [counts.get(counter.name) or Count(counter, reason=_why_not(counter)) for counter in chosen]
 
 
 def _why_not(counter: Counter) -> str:

@@ -74,7 +74,8 @@ def without_made_weights(model: Any) -> Any:
     initialisers that have a shape and no values, so that a counter does not charge for making them."""
     import onnx
 
-    shapes = {one.name: onnx.numpy_helper.to_array(one) for one in model.graph.initializer if one.data_type == _INT64}
+    integers = [tensor for tensor in model.graph.initializer if tensor.data_type == _INT64]
+    shapes = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in integers}
     made = [node for node in model.graph.node if node.op_type == "ConstantOfShape" and node.input[0] in shapes]
     for node in made:
         model.graph.node.remove(node)
@@ -86,7 +87,7 @@ def without_made_weights(model: Any) -> Any:
 
 def _fix_inputs(graph: Any, size: tuple[int, int] | None) -> None:
     """At the same shape as our importer reads the file; shapes written down for another size are forgotten."""
-    weights = {one.name for one in graph.initializer}
+    weights = {tensor.name for tensor in graph.initializer}
     for given in graph.input:
         if given.name not in weights:
             dims = given.type.tensor_type.shape.dim

@@ -101,8 +101,8 @@ def count(subject: CountedModel) -> float:
 def _profiled(tf: Any, graph: Any) -> int:
     profiler = tf.compat.v1.profiler
     options = profiler.ProfileOptionBuilder(profiler.ProfileOptionBuilder.float_operation()).with_empty_output()
-    found = profiler.profile(graph=graph, run_meta=tf.compat.v1.RunMetadata(), cmd="op", options=options.build())
-    return int(found.total_float_ops)
+    profile = profiler.profile(graph=graph, run_meta=tf.compat.v1.RunMetadata(), cmd="op", options=options.build())
+    return int(profile.total_float_ops)
 
 
 COUNTER: Final = Counter("tensorflow", "tensorflow", "keras", convention, count)

@@ -62,12 +62,12 @@ class Convention:
         """What the counter says of a graph, by term; terms that are nothing are left out, our MACs are always there."""
         shapes = {node.name: node.shape for node in graph.nodes}
         calling = _calling(graph) if self.modules_only else frozenset()
-        found = {MACS: 0}
+        terms = {MACS: 0}
         for node in graph.nodes:
             inputs = [shapes[name] for name in node.inputs]
             for term, amount in (*self._products(node, inputs), *self._charges(node, inputs, calling)):
-                found[term] = found.get(term, 0) + amount
-        return {term: amount for term, amount in found.items() if amount or term == MACS}
+                terms[term] = terms.get(term, 0) + amount
+        return {term: amount for term, amount in terms.items() if amount or term == MACS}
 
     def _products(self, node: Node, inputs: list[Shape]) -> Iterator[tuple[str, int]]:
         products = macs(node, inputs)

@@ -52,8 +52,8 @@ def count(subject: CountedModel) -> float:
     from thop import profile
 
     module, inputs = torch_network(subject)
-    found, _ = profile(module, tuple(inputs.values()), verbose=False)
-    return float(found)
+    macs, _ = profile(module, tuple(inputs.values()), verbose=False)
+    return float(macs)
 
 
 COUNTER: Final = Counter("thop", "thop", "torch", always(CONVENTION), count)

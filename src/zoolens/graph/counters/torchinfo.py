@@ -15,7 +15,7 @@ ONCE: Final = "dense layers once, not once a token"
 
 
 def _learned(node: Node, inputs: Sequence[Shape]) -> int:
-    merged = [one.size for one in node.parameters if one.role in ("norm_scale", "norm_shift")]
+    merged = [tensor.size for tensor in node.parameters if tensor.role in ("norm_scale", "norm_shift")]
     return sum(merged) if node.get("norm") else node.learned
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Final
 
 from zoolens.graph.blocks import Block, Layer
@@ -78,24 +79,24 @@ def align(a: Graph, b: Graph) -> Alignment:
         rows, gained = _aligned(*joined)
         if gained > most + _ROUNDING:
             best, most = rows, gained
-    return Alignment(tuple(_row(one, two) for one, two in reordered(best)))
+    return Alignment(tuple(_row(from_a, from_b) for from_a, from_b in reordered(best)))
 
 
-def _aligned(one: list[Block], two: list[Block]) -> tuple[list[Beside], float]:
+def _aligned(from_a: list[Block], from_b: list[Block]) -> tuple[list[Beside], float]:
     """The best alignment of two networks' blocks, and the sum of its scores."""
-    left, right = laid_out(one), laid_out(two)
+    left, right = laid_out(from_a), laid_out(from_b)
     cache: dict[tuple[object, ...], float] = {}
     codes = _codes([*left, *right])
     weights = {id(block): block_weight(block) for block in (*left, *right)}
 
-    def score(one: Block, two: Block) -> float:
-        key = (codes[id(one)], codes[id(two)], one.stage == two.stage, one.index == two.index)
+    def score(from_a: Block, from_b: Block) -> float:
+        key = (codes[id(from_a)], codes[id(from_b)], from_a.stage == from_b.stage, from_a.index == from_b.index)
         if key not in cache:
-            cache[key] = _worth(block_similarity(one, two), weights[id(one)], weights[id(two)])
+            cache[key] = _worth(block_similarity(from_a, from_b), weights[id(from_a)], weights[id(from_b)])
         return cache[key]
 
     rows = best_pairs(left, right, score)
-    return rows, sum(score(one, two) for one, two in rows if one and two)
+    return rows, sum(score(from_a, from_b) for from_a, from_b in rows if from_a and from_b)
 
 
 def _codes(blocks: Sequence[Block]) -> dict[int, int]:
@@ -104,8 +105,8 @@ def _codes(blocks: Sequence[Block]) -> dict[int, int]:
     return {id(block): known.setdefault((block.signature, block.output.shape), len(known)) for block in blocks}
 
 
-def _worth(similarity: float, one: float, two: float) -> float:
-    return similarity * (one + two) / 2 if similarity >= LEAST else 0.0
+def _worth(similarity: float, weight_a: float, weight_b: float) -> float:
+    return similarity * (weight_a + weight_b) / 2 if similarity >= LEAST else 0.0
 
 
 def _row(a: Block | None, b: Block | None) -> BlockRow:
@@ -113,18 +114,19 @@ def _row(a: Block | None, b: Block | None) -> BlockRow:
         only_a = [Pair(layer, None) for layer in a.layers] if a else []
         return BlockRow(a, b, tuple(only_a or [Pair(None, layer) for layer in (b.layers if b else ())]))
     if a.signature == b.signature:
-        return BlockRow(a, b, tuple(Pair(one, two) for one, two in zip(a.layers, b.layers, strict=True)))
+        return BlockRow(a, b, tuple(Pair(from_a, from_b) for from_a, from_b in zip(a.layers, b.layers, strict=True)))
     pairs: list[Pair] = []
-    for one, two in _matched_paths(a, b):
-        pairs.extend(_layer_pairs(a.on(one) if one is not None else [], b.on(two) if two is not None else []))
+    for from_a, from_b in _matched_paths(a, b):
+        left, right = a.on(from_a) if from_a is not None else [], b.on(from_b) if from_b is not None else []
+        pairs.extend(_layer_pairs(left, right))
     return BlockRow(a, b, tuple(_in_order(pairs, a, b)))
 
 
 def _layer_pairs(left: Sequence[Layer], right: Sequence[Layer]) -> list[Pair]:
-    def score(one: Layer, two: Layer) -> float:
-        return _worth(node_similarity(one.node, two.node), weight(one), weight(two))
+    def score(layer_a: Layer, layer_b: Layer) -> float:
+        return _worth(node_similarity(layer_a.node, layer_b.node), weight(layer_a), weight(layer_b))
 
-    return [Pair(one, two) for one, two in best_pairs(left, right, score)]
+    return [Pair(layer_a, layer_b) for layer_a, layer_b in best_pairs(left, right, score)]
 
 
 def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
@@ -136,16 +138,16 @@ def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
     left = [path for path in a.paths if path not in both]
     right = [path for path in b.paths if path not in both]
     scored = sorted(
-        ((_path_score(a.on(one), b.on(two)) + 0.01 * (one == two), one, two) for one in left for two in right),
+        ((_path_score(a.on(p), b.on(q)) + 0.01 * (p == q), p, q) for p, q in product(left, right)),
         key=lambda item: -item[0],
     )
     matched: list[tuple[str | None, str | None]] = [(path, path) for path in both]
-    for value, one, two in scored:
-        if value > 0.1 and one in left and two in right:
-            matched.append((one, two))
-            left.remove(one)
-            right.remove(two)
-    return [*matched, *((one, None) for one in left), *((None, two) for two in right)]
+    for value, from_a, from_b in scored:
+        if value > 0.1 and from_a in left and from_b in right:
+            matched.append((from_a, from_b))
+            left.remove(from_a)
+            right.remove(from_b)
+    return [*matched, *((from_a, None) for from_a in left), *((None, from_b) for from_b in right)]
 
 
 def _path_score(left: Sequence[Layer], right: Sequence[Layer]) -> float:

@@ -18,13 +18,13 @@ Beside = tuple[Block | None, Block | None]
 
 def reordered(rows: Sequence[Beside]) -> list[Beside]:
     """The same rows, with blocks beside their like wherever neighbouring rows hold the same blocks on both sides."""
-    found: list[Beside] = []
+    paired: list[Beside] = []
     number = 0
     while number < len(rows):
         stop = _closing_row(rows, number) if _differs(rows[number]) else None
-        found.extend(_paired_anew(rows[number:stop]) if stop else rows[number : number + 1])
+        paired.extend(_paired_anew(rows[number:stop]) if stop else rows[number : number + 1])
         number = stop or number + 1
-    return found
+    return paired
 
 
 def cycles(places: Sequence[int]) -> Iterator[tuple[int, ...]]:

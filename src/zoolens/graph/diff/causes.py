@@ -110,7 +110,7 @@ def own_findings(pair: Pair, context: PairContext) -> Iterator[LayerFinding]:
 Raw = tuple[str, str, tuple[Any, Any], Hashable]
 
 
-def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _differences(pair: Pair, layer_a: Layer, layer_b: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     if a.op == "input":
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
@@ -122,9 +122,9 @@ def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: 
     if a.op != b.op or settings.operator(a) != settings.operator(b):
         yield _substitution(a, b)
     if a.op in LEARNED and b.op in LEARNED:
-        yield from _learned(one, a, b, context)
+        yield from _learned(layer_a, a, b, context)
     if a.op in settings.WINDOWED and b.op in settings.WINDOWED:
-        yield from _windows(pair, one, a, b, context)
+        yield from _windows(pair, layer_a, a, b, context)
     if a.op in NORMS and a.op == b.op:
         yield from _norms(a, b, "")
     if a.op == b.op:
@@ -134,9 +134,9 @@ def _differences(pair: Pair, one: Layer, two: Layer, a: Node, b: Node, context: 
 
 
 def _inputs(a: Node, b: Node) -> Iterator[Raw]:
-    one, two = resolution(a.shape), resolution(b.shape)
-    if one != two:
-        yield INPUT_SIZE, "spatial", (one, two), ()
+    size_a, size_b = resolution(a.shape), resolution(b.shape)
+    if size_a != size_b:
+        yield INPUT_SIZE, "spatial", (size_a, size_b), ()
     if channels(a) != channels(b) and len(a.shape) == len(b.shape) == 4:
         yield INPUT_CHANNELS, "width", (channels(a), channels(b)), ()
 
@@ -183,9 +183,9 @@ def _scales_channels(node: Node, graph: Graph) -> bool:
 
 
 def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
-    one, two = a.get("epsilon"), b.get("epsilon")
-    if one is not None and two is not None and not settings.equal(one, two):
-        yield EPSILON, "", (one, two), (f"{one:.4g}", f"{two:.4g}")
+    epsilon_a, epsilon_b = a.get("epsilon"), b.get("epsilon")
+    if epsilon_a is not None and epsilon_b is not None and not settings.equal(epsilon_a, epsilon_b):
+        yield EPSILON, "", (epsilon_a, epsilon_b), (f"{epsilon_a:.4g}", f"{epsilon_b:.4g}")
     for role in ("scale", "shift"):
         has = (a.parameter(prefix + role) is not None, b.parameter(prefix + role) is not None)
         if has[0] != has[1]:
@@ -193,25 +193,25 @@ def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
 
 
 def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
-    one, two = settings.kernel(a), settings.kernel(b)
-    if one != two:
-        yield KERNEL, "kernel", (one, two), (layer.path, layer.kind, layer.index, one, two)
+    kernel_a, kernel_b = settings.kernel(a), settings.kernel(b)
+    if kernel_a != kernel_b:
+        yield KERNEL, "kernel", (kernel_a, kernel_b), (layer.path, layer.kind, layer.index, kernel_a, kernel_b)
     spread = (settings.dilation(a), settings.dilation(b))
     if spread[0] != spread[1]:
         yield DILATION, "spatial", spread, spread
-    if one == two and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
+    if kernel_a == kernel_b and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
         yield from _padding(pair, a, b, context)
 
 
 def _padding(pair: Pair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
-    one, two = settings.pads(a), settings.pads(b)
+    pads_a, pads_b = settings.pads(a), settings.pads(b)
     extents = context.extents(pair)
-    if one != two and extents[0] != extents[1] and _follows_extents(a, b, extents):
+    if pads_a != pads_b and extents[0] != extents[1] and _follows_extents(a, b, extents):
         if context.grown != 1:
-            yield INPUT_SIZE, "spatial", (one, two), ()
-    elif one != two:
-        yield PADDING, "spatial", (one, two), (a.op, settings.kernel(a), settings.stride(a), one, two)
-    if a.op == "avg_pool" and b.op == "avg_pool" and (any(one) or any(two)):
+            yield INPUT_SIZE, "spatial", (pads_a, pads_b), ()
+    elif pads_a != pads_b:
+        yield PADDING, "spatial", (pads_a, pads_b), (a.op, settings.kernel(a), settings.stride(a), pads_a, pads_b)
+    if a.op == "avg_pool" and b.op == "avg_pool" and (any(pads_a) or any(pads_b)):
         counted = (bool(a.get("count_pad")), bool(b.get("count_pad")))
         if counted[0] != counted[1]:
             yield CONSTANT, "", counted, (a.op, "count_pad", counted)
@@ -240,7 +240,7 @@ def _ends(node: Node) -> tuple[int, ...]:
 
 def _choices(a: Node, b: Node) -> Iterator[Raw]:
     for name, default in settings.CHOICES.get(a.op, {}).items():
-        one, two = a.get(name, default), b.get(name, default)
-        if not settings.equal(one, two):
+        value_a, value_b = a.get(name, default), b.get(name, default)
+        if not settings.equal(value_a, value_b):
             cause = LRN if a.op == "lrn" else CONSTANT
-            yield cause, "", (one, two), (a.op, name, str(one), str(two))
+            yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))

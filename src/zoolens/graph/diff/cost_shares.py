@@ -33,18 +33,19 @@ def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Grap
     _give_rest(books, differences)
     macs = _whole_numbers(books.macs, len(differences))
     parameters = _whole_numbers(books.parameters, len(differences))
-    found = [replace(one, macs=macs[number], parameters=parameters[number]) for number, one in enumerate(differences)]
+    numbered = enumerate(differences)
+    shared = [replace(each, macs=macs[number], parameters=parameters[number]) for number, each in numbered]
     left = Difference(INTERPLAY, (), macs=macs[UNBOOKED], parameters=parameters[UNBOOKED])
-    return [*found, left] if left.macs or left.parameters else found
+    return [*shared, left] if left.macs or left.parameters else shared
 
 
 def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
     """To the input size, else to the order of blocks: each changes what layers are given that are the same."""
-    heirs = [number for cause in (INPUT_SIZE, ORDER) for number, one in enumerate(differences) if one.cause == cause]
-    if heirs:
-        size = heirs[0]
+    causes = [difference.cause for difference in differences]
+    heir = next((causes.index(cause) for cause in (INPUT_SIZE, ORDER) if cause in causes), None)
+    if heir is not None:
         for sums in (books.macs, books.parameters):
-            _add(sums, {size: sums.pop(UNBOOKED, 0.0)})
+            _add(sums, {heir: sums.pop(UNBOOKED, 0.0)})
 
 
 class Books:
@@ -76,31 +77,31 @@ class Books:
             _add(self.parameters, {whole: float(sum(self.learned_b[name].values()))})
 
     def _book_two(self, pair: Pair, a: Node, b: Node) -> None:
-        one, two = self.cost_a[a.name], self.cost_b[b.name]
+        cost_a, cost_b = self.cost_a[a.name], self.cost_b[b.name]
         own = self.owner.get(pair.names, {})
         kernel = kernel_factors(a, b, own, self.origins)
-        _add(self.macs, split(one, two, combined([kernel, self.origins.spatial_b.get(b.name, {})]), own))
+        _add(self.macs, split(cost_a, cost_b, combined([kernel, self.origins.spatial_b.get(b.name, {})]), own))
         width = self.origins.width_b.get(b.name, {})
         roles = self.learned_a[a.name], self.learned_b[b.name]
         for role in dict.fromkeys((*roles[0], *roles[1])):
             _add(self.parameters, _role_split(role, roles[0].get(role, 0), roles[1].get(role, 0), kernel, width, own))
 
 
-def _role_split(role: str, one: int, two: int, kernel: Logs, width: Logs, own: Mapping[str, int]) -> Logs:
+def _role_split(role: str, size_a: int, size_b: int, kernel: Logs, width: Logs, own: Mapping[str, int]) -> Logs:
     if role == "kernel":
-        return split(one, two, kernel, own)
-    if one and two:
-        return split(one, two, width, own)
+        return split(size_a, size_b, kernel, own)
+    if size_a and size_b:
+        return split(size_a, size_b, width, own)
     aspect = "norm" if role.startswith("norm_") or role in ("scale", "shift") else "bias"
-    return {own.get(aspect, UNBOOKED): float(two - one)}
+    return {own.get(aspect, UNBOOKED): float(size_b - size_a)}
 
 
-def split(one: float, two: float, logs: Logs, own: Mapping[str, int]) -> Logs:
+def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> Logs:
     """two − one over the causes: each log times the logarithmic mean. What logs leave open is booked, never lost."""
-    if not one or not two:
-        return {_own_heir(own, UNBOOKED): float(two - one)} if two - one else {}
-    total = log(two / one)
-    mean = (two - one) / total if two != one else float(one)
+    if not cost_a or not cost_b:
+        return {_own_heir(own, UNBOOKED): float(cost_b - cost_a)} if cost_b - cost_a else {}
+    total = log(cost_b / cost_a)
+    mean = (cost_b - cost_a) / total if cost_b != cost_a else float(cost_a)
     open_ = total - sum(logs.values())
     if abs(open_) > 1e-9:
         heir = _own_heir(own, max(logs, key=lambda k: abs(logs[k]), default=UNBOOKED))
@@ -114,12 +115,12 @@ def _own_heir(own: Mapping[str, int], otherwise: int) -> int:
 
 def _owners(differences: Iterable[Difference]) -> dict[tuple[str | None, str | None], dict[str, int]]:
     """For each pair, which difference explains which aspect of it."""
-    found: dict[tuple[str | None, str | None], dict[str, int]] = {}
+    owners: dict[tuple[str | None, str | None], dict[str, int]] = {}
     for number, difference in enumerate(differences):
-        for one in difference.findings:
-            if one.aspect:
-                found.setdefault(one.pair.names, {}).setdefault(one.aspect, number)
-    return found
+        for finding in difference.findings:
+            if finding.aspect:
+                owners.setdefault(finding.pair.names, {}).setdefault(finding.aspect, number)
+    return owners
 
 
 def _learned_once(graph: Graph) -> dict[str, dict[str, int]]:
@@ -140,8 +141,8 @@ def _whole_numbers(sums: Logs, count: int) -> dict[int, int]:
     """Rounded so that the total stays what it is: the largest remainders are rounded up."""
     keys = [*range(count), UNBOOKED]
     exact = {key: sums.get(key, 0.0) for key in keys}
-    found = {key: floor(exact[key] + 1e-6) for key in keys}
-    missing = round(sum(exact.values())) - sum(found.values())
-    for key in sorted(keys, key=lambda k: found[k] - exact[k])[:missing]:
-        found[key] += 1
-    return found
+    rounded = {key: floor(exact[key] + 1e-6) for key in keys}
+    missing = round(sum(exact.values())) - sum(rounded.values())
+    for key in sorted(keys, key=lambda k: rounded[k] - exact[k])[:missing]:
+        rounded[key] += 1
+    return rounded

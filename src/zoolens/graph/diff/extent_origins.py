@@ -42,32 +42,32 @@ def combined(parts: Iterable[Mapping[int, float]]) -> Logs:
 
 
 def origins(alignment: Alignment, a: Graph, b: Graph, owners: Owners) -> Origins:
-    found = Origins()
+    known = Origins()
     for pair in alignment.pairs:
         own = owners.get(pair.names, {})
         if pair.a and pair.b:
-            _both(pair.a.node, pair.b.node, own, a, b, found, alignment, owners)
+            _both(pair.a.node, pair.b.node, own, a, b, known, alignment, owners)
         else:
-            _alone(pair, own, a if pair.a else b, found)
-    return found
+            _alone(pair, own, a if pair.a else b, known)
+    return known
 
 
 def _both(
-    a: Node, b: Node, own: Mapping[str, int], ga: Graph, gb: Graph, found: Origins, alignment: Alignment, owners: Owners
+    a: Node, b: Node, own: Mapping[str, int], ga: Graph, gb: Graph, known: Origins, alignment: Alignment, owners: Owners
 ) -> None:
     first_a, first_b = _main_input(a, ga), _main_input(b, gb)
-    spatial = _merged(found.spatial_a.get(first_a, {}), found.spatial_b.get(first_b, {}))
-    width = _merged(found.width_a.get(first_a, {}), found.width_b.get(first_b, {}))
+    spatial = _merged(known.spatial_a.get(first_a, {}), known.spatial_b.get(first_b, {}))
+    width = _merged(known.width_a.get(first_a, {}), known.width_b.get(first_b, {}))
     if a.op == "flatten" and b.op == "flatten":
         width, spatial = combined([width, spatial]), {}
     elif a.op == "concat" and b.op == "concat":
-        width = _concatenated(a, b, ga, gb, found, alignment, owners)
+        width = _concatenated(a, b, ga, gb, known, alignment, owners)
     elif a.op in LEARNED and not (is_depthwise(a) and is_depthwise(b)):
         width = {}
     if a.op not in PASSING or b.op not in PASSING:
         spatial, width = _settled(a, b, spatial, width, own)
-    found.spatial_a[a.name] = found.spatial_b[b.name] = spatial
-    found.width_a[a.name] = found.width_b[b.name] = width
+    known.spatial_a[a.name] = known.spatial_b[b.name] = spatial
+    known.width_a[a.name] = known.width_b[b.name] = width
 
 
 def _settled(a: Node, b: Node, spatial: Logs, width: Logs, own: Mapping[str, int]) -> tuple[Logs, Logs]:
@@ -83,9 +83,9 @@ def _main_input(node: Node, graph: Graph) -> str:
     return max(node.inputs, key=lambda name: prod(graph.by_name[name].shape), default="")
 
 
-def _alone(pair: Pair, own: Mapping[str, int], graph: Graph, found: Origins) -> None:
+def _alone(pair: Pair, own: Mapping[str, int], graph: Graph, known: Origins) -> None:
     node, sign = pair.either.node, -1.0 if pair.a else 1.0
-    spatial, width = (found.spatial_a, found.width_a) if pair.a else (found.spatial_b, found.width_b)
+    spatial, width = (known.spatial_a, known.width_a) if pair.a else (known.spatial_b, known.width_b)
     before = graph.by_name[_main_input(node, graph)] if node.inputs else node
     if node.op in VIEWS:
         spatial[node.name], width[node.name] = dict(spatial.get(before.name, {})), dict(width.get(before.name, {}))
@@ -97,9 +97,9 @@ def _alone(pair: Pair, own: Mapping[str, int], graph: Graph, found: Origins) -> 
     width[node.name] = combined([width.get(before.name, {}), {own.get("whole", NOBODY): grown}])
 
 
-def _merged(one: Logs, two: Logs) -> Logs:
+def _merged(logs_a: Logs, logs_b: Logs) -> Logs:
     """What two sides carry into a matched layer: the common past once, the doings of each side beside it."""
-    return {**one, **two}
+    return {**logs_a, **logs_b}
 
 
 def _closed(logs: Logs, target: float, own: Mapping[str, int], aspects: tuple[str, ...]) -> Logs:
@@ -115,7 +115,7 @@ def _closed(logs: Logs, target: float, own: Mapping[str, int], aspects: tuple[st
     return combined([logs, {heir: open_}])
 
 
-def _concatenated(a: Node, b: Node, ga: Graph, gb: Graph, found: Origins, alignment: Alignment, owners: Owners) -> Logs:
+def _concatenated(a: Node, b: Node, ga: Graph, gb: Graph, known: Origins, alignment: Alignment, owners: Owners) -> Logs:
     """The width of a concat: each input's change of channels, booked on that input's causes."""
     changes: list[Logs] = []
     seen: set[str] = set()
@@ -124,7 +124,7 @@ def _concatenated(a: Node, b: Node, ga: Graph, gb: Graph, found: Origins, alignm
         before = channels(ga.by_name[name])
         if partner is not None and partner.name in b.inputs:
             seen.add(partner.name)
-            changes.append(_scaled(found.width_b.get(partner.name, {}), channels(partner) - before))
+            changes.append(_scaled(known.width_b.get(partner.name, {}), channels(partner) - before))
         else:
             changes.append({owners.get((name, None), {}).get("whole", NOBODY): -float(before)})
     changes += [
@@ -143,15 +143,15 @@ def _scaled(logs: Logs, total: float) -> Logs:
     return {key: value * total / whole for key, value in logs.items()}
 
 
-def kernel_factors(a: Node, b: Node, own: Mapping[str, int], found: Origins) -> Logs:
+def kernel_factors(a: Node, b: Node, own: Mapping[str, int], known: Origins) -> Logs:
     """Logs of the ratio of kernel sizes: output width × input width ÷ groups × area."""
-    width = found.width_b.get(b.name, {})
+    width = known.width_b.get(b.name, {})
     if a.op not in LEARNED or b.op not in LEARNED:
         return dict(width)
     if is_depthwise(a) and is_depthwise(b):
         return combined([width, _area_factor(a, b, own)])
     inputs = _merged(
-        found.width_a.get(a.inputs[0], {}) if a.inputs else {}, found.width_b.get(b.inputs[0], {}) if b.inputs else {}
+        known.width_a.get(a.inputs[0], {}) if a.inputs else {}, known.width_b.get(b.inputs[0], {}) if b.inputs else {}
     )
     inputs = _closed(inputs, _log(_taken(b), _taken(a)), {}, ())
     grouped = {own.get("groups", NOBODY): -_log(settings.groups(b), settings.groups(a))}
@@ -172,5 +172,5 @@ def _area(node: Node) -> int:
     return prod(resolution(node.shape))
 
 
-def _log(two: float, one: float) -> float:
-    return log(two / one) if two > 0 and one > 0 else 0.0
+def _log(numerator: float, denominator: float) -> float:
+    return log(numerator / denominator) if numerator > 0 and denominator > 0 else 0.0

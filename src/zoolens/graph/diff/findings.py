@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from zoolens.graph.blocks import LEARNED
 from zoolens.graph.diff.alignment import Alignment
@@ -39,15 +40,16 @@ class Difference:
 
 
 def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
-    found = [
+    findings = [
         *_own(alignment, a, b),
         *stride_findings(alignment, a, b),
         *absent_findings(alignment),
         *_order_findings(alignment, b),
     ]
     grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
-    for one in sorted(_with_moved_pools(_with_even_widths(_with_moved_norms(found))), key=lambda finding: finding.row):
-        grouped.setdefault((one.cause, one.group), []).append(one)
+    findings = _with_moved_pools(_with_even_widths(_with_moved_norms(findings)))
+    for finding in sorted(findings, key=attrgetter("row")):
+        grouped.setdefault((finding.cause, finding.group), []).append(finding)
     return [Difference(cause, tuple(members)) for (cause, _), members in grouped.items()]
 
 
@@ -66,10 +68,10 @@ def _order_findings(alignment: Alignment, b: Graph) -> Iterator[LayerFinding]:
     """Blocks that change places, once for each block; those that change places among themselves form one group."""
     rows = [(number, row) for number, row in enumerate(alignment.rows) if row.a and row.b and not row.a.plain]
     position = {node.name: number for number, node in enumerate(b)}
-    found = [position[row.b.output.name] for _, row in rows if row.b]
-    ranks = {place: rank for rank, place in enumerate(sorted(found))}
-    for cycle in cycles([ranks[place] for place in found]):
-        for number, row in (rows[one] for one in cycle):
+    places = [position[row.b.output.name] for _, row in rows if row.b]
+    ranks = {place: rank for rank, place in enumerate(sorted(places))}
+    for cycle in cycles([ranks[place] for place in places]):
+        for number, row in (rows[index] for index in cycle):
             pair = next(pair for pair in row.pairs if pair.a and pair.b)
             values = (row.a.index if row.a else 0, row.b.index if row.b else 0)
             yield LayerFinding(ORDER, number, pair, "order", values, cycle)
@@ -79,59 +81,61 @@ def _last_learned(graph: Graph) -> list[str]:
     return [node.name for node in graph if node.op in LEARNED][-1:]
 
 
-def _with_moved_norms(found: list[LayerFinding]) -> list[LayerFinding]:
+def _with_moved_norms(findings: list[LayerFinding]) -> list[LayerFinding]:
     """Norms merged into convolutions on one side and standing before them on the other: one cause, not two."""
-    merged = {one.values[0] != "" for one in found if _is_merged_norm(one)}
-    alone = {one.pair.b is not None for one in found if _is_lone_norm(one)}
+    merged = {finding.values[0] != "" for finding in findings if _is_merged_norm(finding)}
+    alone = {finding.pair.b is not None for finding in findings if _is_lone_norm(finding)}
     moved = merged & alone  # True: merged in a, alone in b
     if not moved:
-        return found
+        return findings
     return [
-        replace(one, cause=NORM_PLACEMENT, group=())
-        if (_is_merged_norm(one) and (one.values[0] != "") in moved)
-        or (_is_lone_norm(one) and (one.pair.b is not None) in moved)
-        or (one.cause == ACTIVATION and one.aspect == "whole")
-        else one
-        for one in found
+        replace(finding, cause=NORM_PLACEMENT, group=())
+        if (_is_merged_norm(finding) and (finding.values[0] != "") in moved)
+        or (_is_lone_norm(finding) and (finding.pair.b is not None) in moved)
+        or (finding.cause == ACTIVATION and finding.aspect == "whole")
+        else finding
+        for finding in findings
     ]
 
 
-def _with_even_widths(found: list[LayerFinding]) -> list[LayerFinding]:
+def _with_even_widths(findings: list[LayerFinding]) -> list[LayerFinding]:
     """The same ratio of widths at three or more kinds of place is one difference."""
     labels: dict[float, set[Hashable]] = {}
-    for one in found:
-        if one.cause == WIDTH:
-            labels.setdefault(_ratio(one), set()).add(one.group)
+    for finding in findings:
+        if finding.cause == WIDTH:
+            labels.setdefault(_ratio(finding), set()).add(finding.group)
     return [
-        replace(one, group=_ratio(one)) if one.cause == WIDTH and len(labels[_ratio(one)]) >= EVEN else one
-        for one in found
+        replace(finding, group=_ratio(finding))
+        if finding.cause == WIDTH and len(labels[_ratio(finding)]) >= EVEN
+        else finding
+        for finding in findings
     ]
 
 
-def _ratio(one: LayerFinding) -> float:
-    return round(float(one.values[1]) / float(one.values[0]), 4)
+def _ratio(finding: LayerFinding) -> float:
+    return round(float(finding.values[1]) / float(finding.values[0]), 4)
 
 
-def _with_moved_pools(found: list[LayerFinding]) -> list[LayerFinding]:
+def _with_moved_pools(findings: list[LayerFinding]) -> list[LayerFinding]:
     """A pool that only moved is told by the placement of its stride."""
-    placed = {key for one in found if one.cause == STRIDE_PLACEMENT and (key := _alone(one))}
+    placed = {key for finding in findings if finding.cause == STRIDE_PLACEMENT and (key := _alone(finding))}
     both = {side for side, _ in placed} == {0, 1}
-    return [one for one in found if not (both and one.cause == POOLING and _alone(one) in placed)]
+    return [finding for finding in findings if not (both and finding.cause == POOLING and _alone(finding) in placed)]
 
 
-def _alone(one: LayerFinding) -> tuple[int, str] | None:
+def _alone(finding: LayerFinding) -> tuple[int, str] | None:
     """Side and name of a layer without partner that is not on a shortcut."""
-    if one.pair.a and one.pair.b:
+    if finding.pair.a and finding.pair.b:
         return None
-    layer = one.pair.either
-    return None if layer.path == "shortcut" else (0 if one.pair.a else 1, layer.node.name)
+    layer = finding.pair.either
+    return None if layer.path == "shortcut" else (0 if finding.pair.a else 1, layer.node.name)
 
 
-def _is_lone_norm(one: LayerFinding) -> bool:
+def _is_lone_norm(finding: LayerFinding) -> bool:
     """A batch norm that stands by itself on one side only."""
-    return one.cause == NORM and one.aspect == "whole" and one.pair.either.node.op == "batch_norm"
+    return finding.cause == NORM and finding.aspect == "whole" and finding.pair.either.node.op == "batch_norm"
 
 
-def _is_merged_norm(one: LayerFinding) -> bool:
+def _is_merged_norm(finding: LayerFinding) -> bool:
     """A convolution with a norm on one side only."""
-    return one.cause == NORM and one.aspect == "norm" and "" in one.values
+    return finding.cause == NORM and finding.aspect == "norm" and "" in finding.values

@@ -38,10 +38,10 @@ def chained(a: list[Block], b: list[Block]) -> Iterator[tuple[list[Block], list[
     """Both sides with chains, in every way in which they can be read that leaves at least one."""
     for look in (by_setting, by_kind):
         for split in (_whole, _without_last_norms):
-            found = with_chains(split(a), b, look), with_chains(split(b), a, look)
-            both = ((found[0], a, b), (found[1], b, a))
-            if any(_chains(one) for one in found) and all(_is_plausible(*each, look) for each in both):
-                yield _rejoined(found[0]), _rejoined(found[1])
+            joined = with_chains(split(a), b, look), with_chains(split(b), a, look)
+            both = ((joined[0], a, b), (joined[1], b, a))
+            if any(_chains(blocks) for blocks in joined) and all(_is_plausible(*each, look) for each in both):
+                yield _rejoined(joined[0]), _rejoined(joined[1])
 
 
 def with_chains(blocks: Sequence[Block], other: Sequence[Block], look: Look) -> list[Block]:
@@ -54,24 +54,24 @@ def with_chains(blocks: Sequence[Block], other: Sequence[Block], look: Look) -> 
         if _is_closed(block):
             models.setdefault(_content(_without_shortcut(block), look), block)
     sizes = sorted({len(_without_shortcut(block)) for block in models.values()}, reverse=True)
-    found: list[Block] = []
+    joined: list[Block] = []
     number = 0
     while number < len(blocks):
         run, model = _run_at(blocks, number, sizes, models, look)
-        found.append(_chain(run, model, look) if model else blocks[number])
+        joined.append(_chain(run, model, look) if model else blocks[number])
         number += len(run) or 1
-    return found
+    return joined
 
 
 def _chains(blocks: Sequence[Block]) -> int:
     return sum(block.kind == CHAIN for block in blocks)
 
 
-def _is_plausible(found: Sequence[Block], before: Sequence[Block], other: Sequence[Block], look: Look) -> bool:
+def _is_plausible(joined: Sequence[Block], before: Sequence[Block], other: Sequence[Block], look: Look) -> bool:
     """A network without any shortcut is another network (VGG), unless half of the other's blocks are in it exactly."""
-    if not _chains(found) or any(map(_is_closed, before)):
+    if not _chains(joined) or any(map(_is_closed, before)):
         return True
-    return look is by_setting and 2 * _chains(found) >= sum(map(_is_closed, other))
+    return look is by_setting and 2 * _chains(joined) >= sum(map(_is_closed, other))
 
 
 def _whole(blocks: list[Block]) -> list[Block]:
@@ -80,25 +80,25 @@ def _whole(blocks: list[Block]) -> list[Block]:
 
 def _without_last_norms(blocks: list[Block]) -> list[Block]:
     """Norms that end a residual block as layers of their own: they may begin what comes next."""
-    found: list[Block] = []
+    separated: list[Block] = []
     for block in blocks:
         if _is_closed(block) and block.output.op in _LEADING:
-            found.append(replace(block, layers=block.layers[:-1]))
-            found.append(Block("layer", (replace(block.layers[-1], path=""),)))
+            separated.append(replace(block, layers=block.layers[:-1]))
+            separated.append(Block("layer", (replace(block.layers[-1], path=""),)))
         else:
-            found.append(block)
-    return found
+            separated.append(block)
+    return separated
 
 
 def _rejoined(blocks: list[Block]) -> list[Block]:
     """Norms that begin no chain are put back where they were taken from."""
-    found: list[Block] = []
+    joined: list[Block] = []
     for block in blocks:
-        if found and _is_closed(found[-1]) and block.plain and block.output.op in _LEADING:
-            found[-1] = replace(found[-1], layers=(*found[-1].layers, *block.layers))
+        if joined and _is_closed(joined[-1]) and block.plain and block.output.op in _LEADING:
+            joined[-1] = replace(joined[-1], layers=(*joined[-1].layers, *block.layers))
         else:
-            found.append(block)
-    return found
+            joined.append(block)
+    return joined
 
 
 def _run_at(

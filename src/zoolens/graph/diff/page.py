@@ -42,12 +42,12 @@ def _differences(diff: Diff) -> Table:
     rows = tuple(
         (
             number,
-            one.cause,
-            one.text,
-            amount(one.macs) if one.macs else "",
-            f"{100 * one.macs / diff.macs_gap:.1f} %" if diff.macs_gap and one.macs else "",
-            f"{one.parameters:+,}" if one.parameters else "",
+            difference.cause,
+            difference.text,
+            amount(difference.macs) if difference.macs else "",
+            f"{100 * difference.macs / diff.macs_gap:.1f} %" if diff.macs_gap and difference.macs else "",
+            f"{difference.parameters:+,}" if difference.parameters else "",
         )
-        for number, one in enumerate(diff.differences, 1)
+        for number, difference in enumerate(diff.differences, 1)
     )
     return Table("differences", _DIFFERENCES, rows)

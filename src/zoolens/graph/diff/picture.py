@@ -47,12 +47,12 @@ def safe(text: object, longest: int = LONGEST) -> str:
 
 def svg(diff: Diff, *, legend: bool = True) -> str:
     """The whole picture; `legend` lists the numbered differences under it."""
-    found = cards(diff)
-    most = max((max(card.macs_a, card.macs_b) for card in found), default=0) or 1
+    shown = cards(diff)
+    most = max((max(card.macs_a, card.macs_b) for card in shown), default=0) or 1
     body: list[str] = []
     y = 64
     stage = ""
-    for card in found:
+    for card in shown:
         if card.stage != stage:
             stage = card.stage
             y += 14

@@ -62,26 +62,26 @@ class Card:
 def cards(diff: Diff) -> list[Card]:
     marks = _marks(diff)
     macs = [{layer.name: layer.macs for layer in cost.layers} for cost in (diff.cost_a, diff.cost_b)]
-    found: list[Card] = []
+    merged: list[Card] = []
     for rows in _runs(diff.alignment.rows):
         card = _card(rows, marks, macs)
-        if found and _mergeable(found[-1], card):
-            found[-1] = _merged(found[-1], card)
+        if merged and _mergeable(merged[-1], card):
+            merged[-1] = _merged(merged[-1], card)
         else:
-            found.append(card)
-    return [_titled(card) for card in found]
+            merged.append(card)
+    return [_titled(card) for card in merged]
 
 
 Marks = Mapping[tuple[str | None, str | None], list[tuple[int, bool]]]
 
 
 def _marks(diff: Diff) -> Marks:
-    found: dict[tuple[str | None, str | None], list[tuple[int, bool]]] = {}
+    marks: dict[tuple[str | None, str | None], list[tuple[int, bool]]] = {}
     for number, difference in enumerate(diff.differences, 1):
         major = difference.cause not in CONSTANTS or bool(difference.macs)
-        for one in difference.findings:
-            found.setdefault(one.pair.names, []).append((number, major))
-    return found
+        for finding in difference.findings:
+            marks.setdefault(finding.pair.names, []).append((number, major))
+    return marks
 
 
 def _runs(rows: Sequence[BlockRow]) -> Iterator[list[BlockRow]]:
@@ -100,8 +100,8 @@ def _runs(rows: Sequence[BlockRow]) -> Iterator[list[BlockRow]]:
         yield run
 
 
-def _beside(one: BlockRow, two: BlockRow) -> bool:
-    return (one.a or one.b).stage == (two.a or two.b).stage  # type: ignore[union-attr]
+def _beside(above: BlockRow, below: BlockRow) -> bool:
+    return (above.a or above.b).stage == (below.a or below.b).stage  # type: ignore[union-attr]
 
 
 def _card(rows: list[BlockRow], marks: Marks, macs: Sequence[Mapping[str, int]]) -> Card:
@@ -165,24 +165,24 @@ def node_text(node: Node) -> str:
     return ", ".join([" ".join(word for word in words if word), *extras])
 
 
-def _mergeable(one: Card, two: Card) -> bool:
-    if not (one.indices and two.indices and one.stage == two.stage and one.kind == two.kind):
+def _mergeable(above: Card, below: Card) -> bool:
+    if not (above.indices and below.indices and above.stage == below.stage and above.kind == below.kind):
         return False
-    if bool(one.title_a) != bool(two.title_a) or bool(one.title_b) != bool(two.title_b):
+    if bool(above.title_a) != bool(below.title_a) or bool(above.title_b) != bool(below.title_b):
         return False
-    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in (one, two)]
-    if one.whole or two.whole:
-        return one.whole == two.whole
-    quiet = not one.major and not two.major
-    return (quiet and one.marks == two.marks and len(patterns[0]) == len(patterns[1])) or patterns[0] == patterns[1]
+    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in (above, below)]
+    if above.whole or below.whole:
+        return above.whole == below.whole
+    quiet = not above.major and not below.major
+    return (quiet and above.marks == below.marks and len(patterns[0]) == len(patterns[1])) or patterns[0] == patterns[1]
 
 
-def _merged(one: Card, two: Card) -> Card:
+def _merged(above: Card, below: Card) -> Card:
     return replace(
-        one,
-        macs_a=one.macs_a + two.macs_a,
-        macs_b=one.macs_b + two.macs_b,
-        indices=(*one.indices, *two.indices),
+        above,
+        macs_a=above.macs_a + below.macs_a,
+        macs_b=above.macs_b + below.macs_b,
+        indices=(*above.indices, *below.indices),
     )
 
 

@@ -37,8 +37,8 @@ def position(layer: Layer, block: Block) -> LayerPlace:
 
 def where(findings: Iterable[LayerFinding], alignment: Alignment) -> str:
     """All positions of some findings, as short as they can be said."""
-    found = [(place_of(one.pair, alignment.rows[one.row]), one) for one in findings]
-    places = list(dict.fromkeys(place for place, _ in found))
+    placed = [(place_of(finding.pair, alignment.rows[finding.row]), finding) for finding in findings]
+    places = list(dict.fromkeys(place for place, _ in placed))
     return described(places, alignment)
 
 
@@ -82,7 +82,7 @@ def _label(path: str, kind: str, index: int) -> str:
 
 def blocks_of(findings: Iterable[LayerFinding], alignment: Alignment, *, exact: bool = False) -> str:
     """The blocks in which some findings are; `exact`: by their numbers, each for itself."""
-    places = (place_of(one.pair, alignment.rows[one.row]) for one in findings)
+    places = (place_of(finding.pair, alignment.rows[finding.row]) for finding in findings)
     spots = list(dict.fromkeys((place.stage, place.block) for place in places))
     return _joined([_exact_spot(*spot) for spot in spots]) if exact else _spots(spots, alignment)
 

@@ -45,7 +45,7 @@ class Diff:
     @property
     def same_cost(self) -> bool:
         """Whether all that differs are constants which cost nothing: epsilon, padding side, biases …"""
-        return all(one.cause in CONSTANTS and not one.macs for one in self.differences)
+        return all(difference.cause in CONSTANTS and not difference.macs for difference in self.differences)
 
     @property
     def macs_gap(self) -> int:
@@ -91,19 +91,19 @@ class Diff:
             "compared_by_name": self.by_name,
             "macs": [self.cost_a.macs, self.cost_b.macs],
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
-            "parameters_held": [one.total if one else None for one in self.held],
-            "differences": [self._difference(one) for one in self.differences],
+            "parameters_held": [held.total if held else None for held in self.held],
+            "differences": [self._difference(difference) for difference in self.differences],
             "alignment": [list(pair.names) for pair in self.alignment.pairs],
         }
 
-    def _difference(self, one: Difference) -> dict[str, Any]:
+    def _difference(self, difference: Difference) -> dict[str, Any]:
         return {
-            "cause": one.cause,
-            "text": one.text,
-            "macs": one.macs,
-            "share_of_macs_gap": one.macs / self.macs_gap if self.macs_gap else None,
-            "parameters": one.parameters,
-            "places": [self._place(finding) for finding in one.findings],
+            "cause": difference.cause,
+            "text": difference.text,
+            "macs": difference.macs,
+            "share_of_macs_gap": difference.macs / self.macs_gap if self.macs_gap else None,
+            "parameters": difference.parameters,
+            "places": [self._place(finding) for finding in difference.findings],
         }
 
     def _place(self, finding: Any) -> dict[str, Any]:
@@ -134,17 +134,17 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     """
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
-    found = _by_norms(a, b, names, costs)
-    if found.same:
-        return found
+    compared = _by_norms(a, b, names, costs)
+    if compared.same:
+        return compared
     kept = stored_values(a), stored_values(b)
     side = _storing_side((a, b), kept)
     if side is None:
-        return found
+        return compared
     stored = _by_norms(*kept, names, costs)
-    told = tuple(one for one in stored.differences if one.cause != INTERPLAY or one.macs)  # what is stored is no weight
-    stored = replace(stored, differences=told, stored=names[side])
-    return stored if _is_nearer(stored, found) else found
+    costly = (difference for difference in stored.differences if difference.cause != INTERPLAY or difference.macs)
+    stored = replace(stored, differences=tuple(costly), stored=names[side])  # what is stored is no weight
+    return stored if _is_nearer(stored, compared) else compared
 
 
 def _with_used_inputs(graph: Graph) -> Graph:
@@ -161,9 +161,9 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
         return _compared(without_norms(a), without_norms(b), names, costs, norm_blind=blind)
     side, ops = _folded_side(a, b)
     if ops:
-        found = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=names[side])
-        if not any(one.cause in (NORM, NORM_PLACEMENT) for one in found.differences):
-            return found
+        compared = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=names[side])
+        if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in compared.differences):
+            return compared
     return _compared(a, b, names, costs)
 
 
@@ -173,18 +173,25 @@ def _storing_side(graphs: tuple[Graph, Graph], kept: tuple[Graph, Graph]) -> int
     return None if a == b else int(a > b)
 
 
-def _is_nearer(one: Diff, other: Diff) -> bool:
-    return one.same or (one.same_cost and not other.same_cost) or len(one.differences) < len(other.differences)
+def _is_nearer(candidate: Diff, other: Diff) -> bool:
+    if candidate.same or (candidate.same_cost and not other.same_cost):
+        return True
+    return len(candidate.differences) < len(other.differences)
 
 
 def _compared(
     a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost], *, norm_blind: str = "", folded: str = ""
 ) -> Diff:
     alignment = align(a, b)
-    found = with_shares(differences(alignment, a, b), alignment, a, b)
-    said = [replace(one, text=sentence(one, alignment, names)) for one in found]
-    said.sort(key=lambda one: (one.cause == INTERPLAY, -abs(one.macs), one.cause in CONSTANTS, -abs(one.parameters)))
-    return Diff(names, a, b, *costs, alignment, tuple(said), norm_blind, folded)
+    shared = with_shares(differences(alignment, a, b), alignment, a, b)
+    worded = [replace(difference, text=sentence(difference, alignment, names)) for difference in shared]
+    return Diff(names, a, b, *costs, alignment, tuple(sorted(worded, key=_rank)), norm_blind, folded)
+
+
+def _rank(difference: Difference) -> tuple[bool, int, bool, int]:
+    """The largest share of the cost gap comes first, what nobody explains last."""
+    cause = difference.cause
+    return cause == INTERPLAY, -abs(difference.macs), cause in CONSTANTS, -abs(difference.parameters)
 
 
 def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:

@@ -76,8 +76,8 @@ def _values(
     """A sentence that names the place and both values, each as `read` reads it."""
 
     def say(difference: Difference, alignment: Alignment, names: Names) -> str:
-        one, two = map(read, difference.findings[0].values)
-        text = f"{words}{join((one, two), names, unit)}"
+        value_a, value_b = map(read, difference.findings[0].values)
+        text = f"{words}{join((value_a, value_b), names, unit)}"
         return f"{where(difference.findings, alignment)}: {text}" if placed else text
 
     return say
@@ -92,11 +92,11 @@ def _width(difference: Difference, alignment: Alignment, names: Names) -> str:
     unit = "kernels" if first and first.kind == "conv" else "features"
     place = where(difference.findings, alignment)
     if len(pairs) == 1:
-        one, two = pairs[0]
-        return f"{place}: {two:,} {unit} in {names[1]} instead of {one:,} in {names[0]}"
-    one, two = (", ".join(f"{pair[side]:,}" for pair in pairs[:4]) for side in (0, 1))
+        width_a, width_b = pairs[0]
+        return f"{place}: {width_b:,} {unit} in {names[1]} instead of {width_a:,} in {names[0]}"
+    width_a, width_b = (", ".join(f"{pair[side]:,}" for pair in pairs[:4]) for side in (0, 1))
     ratio = pairs[0][1] / pairs[0][0]
-    return f"{place}: {ratio:.3g} × as many {unit} in {names[1]} ({two} instead of {one} in {names[0]})"
+    return f"{place}: {ratio:.3g} × as many {unit} in {names[1]} ({width_b} instead of {width_a} in {names[0]})"
 
 
 def _extents(value: Any) -> Any:
@@ -113,8 +113,9 @@ def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
     if (row.a is None or row.b is None) and block is not None and not block.plain:
         kind = f"{block.kind} block" if block.kind != "transition" else "transition"
         place = block.stage if block.stage.startswith("stage") else f"the {block.stage}"
-        return f"{place}: {plural(len({one.row for one in difference.findings}), f'more {kind}')} in {side}"
-    layers = [one for one in difference.findings if _node(one).parameter("kernel")] or list(difference.findings)
+        return f"{place}: {plural(len({finding.row for finding in difference.findings}), f'more {kind}')} in {side}"
+    learned = [finding for finding in difference.findings if _node(finding).parameter("kernel")]
+    layers = learned or list(difference.findings)
     node = _node(layers[0])
     kernel = f"{window(settings.kernel(node))} " if node.op == "conv" else ""
     what = f"{kernel}{'dense layer' if node.op == 'dense' else node.op}"
@@ -122,13 +123,13 @@ def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _head(difference: Difference, alignment: Alignment, names: Names) -> str:
-    layers = [one for one in difference.findings if _node(one).parameter("kernel")]
+    layers = [finding for finding in difference.findings if _node(finding).parameter("kernel")]
     what = plural(len(layers), f"more {_node(difference.findings[0]).op} layer")
     return f"{where(layers, alignment)}: {what} in {_owner(difference, names)}"
 
 
 def _gate(difference: Difference, alignment: Alignment, names: Names) -> str:
-    rows = len({one.row for one in difference.findings})
+    rows = len({finding.row for finding in difference.findings})
     return f"squeeze-and-excitation in {plural(rows, 'block')} only in {_owner(difference, names)}"
 
 
@@ -147,7 +148,7 @@ def _preprocessing(difference: Difference, alignment: Alignment, names: Names) -
 
 
 def _shortcut(difference: Difference, alignment: Alignment, names: Names) -> str:
-    ops = [_node(one).op for one in difference.findings]
+    ops = [_node(finding).op for finding in difference.findings]
     if "add" not in ops:
         place = where(difference.findings, alignment)
         return f"{place}: a convolution on the shortcut only in {_owner(difference, names)}"
@@ -167,8 +168,8 @@ def _activation(difference: Difference, alignment: Alignment, names: Names) -> s
 def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
     place, first = where(difference.findings, alignment), difference.findings[0]
     if not _is_whole(difference):
-        one, two = map(pool_word, first.values)
-        return f"{place}: {_beside((one, two), names)}"
+        pool_a, pool_b = map(pool_word, first.values)
+        return f"{place}: {_beside((pool_a, pool_b), names)}"
     on = " on the shortcut" if _on_shortcut(first) else ""
     place = place.split(" of ", 1)[1] if on and " of " in place else place
     pool = pool_word(_node(first).op)
@@ -186,8 +187,8 @@ def _operator(difference: Difference, alignment: Alignment, names: Names) -> str
 
 
 def _flatten(difference: Difference, alignment: Alignment, names: Names) -> str:
-    one, two = (order or "NCHW" for order in difference.findings[0].values)
-    return f"maps are flattened in the order {_instead((one, two), names)}: the weights after it are permuted"
+    order_a, order_b = (order or "NCHW" for order in difference.findings[0].values)
+    return f"maps are flattened in the order {_instead((order_a, order_b), names)}: the weights after it are permuted"
 
 
 def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -197,7 +198,7 @@ def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 
 def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
-    counts = Counter((0 if one.pair.a else 1, _node(one).op) for one in difference.findings)
+    counts = Counter((0 if finding.pair.a else 1, _node(finding).op) for finding in difference.findings)
     parts = [f"{count} {op.replace('_', ' ')} only in {names[side]}" for (side, op), count in sorted(counts.items())]
     return f"values are arranged otherwise, which costs nothing: {', '.join(parts)}"
 
@@ -207,7 +208,7 @@ def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
 
 def _bias(difference: Difference, alignment: Alignment, names: Names) -> str:
     side = 0 if difference.findings[0].values[0] else 1
-    layers = [(one.pair.a, one.pair.b)[side] for one in difference.findings]
+    layers = [(finding.pair.a, finding.pair.b)[side] for finding in difference.findings]
     total = sum(bias.size for layer in layers if layer and (bias := layer.node.parameter("bias")))
     first = difference.findings[0].pair.a
     after = all(layer is not None and settings.normed(layer.node) for layer in layers)
@@ -220,8 +221,8 @@ def _norm(difference: Difference, alignment: Alignment, names: Names) -> str:
     place, first = where(difference.findings, alignment), difference.findings[0]
     if _is_whole(difference):
         return f"{place}: {len(difference.findings)} more {_op(first)} in {_owner(difference, names)}"
-    one, two = map(norm_word, first.values)
-    return f"{place}: {_beside((one, two), names)}"
+    norm_a, norm_b = map(norm_word, first.values)
+    return f"{place}: {_beside((norm_a, norm_b), names)}"
 
 
 def _norm_parameters(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -234,16 +235,16 @@ def _norm_parameters(difference: Difference, alignment: Alignment, names: Names)
 
 
 def _epsilon(difference: Difference, alignment: Alignment, names: Names) -> str:
-    one, two = map(number, difference.findings[0].values)
+    epsilon_a, epsilon_b = map(number, difference.findings[0].values)
     layer = difference.findings[0].pair.a
     merged = layer is None or layer.node.op in ("conv", "dense", "batch_norm")
     what = "BN" if layer is None or merged else layer.node.op.replace("_", " ")
     count = plural(len(difference.findings), "norm")
-    return f"{what} epsilon {two} in {names[1]} vs {one} in {names[0]} ({count})"
+    return f"{what} epsilon {epsilon_b} in {names[1]} vs {epsilon_a} in {names[0]} ({count})"
 
 
 def _norm_placement(difference: Difference, alignment: Alignment, names: Names) -> str:
-    merged = next((one for one in difference.findings if one.aspect == "norm"), difference.findings[0])
+    merged = next((finding for finding in difference.findings if finding.aspect == "norm"), difference.findings[0])
     before, after = (names[1], names[0]) if merged.values[0] else (names[0], names[1])
     return f"norms and activations come before the convolutions in {before} (pre-activation), after them in {after}"
 
@@ -261,11 +262,11 @@ def _constant(difference: Difference, alignment: Alignment, names: Names) -> str
     if name == "count_pad":
         return f"{place}: padding counts in the average only in {names[0] if first.values[0] else names[1]}"
     if name == "pad_value":
-        one, two = ("−∞" if value is None else f"{value:g}" for value in first.values)
-        return f"{place}: max-pool padded with {_instead((one, two), names)}"
+        value_a, value_b = ("−∞" if value is None else f"{value:g}" for value in first.values)
+        return f"{place}: max-pool padded with {_instead((value_a, value_b), names)}"
     op = _op(first)
-    one, two = (_setting(op, name, value) for value in first.values)
-    return f"{place}: {op} {name.replace('_', ' ')} {_instead((one, two), names)}"
+    value_a, value_b = (_setting(op, name, value) for value in first.values)
+    return f"{place}: {op} {name.replace('_', ' ')} {_instead((value_a, value_b), names)}"
 
 
 def _setting(op: str, name: str, value: Any) -> str:
@@ -278,14 +279,14 @@ def _setting(op: str, name: str, value: Any) -> str:
 
 
 def _stride_placement(difference: Difference, alignment: Alignment, names: Names) -> str:
-    striding = [[one for one in difference.findings if _strides_more(one, side)] for side in (0, 1)]
-    main = [[one for one in found if not _on_shortcut(one)] or found for found in striding]
-    steps = sorted({max(stride_values(one.pair)[side], default=1) for side in (0, 1) for one in main[side]})
+    striding = [[finding for finding in difference.findings if _strides_more(finding, side)] for side in (0, 1)]
+    main = [[finding for finding in findings if not _on_shortcut(finding)] or findings for findings in striding]
+    steps = sorted({max(stride_values(finding.pair)[side], default=1) for side in (0, 1) for finding in main[side]})
     stride = f"stride {' and '.join(map(str, steps))}"
     begin = ""
     spots = [_striding_places(main[side], side, alignment) for side in (0, 1)]
     if _within_blocks(difference):
-        places = dict.fromkeys(place_of(one.pair, alignment.rows[one.row]) for one in main[0] or main[1])
+        places = dict.fromkeys(place_of(finding.pair, alignment.rows[finding.row]) for finding in main[0] or main[1])
         begin = f"{described(list(places), alignment)}: "
         spots = [_striding_layers(main[side], side) for side in (0, 1)]
     return f"{begin}{stride} is on {spots[0]} in {names[0]}, on {spots[1]} in {names[1]}"
@@ -303,13 +304,13 @@ def _on_shortcut(finding: LayerFinding) -> bool:
 def _within_blocks(difference: Difference) -> bool:
     """Whether each stride moved within its block."""
     rows: dict[int, set[int]] = {}
-    for one in difference.findings:
-        rows.setdefault(one.row, set()).update(side for side in (0, 1) if _strides_more(one, side))
+    for finding in difference.findings:
+        rows.setdefault(finding.row, set()).update(side for side in (0, 1) if _strides_more(finding, side))
     return all(len(sides) != 1 for sides in rows.values())
 
 
 def _striding_layers(findings: Sequence[LayerFinding], side: int) -> str:
-    nodes = [layer.node for one in findings if (layer := (one.pair.a, one.pair.b)[side])]
+    nodes = [layer.node for finding in findings if (layer := (finding.pair.a, finding.pair.b)[side])]
     pools = {"max_pool": " max-pool", "avg_pool": " average pool"}
     words = dict.fromkeys(f"the {'×'.join(map(str, settings.kernel(n)))}{pools.get(n.op, '')}" for n in nodes)
     return " and ".join(words) or "no layer"
@@ -317,9 +318,9 @@ def _striding_layers(findings: Sequence[LayerFinding], side: int) -> str:
 
 def _striding_places(findings: Sequence[LayerFinding], side: int, alignment: Alignment) -> str:
     places: dict[LayerPlace, None] = {}
-    for one in findings:
-        row = alignment.rows[one.row]
-        layer, block = ((one.pair.a, row.a), (one.pair.b, row.b))[side]
+    for finding in findings:
+        row = alignment.rows[finding.row]
+        layer, block = ((finding.pair.a, row.a), (finding.pair.b, row.b))[side]
         if layer and block:
             places[position(layer, block)] = None
     place = described(list(places), alignment) if places else "no layer"

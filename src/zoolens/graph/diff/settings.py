@@ -64,11 +64,11 @@ def operator(node: Node) -> str:
     return f"{node.get('source_op', '?')} (unknown to us)" if node.op == "unknown" else node.op.replace("_", " ")
 
 
-def equal(one: Any, two: Any) -> bool:
+def equal(value_a: Any, value_b: Any) -> bool:
     """Numbers that were once float32 are equal to the same numbers that never were."""
-    if isinstance(one, int | float) and isinstance(two, int | float) and not isinstance(one, bool):
-        return isclose(one, two, rel_tol=1e-5, abs_tol=1e-12)
-    return bool(one == two)
+    if isinstance(value_a, int | float) and isinstance(value_b, int | float) and not isinstance(value_a, bool):
+        return isclose(value_a, value_b, rel_tol=1e-5, abs_tol=1e-12)
+    return bool(value_a == value_b)
 
 
 def same_padding(node: Node, extents: tuple[int, ...]) -> tuple[int, ...]:

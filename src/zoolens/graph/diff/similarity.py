@@ -47,8 +47,8 @@ def _area(node: Node) -> int:
     return prod(node.get("kernel", (1,)))
 
 
-def _ratio(one: float, two: float) -> float:
-    return min(one, two) / max(one, two) if one and two else float(one == two)
+def _ratio(value_a: float, value_b: float) -> float:
+    return min(value_a, value_b) / max(value_a, value_b) if value_a and value_b else float(value_a == value_b)
 
 
 def block_similarity(a: Block, b: Block) -> float:

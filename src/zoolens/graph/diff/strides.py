@@ -22,14 +22,14 @@ Event = list[tuple[int, Pair]]
 
 def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFinding]:
     start = (resolution(a.inputs[0].shape if a.inputs else ()), resolution(b.inputs[0].shape if b.inputs else ()))
-    found: list[LayerFinding] = []
+    findings: list[LayerFinding] = []
     event: Event = []
     for number, row in enumerate(alignment.rows):
         event += [(number, pair) for pair in row.pairs if strides_differ(pair)]
         if event and row.a and row.b and _level(row.a, row.b, start):
-            found += _closed(event, alignment.rows)
+            findings += _closed(event, alignment.rows)
             event = []
-    return found + _never_closed(event)
+    return findings + _never_closed(event)
 
 
 def strides_differ(pair: Pair) -> bool:
@@ -44,9 +44,9 @@ def _level(a: Block, b: Block, start: tuple[tuple[int, ...], tuple[int, ...]]) -
     if not here[0] or not (len(here[0]) == len(here[1]) == len(start[0]) == len(start[1])):
         return False
     return all(
-        abs(log2((two / one) / (to / fro))) < TOLERANCE
-        for one, two, fro, to in zip(here[0], here[1], start[0], start[1], strict=True)
-        if min(one, two, fro, to) > 0
+        abs(log2((extent_b / extent_a) / (start_b / start_a))) < TOLERANCE
+        for extent_a, extent_b, start_a, start_b in zip(here[0], here[1], start[0], start[1], strict=True)
+        if min(extent_a, extent_b, start_a, start_b) > 0
     )
 
 
@@ -83,15 +83,16 @@ def block_label(block: Block, rows: Sequence[BlockRow], side: int) -> str:
     """first, last or the number of a block within its stage."""
     if block.plain:
         return ""
-    same = [one for row in rows if (one := (row.a, row.b)[side]) and one.stage == block.stage and not one.plain]
+    blocks = [each for row in rows if (each := (row.a, row.b)[side]) and not each.plain]
+    same = [each for each in blocks if each.stage == block.stage]
     return "first" if block is same[0] else "last" if block is same[-1] else str(block.index)
 
 
 def _never_closed(event: Event) -> list[LayerFinding]:
-    found = []
+    findings = []
     for number, pair in event:
         if pair.a and pair.b:
             values = stride_values(pair)
             group = (pair.a.path, pair.a.kind, pair.a.index, values)
-            found.append(LayerFinding(STRIDE, number, pair, "spatial", values, group))
-    return found
+            findings.append(LayerFinding(STRIDE, number, pair, "spatial", values, group))
+    return findings

@@ -64,7 +64,7 @@ def _is_resized(pair: Pair) -> bool:
 
 def _by_size(alignment: Alignment, side: int) -> dict[str, Reason]:
     """Layers that only the image size calls for: pads up to a multiple of a window, and pools down to a fixed size."""
-    found: dict[str, Reason] = {}
+    reasons: dict[str, Reason] = {}
     partners = alignment.reverse if side else alignment.partner
     for pair in alignment.pairs:
         layer, other = (pair.a, pair.b) if side == 0 else (pair.b, pair.a)
@@ -74,8 +74,8 @@ def _by_size(alignment: Alignment, side: int) -> dict[str, Reason]:
         partner = partners.get(node.inputs[0])
         fitted = partner is not None and resolution(partner.shape) == resolution(node.shape)
         if node.op == "pad" or (node.op in POOLS and node.op != "max_pool" and fitted):
-            found[node.name] = causes.INPUT_SIZE, ()
-    return found
+            reasons[node.name] = causes.INPUT_SIZE, ()
+    return reasons
 
 
 def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:

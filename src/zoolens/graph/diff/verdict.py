@@ -56,16 +56,16 @@ def _unknown(count: int) -> str:
 
 
 def _constants(differences: Sequence[Difference]) -> str:
-    found = list(dict.fromkeys(one.cause for one in differences))
-    constants = [_CONSTANT_WORDS.get(cause, cause) for cause in found if cause not in _BESIDE]
+    names = list(dict.fromkeys(difference.cause for difference in differences))
+    constants = [_CONSTANT_WORDS.get(cause, cause) for cause in names if cause not in _BESIDE]
     words = [f"constants that do not change cost ({', '.join(constants)})"] if constants else []
-    return " and ".join([*words, *(_BESIDE[cause] for cause in found if cause in _BESIDE)])
+    return " and ".join([*words, *(_BESIDE[cause] for cause in names if cause in _BESIDE)])
 
 
 def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     sums: dict[str, int] = {}
-    for one in differences:
-        sums[one.cause] = sums.get(one.cause, 0) + one.macs
+    for difference in differences:
+        sums[difference.cause] = sums.get(difference.cause, 0) + difference.macs
     sums.pop(INTERPLAY, None)
     structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]] or list(sums) or [INTERPLAY]
     ordered = sorted(structural, key=lambda cause: -abs(sums.get(cause, 0)))

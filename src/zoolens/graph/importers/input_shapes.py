@@ -23,8 +23,8 @@ def image_axes(shape: Sequence[int | None]) -> str:
 
 def fixed_batch(shapes: Iterable[Sequence[int | None]]) -> int | None:
     """The batch size for which the images of a file were made, where that is not 1."""
-    found = {shape[0] for shape in shapes if len(shape) == _IMAGE_RANK} - {None, 1}
-    return found.pop() if len(found) == 1 else None
+    batches = {shape[0] for shape in shapes if len(shape) == _IMAGE_RANK} - {None, 1}
+    return batches.pop() if len(batches) == 1 else None
 
 
 def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:

@@ -53,7 +53,7 @@ def nearest_rule(axes: Sequence[ResizedAxis], rule: str, rounding: str) -> str |
     chosen = [_ROUNDINGS[rounding](_PLACES[rule](axis)).clip(0, axis.before - 1) for axis in axes]
     for known in RESIZES:
         expected = [nearest_places(axis.before, axis.after, known) for axis in axes]
-        if all(np.array_equal(one, other) for one, other in zip(chosen, expected, strict=True)):
+        if all(np.array_equal(ours, theirs) for ours, theirs in zip(chosen, expected, strict=True)):
             return None if known == RESIZES[0] else known
     return own
 

@@ -186,7 +186,7 @@ class OperatorCall:
 
     def whole(self, position: int) -> list[int] | None:
         value = self.setting(position)
-        return None if value is None else [int(one) for one in value.ravel()]
+        return None if value is None else [int(number) for number in value.ravel()]
 
     def shape(self, position: int) -> Shape:
         value = self.needed(position)

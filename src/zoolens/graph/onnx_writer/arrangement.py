@@ -16,9 +16,9 @@ _INDEXED: Final = {"gather": 1, "embedding": 0}  # the input that holds indices
 
 def _leaf(call: NodeWriter) -> str:
     given = call.get("value")
-    found = call.values("value") if given is None else np.asarray(given)
-    assert found is not None  # a leaf has numbers in one of the two places
-    values = found.reshape(call.shape)
+    numbers = call.values("value") if given is None else np.asarray(given)
+    assert numbers is not None  # a leaf has numbers in one of the two places
+    values = numbers.reshape(call.shape)
     return call.sheet.tensor(values, f"{call.node.name}/value", _kind(call, values))
 
 
@@ -150,7 +150,7 @@ def _scale(before: int, after: int) -> float:
 
 
 def _roll(call: NodeWriter) -> str:
-    axes, shifts = (one if isinstance(one, tuple) else (one,) for one in (call.get("axes"), call.get("shifts")))
+    axes, shifts = (value if isinstance(value, tuple) else (value,) for value in (call.get("axes"), call.get("shifts")))
     x = call.x
     for axis, shift in zip(axes, shifts, strict=True):
         extent = call.shape[axis]

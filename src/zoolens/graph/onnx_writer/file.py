@@ -83,8 +83,8 @@ def _model(onnx: Any, graph: Graph) -> Any:
     if size > MAX_BYTES:
         raise ModelError(f"{graph.name} has {size:,} bytes of weights; one ONNX file holds {MAX_BYTES:,}.")
     nodes = [
-        onnx.helper.make_node(one.op, list(one.inputs), [one.output], name=one.output, **one.attributes)
-        for one in sheet.operators
+        onnx.helper.make_node(step.op, list(step.inputs), [step.output], name=step.output, **step.attributes)
+        for step in sheet.operators
     ]
     inputs = [_value_info(onnx, sheet, node, node.name) for node in sheet.graph.inputs]
     outputs = [_value_info(onnx, sheet, sheet.graph.by_name[name], sheet.values[name]) for name in sheet.graph.outputs]

@@ -34,22 +34,22 @@ class _Case:
 
 def carriers(graph: Graph) -> frozenset[str] | None:
     """The values whose first axis is the batch; None where some value mixes it with others."""
-    found: set[str] = set()
+    batched: set[str] = set()
     for node in graph.nodes:
         if node.op == "input":
             if node.shape[:1] != (1,):
                 return None
-            found.add(node.name)
+            batched.add(node.name)
             continue
-        carries = tuple(name in found for name in node.inputs)
+        carries = tuple(name in batched for name in node.inputs)
         if not any(carries):
             continue
         shapes = tuple(graph.by_name[name].shape for name in node.inputs)
         if not node.shape or not _keeps(_Case(node, shapes, carries)):
             return None
-        found.add(node.name)
-    ends = all(name in found and graph.by_name[name].shape[0] == 1 for name in graph.outputs)
-    return frozenset(found) if ends else None
+        batched.add(node.name)
+    ends = all(name in batched and graph.by_name[name].shape[0] == 1 for name in graph.outputs)
+    return frozenset(batched) if ends else None
 
 
 def _keeps(case: _Case) -> bool:

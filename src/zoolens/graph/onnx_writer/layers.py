@@ -83,14 +83,14 @@ def _as_line(call: NodeWriter) -> tuple[Any, Any]:
 
 def _statistics(call: NodeWriter, prefix: str, channels: int) -> tuple[Any, ...]:
     defaults = {"scale": 1.0, "shift": 0.0, "mean": 0.0, "variance": 1.0}
-    found = ((call.values(prefix + role), default) for role, default in defaults.items())
-    return tuple(np.full(channels, default) if values is None else values.reshape(-1) for values, default in found)
+    parts = ((call.values(prefix + role), default) for role, default in defaults.items())
+    return tuple(np.full(channels, default) if values is None else values.reshape(-1) for values, default in parts)
 
 
 def _batch_normed(call: NodeWriter, y: str, prefix: str) -> str:
     roles = ("scale", "shift", "mean", "variance")
     parts = zip(roles, _statistics(call, prefix, call.shape[1]), strict=True)
-    keys = {one.role: one.key for one in call.node.parameters}
+    keys = {tensor.role: tensor.key for tensor in call.node.parameters}
     tensors = [call.sheet.tensor(values, keys.get(prefix + role, f"{call.node.name}/{role}")) for role, values in parts]
     return call.emit("BatchNormalization", y, *tensors, epsilon=float(call.get("epsilon", 0.0)))
 

@@ -34,9 +34,9 @@ class OnnxDraft:
         self.tensors: dict[str, Array] = {}
         self.values: dict[str, str] = {}  # the ONNX value of each node
         self.kinds: dict[str, Kind] = {}
-        found = carriers(graph)
-        self.free = found is not None  # any number of examples
-        self.batched = found or frozenset()
+        batched = carriers(graph)
+        self.free = batched is not None  # any number of examples
+        self.batched = batched or frozenset()
         self._taken = {"", *(node.name for node in graph.nodes)}
         self._known: dict[tuple[Any, ...], str] = {}
 
@@ -120,23 +120,23 @@ class NodeWriter:
 
     def values(self, role: str) -> Array | None:
         """The numbers of a parameter, in its shape; None where the node has none of this role."""
-        one = self.node.parameter(role)
-        if one is None:
+        tensor = self.node.parameter(role)
+        if tensor is None:
             return None
-        found = self.sheet.graph.weights.get(one.key)
-        if found is None:
+        numbers = self.sheet.graph.weights.get(tensor.key)
+        if numbers is None:
             raise ModelError(
                 f"{self.sheet.graph.name} has no values for the {role} of {self.node.name[:60]!r}.",
                 hint="Read it with `weighted_graph`.",
             )
-        return np.asarray(found).reshape(one.shape)
+        return np.asarray(numbers).reshape(tensor.shape)
 
     def weight(self, role: str, shape: Sequence[int] | None = None) -> str | None:
         """A parameter as a tensor, in this shape instead of its own."""
-        found, one = self.values(role), self.node.parameter(role)
-        if found is None or one is None:
+        numbers, tensor = self.values(role), self.node.parameter(role)
+        if numbers is None or tensor is None:
             return None
-        return self.sheet.tensor(found if shape is None else found.reshape(shape), one.key)
+        return self.sheet.tensor(numbers if shape is None else numbers.reshape(shape), tensor.key)
 
     def along(self, role: str, axis: int, rank: int) -> str | None:
         """A vector laid along one axis of a value of this rank."""

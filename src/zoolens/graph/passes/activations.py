@@ -91,13 +91,13 @@ def _named(curves: _Curves, node: Node, editor: Editor) -> Node | str:
     for source, steps in _functions_of_one(node, editor):
         if any(map(_bends, steps)):
             drawn.append((source, curves.of(steps, source)))
-            found = _known(drawn[-1][1])
-            if found is not None:
-                return _renamed(node, source, found, curves)
+            activation = _known(drawn[-1][1])
+            if activation is not None:
+                return _renamed(node, source, activation, curves)
     for source, values in reversed(drawn):
-        found = _fitted(values)
-        if found is not None:
-            return _renamed(node, source, found, curves)
+        activation = _fitted(values)
+        if activation is not None:
+            return _renamed(node, source, activation, curves)
     return node
 
 
@@ -106,8 +106,8 @@ def _bends(step: Node) -> bool:
     return step.op not in _STRAIGHT or len(step.inputs) > 1
 
 
-def _renamed(node: Node, source: str, found: tuple[str, dict[str, Any]], curves: _Curves) -> Node:
-    op, attributes = found
+def _renamed(node: Node, source: str, activation: tuple[str, dict[str, Any]], curves: _Curves) -> Node:
+    op, attributes = activation
     if op == node.op and node.inputs == (source,):
         return node
     curves.forget(node.name)
@@ -133,15 +133,15 @@ def _functions_of_one(node: Node, editor: Editor) -> Iterator[tuple[str, list[No
 
 
 def _known(values: Array) -> tuple[str, dict[str, Any]] | None:
-    (found,) = np.nonzero(_alike(values, _TABLE))
-    if not len(found):
+    (matches,) = np.nonzero(_alike(values, _TABLE))
+    if not len(matches):
         return None
-    op, attributes = _NAMED[found[0]]
+    op, attributes = _NAMED[matches[0]]
     return op, dict(attributes)
 
 
 def _fitted(values: Array) -> tuple[str, dict[str, Any]] | None:
-    return next((found for found in _fits(values) if bool(_alike(values, _at_points(*found)))), None)
+    return next((activation for activation in _fits(values) if bool(_alike(values, _at_points(*activation)))), None)
 
 
 def _fits(values: Array) -> Iterator[tuple[str, dict[str, Any]]]:

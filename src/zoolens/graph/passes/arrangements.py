@@ -84,14 +84,14 @@ def reshaped(before: Arrangement, shape: Shape) -> Arrangement | None:
     return None if waiting else Arrangement(tuple(extents), source, tuple(target), before.start, tuple(shape))
 
 
-def _joined(one: Arrangement) -> Arrangement:
+def _joined(before: Arrangement) -> Arrangement:
     """Atoms of one axis that are side by side again are one atom: 56 as 8·7 may next be 7·8."""
-    follows = dict(pairwise(atom for axis in one.source for atom in axis))
-    home = {atom: axis for axis, atoms in enumerate(one.source) for atom in atoms}
-    extents = list(one.extents)
+    follows = dict(pairwise(atom for axis in before.source for atom in axis))
+    home = {atom: axis for axis, atoms in enumerate(before.source) for atom in atoms}
+    extents = list(before.extents)
     first = last = -1
     gone: set[int] = set()
-    for atom in (atom for axis in one.target for atom in axis):
+    for atom in (atom for axis in before.target for atom in axis):
         if follows.get(last) == atom and home[last] == home[atom]:
             extents[first] *= extents[atom]
             gone.add(atom)
@@ -99,21 +99,21 @@ def _joined(one: Arrangement) -> Arrangement:
             first = atom
         last = atom
     source, target = (
-        tuple(tuple(own for own in axis if own not in gone) for axis in s) for s in (one.source, one.target)
+        tuple(tuple(own for own in axis if own not in gone) for axis in s) for s in (before.source, before.target)
     )
-    return replace(one, extents=tuple(extents), source=source, target=target)
+    return replace(before, extents=tuple(extents), source=source, target=target)
 
 
 def _with_cuts(axis: Atoms, cut: dict[int, Atoms]) -> Atoms:
-    found: list[int] = []
+    atoms: list[int] = []
     waiting = list(axis[::-1])
     while waiting:
         atom = waiting.pop()
         if atom in cut:
             atom, inner = cut[atom]
             waiting.append(inner)
-        found.append(atom)
-    return tuple(found)
+        atoms.append(atom)
+    return tuple(atoms)
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ def chain(node: Node, editor: Editor, stop: Callable[[str], bool] = lambda _: Fa
         path.append(here)
         here = editor.maker(here.inputs[0])
     while path:
-        found = _followed(here.shape, path[::-1])
-        if found is not None:
-            return ArrangementChain(here.name, found, tuple(path[::-1]))
+        arrangement = _followed(here.shape, path[::-1])
+        if arrangement is not None:
+            return ArrangementChain(here.name, arrangement, tuple(path[::-1]))
         here = path.pop()
     return ArrangementChain(node.name, unchanged(node.shape), ())
 
@@ -152,40 +152,42 @@ def _arranges(node: Node) -> bool:
 
 
 def _followed(shape: Shape, path: Iterable[Node]) -> Arrangement | None:
-    found: Arrangement | None = unchanged(shape)
+    arrangement: Arrangement | None = unchanged(shape)
     for node in path:
-        if found is None:
+        if arrangement is None:
             return None
-        found = turned(found, node.get("perm")) if node.op == "transpose" else reshaped(found, node.shape)
-    return found
+        turns = node.op == "transpose"
+        arrangement = turned(arrangement, node.get("perm")) if turns else reshaped(arrangement, node.shape)
+    return arrangement
 
 
-def steps(one: Arrangement) -> tuple[ArrangementStep, ...]:
+def steps(arrangement: Arrangement) -> tuple[ArrangementStep, ...]:
     """The normal form: split and join axes, turn them, split and join again; what is not needed is left out.
 
     Axes of extent 1 are turned with the others where that spares splitting before or joining after.
     """
-    groups = _groups(one)
-    order = [atom for axis in one.source for atom in axis if atom in groups]
-    wanted = [atom for axis in one.target for atom in axis if atom in groups]
+    groups = _groups(arrangement)
+    order = [atom for axis in arrangement.source for atom in axis if atom in groups]
+    wanted = [atom for axis in arrangement.target for atom in axis if atom in groups]
     if order == wanted:
-        return () if one.start == one.shape else (ArrangementStep("reshape", one.shape),)
-    whole, joined = ((extent for extent in shape if extent > 1) for shape in (one.start, one.shape))
-    sizes = {atom: one.extent(groups[atom]) for atom in order}
+        return () if arrangement.start == arrangement.shape else (ArrangementStep("reshape", arrangement.shape),)
+    whole, joined = ((extent for extent in shape if extent > 1) for shape in (arrangement.start, arrangement.shape))
+    sizes = {atom: arrangement.extent(groups[atom]) for atom in order}
     is_split, is_joined = [*whole] == [*map(sizes.get, order)], [*joined] == [*map(sizes.get, wanted)]
-    if is_joined and not (is_split and len(one.start) > len(one.shape)):
-        after = one.shape
-        before = one.start if is_split and len(one.start) == len(after) else _after_ones(after, order, sizes)
+    if is_joined and not (is_split and len(arrangement.start) > len(arrangement.shape)):
+        after = arrangement.shape
+        keeps_rank = is_split and len(arrangement.start) == len(after)
+        before = arrangement.start if keeps_rank else _after_ones(after, order, sizes)
     elif is_split:
-        before = one.start
+        before = arrangement.start
         after = _after_ones(before, wanted, sizes)
     else:
-        batch = (1,) if one.start[0] == one.shape[0] == 1 else ()
+        batch = (1,) if arrangement.start[0] == arrangement.shape[0] == 1 else ()
         before, after = ((*batch, *map(sizes.__getitem__, atoms)) for atoms in (order, wanted))
     return (
-        *((ArrangementStep("reshape", before),) if before != one.start else ()),
+        *((ArrangementStep("reshape", before),) if before != arrangement.start else ()),
         ArrangementStep("transpose", after, _turn(before, order, after, wanted)),
-        *((ArrangementStep("reshape", one.shape),) if after != one.shape else ()),
+        *((ArrangementStep("reshape", arrangement.shape),) if after != arrangement.shape else ()),
     )
 
 
@@ -202,22 +204,22 @@ def _turn(before: Shape, order: Sequence[int], after: Shape, wanted: Sequence[in
     return tuple(next(ones) if extent == 1 else home[next(atoms)] for extent in after)
 
 
-def _groups(one: Arrangement) -> dict[int, Atoms]:
+def _groups(arrangement: Arrangement) -> dict[int, Atoms]:
     """Atoms that stay side by side, and on one axis before or after, move as one; by the first of them."""
-    home = {atom: axis for axis, atoms in enumerate(one.source) for atom in atoms}
-    place = {atom: axis for axis, atoms in enumerate(one.target) for atom in atoms}
-    follows = dict(pairwise(atom for axis in one.target for atom in axis))
-    found: dict[int, Atoms] = {}
+    home = {atom: axis for axis, atoms in enumerate(arrangement.source) for atom in atoms}
+    place = {atom: axis for axis, atoms in enumerate(arrangement.target) for atom in atoms}
+    follows = dict(pairwise(atom for axis in arrangement.target for atom in axis))
+    groups: dict[int, Atoms] = {}
     first = -1
-    for atom in (atom for axis in one.source for atom in axis):
-        last = found[first][-1] if found else -1
-        together = found and follows.get(last) == atom and (home[last] == home[atom] or place[last] == place[atom])
+    for atom in (atom for axis in arrangement.source for atom in axis):
+        last = groups[first][-1] if groups else -1
+        together = groups and follows.get(last) == atom and (home[last] == home[atom] or place[last] == place[atom])
         if together:
-            found[first] = (*found[first], atom)
+            groups[first] = (*groups[first], atom)
         else:
-            found[atom] = (atom,)
+            groups[atom] = (atom,)
             first = atom
-    return found
+    return groups
 
 
 def emit_steps(name: str, wanted: Iterable[ArrangementStep], editor: Editor, *, base: str, source: str = "") -> str:
@@ -228,9 +230,9 @@ def emit_steps(name: str, wanted: Iterable[ArrangementStep], editor: Editor, *, 
     return name
 
 
-def as_node(node: Node, name: str, one: Arrangement, editor: Editor) -> Node | str:
+def as_node(node: Node, name: str, arrangement: Arrangement, editor: Editor) -> Node | str:
     """The node turned into the last step of an arrangement of the value `name`; the steps before it are added."""
-    wanted = steps(one)
+    wanted = steps(arrangement)
     if not wanted:
         return name
     name = emit_steps(name, wanted[:-1], editor, base=node.name, source=node.source)

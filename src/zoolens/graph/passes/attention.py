@@ -87,15 +87,15 @@ def _flipped(node: Node) -> bool:
 
 def _unscaled(name: str, scale: float, editor: Editor) -> tuple[str, float]:
     """The value before multiplications with a scalar, also before it was arranged, and their product with `scale`."""
-    found = chain(editor.maker(name), editor)
-    node = editor.maker(found.source)
+    arranged = chain(editor.maker(name), editor)
+    node = editor.maker(arranged.source)
     if not _scales(node):
         return name, scale
     while _scales(node):
         scalar = float(node.get("scalar"))
         scale = scale * scalar if node.op == "mul" else scale / scalar
         node = editor.maker(node.inputs[0])
-    return emit_steps(node.name, found.spelling, editor, base=name), scale
+    return emit_steps(node.name, arranged.spelling, editor, base=name), scale
 
 
 def _scales(node: Node) -> bool:
@@ -111,8 +111,8 @@ def _scores(name: str, editor: Editor) -> tuple[str, tuple[str, ...]]:
         if editor.maker(scores).shape != total.shape:
             continue
         base, more = _scores(scores, editor)
-        found, _ = _unscaled(_inside(base, editor), 1.0, editor)
-        if editor.maker(found).op == "matmul":
+        unscaled, _ = _unscaled(_inside(base, editor), 1.0, editor)
+        if editor.maker(unscaled).op == "matmul":
             return base, (*more, bias)
     return name, ()
 

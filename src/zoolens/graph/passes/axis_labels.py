@@ -33,12 +33,12 @@ Labels = dict[str, str]
 
 def labels(graph: Graph) -> Labels:
     """The axes of every value for which they are known, in its own order: {"conv1": "NHWC"}."""
-    found: Labels = {}
+    known_axes: Labels = {}
     waiting: deque[str] = deque()
 
     def learn(name: str, axes: str) -> None:
-        if name not in found and len(axes) == len(graph.by_name[name].shape) and set(axes) <= set(CANONICAL):
-            found[name] = axes
+        if name not in known_axes and len(axes) == len(graph.by_name[name].shape) and set(axes) <= set(CANONICAL):
+            known_axes[name] = axes
             waiting.append(name)
 
     for node in graph.nodes:
@@ -50,49 +50,49 @@ def labels(graph: Graph) -> Labels:
     while waiting:
         name = waiting.popleft()
         for node in (graph.by_name[name], *graph.consumers[name]):
-            for other, axes in _spread(node, graph, found):
+            for other, axes in _spread(node, graph, known_axes):
                 learn(other, axes)
-    return found
+    return known_axes
 
 
-def _spread(node: Node, graph: Graph, found: Labels) -> Iterator[tuple[str, str]]:
+def _spread(node: Node, graph: Graph, known_axes: Labels) -> Iterator[tuple[str, str]]:
     """What this node says about its output and inputs, given what is known of them."""
     if not node.inputs:
         return
     if node.op in KEEPING or (node.op in REDUCTIONS and node.get("keep", False)):
-        yield from _kept(node, graph, found)
+        yield from _kept(node, graph, known_axes)
     elif node.op in REDUCTIONS:
-        axes = found.get(node.inputs[0])
+        axes = known_axes.get(node.inputs[0])
         if axes:
             yield node.name, "".join(label for axis, label in enumerate(axes) if axis not in node.get("axes"))
     elif node.op == "transpose":
-        yield from _transposed(node, found)
+        yield from _transposed(node, known_axes)
     elif node.op == "dense":
-        yield from _on_last_axis(node, found)
+        yield from _on_last_axis(node, known_axes)
 
 
-def _kept(node: Node, graph: Graph, found: Labels) -> Iterator[tuple[str, str]]:
+def _kept(node: Node, graph: Graph, known_axes: Labels) -> Iterator[tuple[str, str]]:
     rank = len(node.shape)
     peers = [name for name in (node.name, *node.inputs) if len(graph.by_name[name].shape) == rank]
-    axes = next((found[name] for name in peers if name in found), None)
+    axes = next((known_axes[name] for name in peers if name in known_axes), None)
     if axes is not None:
         for name in peers:
             yield name, axes
 
 
-def _transposed(node: Node, found: Labels) -> Iterator[tuple[str, str]]:
+def _transposed(node: Node, known_axes: Labels) -> Iterator[tuple[str, str]]:
     perm, source = node.get("perm"), node.inputs[0]
-    if source in found:
-        yield node.name, "".join(found[source][axis] for axis in perm)
-    elif node.name in found:
-        axes = found[node.name]
+    if source in known_axes:
+        yield node.name, "".join(known_axes[source][axis] for axis in perm)
+    elif node.name in known_axes:
+        axes = known_axes[node.name]
         yield source, "".join(axes[perm.index(axis)] for axis in range(len(perm)))
 
 
-def _on_last_axis(node: Node, found: Labels) -> Iterator[tuple[str, str]]:
+def _on_last_axis(node: Node, known_axes: Labels) -> Iterator[tuple[str, str]]:
     """A dense layer on a map whose channels are last works on each place: the map stays a map."""
     for known, other in ((node.inputs[0], node.name), (node.name, node.inputs[0])):
-        axes = found.get(known, "")
+        axes = known_axes.get(known, "")
         if axes.endswith("C"):
             yield other, axes
 

@@ -87,31 +87,31 @@ def canonical(graph: Graph) -> Graph:
 
 def steps(graph: Graph) -> Iterator[tuple[str, Graph]]:
     """The graph after each pass that changed it, with the pass's name; the last is the canonical one."""
-    for one in LAYOUT:
-        graph = _applied(one, graph)
-        yield one.name, graph
+    for step in LAYOUT:
+        graph = _applied(step, graph)
+        yield step.name, graph
     for _ in range(_ROUNDS):
         before = graph
-        for one in REWRITES:
-            after = _applied(one, graph)
+        for step in REWRITES:
+            after = _applied(step, graph)
             if after is not graph:
-                yield one.name, after
+                yield step.name, after
             graph = after
         if graph == before:
             break
-    for one in SETTLING:
-        graph = _applied(one, graph)
-        yield one.name, graph
+    for step in SETTLING:
+        graph = _applied(step, graph)
+        yield step.name, graph
 
 
-def _applied(one: Pass, graph: Graph) -> Graph:
+def _applied(step: Pass, graph: Graph) -> Graph:
     try:
-        after = one.apply(graph)
+        after = step.apply(graph)
         return after if after is graph else checked(after)
     except ModelError as error:
-        raise ModelError(f"The pass {one.name!r} cannot rewrite {graph.name}: {error.message}") from error
+        raise ModelError(f"The pass {step.name!r} cannot rewrite {graph.name}: {error.message}") from error
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ModelError(
-            f"The pass {one.name!r} cannot rewrite {graph.name}: {type(error).__name__} {error}.",
+            f"The pass {step.name!r} cannot rewrite {graph.name}: {type(error).__name__} {error}.",
             hint="Its importer gave a node without an attribute it must have.",
         ) from error

@@ -51,7 +51,7 @@ def _reshaped(node: Node, editor: Editor) -> Node | str:
     leaf = editor.maker(node.inputs[0])
     if leaf.op not in FIXED:
         return node
-    shaped = tuple(replace(one, shape=node.shape) for one in leaf.parameters)
+    shaped = tuple(replace(tensor, shape=node.shape) for tensor in leaf.parameters)
     return replace(leaf, name=node.name, shape=node.shape, parameters=shaped)
 
 
@@ -78,7 +78,7 @@ def _folded(node: Node, makers: list[Node], editor: Editor) -> Node:
 
 def _computed(node: Node, makers: list[Node], editor: Editor) -> Array | None:
     """The value, where the weights it needs are there."""
-    needed = [one.key for one in (*node.parameters, *(one for maker in makers for one in maker.parameters))]
+    needed = [tensor.key for tensor in (*node.parameters, *(tensor for maker in makers for tensor in maker.parameters))]
     weights = {key: values for key in needed if (values := editor.values(key)) is not None}
     if len(weights) < len(set(needed)):
         return None

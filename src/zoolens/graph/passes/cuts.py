@@ -25,7 +25,7 @@ def _slice(node: Node, editor: Editor) -> Node | str:
     if _is_strided(indices, editor.maker(node.inputs[0]).shape[axis]):
         return _turned(node, editor)
     places = (indices,) if single else indices
-    if not isinstance(places, tuple) or not places or not all(_is_place(one) for one in places):
+    if not isinstance(places, tuple) or not places or not all(_is_place(place) for place in places):
         return node
     start, stop = places[0], places[-1] + 1
     if places != tuple(range(start, stop)):
@@ -78,8 +78,8 @@ def _settled(node: Node, editor: Editor) -> Node | str:
     """Rolls in a row are one, over axes in order, by the shorter way round."""
     inner = editor.made_by(node.inputs[0], "roll")
     shifts: dict[int, int] = {}
-    for one in (node, inner):
-        for axis, shift in zip(one.get("axes"), one.get("shifts"), strict=True) if one is not None else ():
+    for roll in (node, inner):
+        for axis, shift in zip(roll.get("axes"), roll.get("shifts"), strict=True) if roll is not None else ():
             shifts[axis] = shifts.get(axis, 0) + shift
     short = {axis: _shorter(shifts[axis], node.shape[axis]) for axis in sorted(shifts)}
     kept = {axis: shift for axis, shift in short.items() if shift}

@@ -16,14 +16,14 @@ def name_dense(graph: Graph) -> Graph:
 
 
 def _matmul(node: Node, editor: Editor) -> Node | str:
-    one = parameter_of(editor.maker(node.inputs[1]))
-    if one is None or len(one.shape) != 2 or node.get("transpose_a"):
+    matrix = parameter_of(editor.maker(node.inputs[1]))
+    if matrix is None or len(matrix.shape) != 2 or node.get("transpose_a"):
         return node
     if not node.get("transpose_b"):
-        shape = one.shape
-        key = editor.derived(f"{one.key}:transposed", lambda values: values.reshape(shape).T, one.key)
-        one = Parameter("kernel", shape[::-1], key)
-    kernel = replace(one, role="kernel")
+        shape = matrix.shape
+        key = editor.derived(f"{matrix.key}:transposed", lambda values: values.reshape(shape).T, matrix.key)
+        matrix = Parameter("kernel", shape[::-1], key)
+    kernel = replace(matrix, role="kernel")
     return replace(node, op="dense", inputs=node.inputs[:1], attributes={}, parameters=(kernel,))
 
 
@@ -39,8 +39,7 @@ def _unordered(node: Node, editor: Editor) -> Node | str:
 
     key = editor.derived(f"{kernel.key}@{order}", moved, kernel.key)
     plain = editor.emit("flatten", flat.inputs, flat.shape, base=flat.name, source=flat.source)
-    parameters = tuple(replace(one, key=key) if one.role == "kernel" else one for one in node.parameters)
-    return replace(node, inputs=(plain,), parameters=parameters)
+    return replace(node.with_parameters(kernel=replace(kernel, key=key)), inputs=(plain,))
 
 
 def reordered(kernel: Array, shape: Shape, order: str) -> Array:

@@ -69,8 +69,8 @@ class Editor:
         return changed.name
 
     def values(self, key: str) -> Array | None:
-        found = self.weights.get(key)
-        return found if found is not None else self.graph.weights.get(key)
+        derived = self.weights.get(key)
+        return derived if derived is not None else self.graph.weights.get(key)
 
     def derived(self, key: str, compute: Callable[..., Array], *sources: str) -> str:
         """A key for values computed from those of other keys; where there are no values it is only a name."""

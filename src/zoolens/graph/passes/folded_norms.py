@@ -34,7 +34,7 @@ def _behind_layer(ops: frozenset[str]) -> Rule:
         axis = 1 if before.op == "conv" else len(before.shape) - 1
         if before.op not in ops & {"conv", "dense"} or node.get("axis") != axis or not editor.only_use(before.name):
             return node
-        taken = tuple(replace(one, role=f"norm_{one.role}") for one in node.parameters)
+        taken = tuple(replace(tensor, role=f"norm_{tensor.role}") for tensor in node.parameters)
         merged = replace(before, parameters=before.parameters + taken).with_attributes(norm="affine")
         folded = _into_layer(merged, editor)
         return editor.absorb(folded) if isinstance(folded, Node) else node
@@ -59,7 +59,7 @@ def _into_layer(node: Node, editor: Editor) -> Node | str:
 
 def _as_affine(node: Node, editor: Editor) -> Node | str:
     norm = [node.parameter(role) for role in ROLES]
-    width = next(one.size for one in norm if one is not None)
+    width = next(tensor.size for tensor in norm if tensor is not None)
     scale, shift = _folded(norm, float(node.get("epsilon", 0.0)), width, node.name, editor)
     parameters = (Parameter("scale", (width,), scale), Parameter("shift", (width,), shift))
     return replace(node, op="affine", attributes={"axis": min(1, len(node.shape) - 1)}, parameters=parameters)
@@ -74,14 +74,14 @@ def _folded(
     bias: Parameter | None = None,
 ) -> tuple[str, str]:
     """Keys of the scale and the shift that a norm comes to; of a value with this bias."""
-    given = [one for one in (*norm, bias) if one is not None]
-    places = [position for position, one in enumerate((*norm, bias)) if one is not None]
+    given = [tensor for tensor in (*norm, bias) if tensor is not None]
+    places = [position for position, tensor in enumerate((*norm, bias)) if tensor is not None]
 
     def full(values: Sequence[Array]) -> list[Array]:
-        found = [np.full(width, default) for default in (1.0, 0.0, 0.0, 1.0 - epsilon, 0.0)]
+        filled = [np.full(width, default) for default in (1.0, 0.0, 0.0, 1.0 - epsilon, 0.0)]
         for place, value in zip(places, values, strict=True):
-            found[place] = np.asarray(value, float).reshape(-1)
-        return found
+            filled[place] = np.asarray(value, float).reshape(-1)
+        return filled
 
     def scale(*values: Array) -> Array:
         by, _, _, variance, _ = full(values)
@@ -91,7 +91,7 @@ def _folded(
         _, plus, mean, _, added = full(values)
         return np.asarray(plus + (added - mean) * scale(*values))
 
-    keys = [one.key for one in given]
+    keys = [tensor.key for tensor in given]
     return editor.derived(f"{name}:scale", scale, *keys), editor.derived(f"{name}:shift", shift, *keys)
 
 

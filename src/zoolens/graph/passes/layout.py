@@ -72,20 +72,17 @@ class _Layout:
         shape = arranged(node.shape, order)
         if node.op in ("parameter", "constant") and moves(node.shape, order):
             node = self._arranged_leaf(node, order)
-        parameters = tuple(replace(one, shape=shape) if one.role == "value" else one for one in node.parameters)
-        return replace(node, shape=shape, parameters=parameters)
+        value = node.parameter("value")
+        node = node if value is None else node.with_parameters(value=replace(value, shape=shape))
+        return replace(node, shape=shape)
 
     def _arranged_leaf(self, node: Node, order: Order) -> Node:
-        def turned(values: Any) -> Any:
-            return np.asarray(values).reshape(node.shape).transpose(order)
-
-        if node.get("value") is not None:
-            return node.with_attributes(value=nested_tuples(turned(node.get("value")).tolist()))
-        suffix = "".join(map(str, order))
-        keys = [self.editor.derived(f"{one.key}@{suffix}", turned, one.key) for one in node.parameters]
-        return replace(
-            node, parameters=tuple(replace(one, key=key) for one, key in zip(node.parameters, keys, strict=True))
-        )
+        value = node.get("value")
+        if value is not None:
+            return node.with_attributes(value=nested_tuples(np.reshape(value, node.shape).transpose(order).tolist()))
+        keys = (self._turned_key(tensor, node.shape, order) for tensor in node.parameters)
+        turned = (replace(tensor, key=key) for tensor, key in zip(node.parameters, keys, strict=True))
+        return replace(node, parameters=tuple(turned))
 
     def _transpose(self, node: Node) -> Node | str:
         before, after, perm = self.order(node.inputs[0]), self.order(node.name), node.get("perm")
@@ -157,18 +154,23 @@ class _Layout:
     def _with_parameters(self, node: Node, order: Order) -> Node:
         """Parameters that lie along several axes follow them."""
         if node.op == "prelu" or (node.op in ("layer_norm", "rms_norm") and len(node.get("axes", ())) > 1):
-            changed = tuple(self._turned_parameter(one, node, order) for one in node.parameters)
+            changed = tuple(self._turned_parameter(tensor, node, order) for tensor in node.parameters)
             return replace(node, parameters=changed)
         return node
 
-    def _turned_parameter(self, one: Parameter, node: Node, order: Order) -> Parameter:
-        rank = len(one.shape)
+    def _turned_parameter(self, tensor: Parameter, node: Node, order: Order) -> Parameter:
+        rank = len(tensor.shape)
         tail = [axis - (len(order) - rank) for axis in order if axis >= len(order) - rank]
-        if rank < 2 or not moves(one.shape, tail):
-            return replace(one, shape=arranged(one.shape, tail)) if rank > 1 else one
-        suffix = "".join(map(str, tail))
-        key = self.editor.derived(f"{one.key}@{suffix}", lambda v: np.transpose(v.reshape(one.shape), tail), one.key)
-        return replace(one, key=key, shape=arranged(one.shape, tail))
+        if rank < 2 or not moves(tensor.shape, tail):
+            return replace(tensor, shape=arranged(tensor.shape, tail)) if rank > 1 else tensor
+        return replace(tensor, key=self._turned_key(tensor, tensor.shape, tail), shape=arranged(tensor.shape, tail))
+
+    def _turned_key(self, tensor: Parameter, shape: Shape, order: Sequence[int]) -> str:
+        """The key of a tensor's values in this shape with their axes in another order."""
+        suffix = "".join(map(str, order))
+        return self.editor.derived(
+            f"{tensor.key}@{suffix}", lambda values: np.asarray(values).reshape(shape).transpose(order), tensor.key
+        )
 
     def _reducing(self, node: Node) -> Node | str:
         before = self.order(node.inputs[0])
@@ -196,17 +198,11 @@ class _Layout:
         order = self.order(node.name)
         ones = (1,) * (len(node.shape) - 2)
         source = self._in_order(node.inputs[0], order, node.name)
-        parameters = tuple(
-            replace(one, shape=(*one.shape, *ones)) if one.role == "kernel" else one for one in node.parameters
-        )
-        return replace(
-            node,
-            op="conv",
-            inputs=(source,),
-            shape=arranged(node.shape, order),
-            attributes={"kernel": ones},
-            parameters=parameters,
-        )
+        kernel = node.parameter("kernel")
+        assert kernel is not None  # a dense layer has one
+        wide = node.with_parameters(kernel=replace(kernel, shape=(*kernel.shape, *ones)))
+        shape = arranged(node.shape, order)
+        return replace(wide, op="conv", inputs=(source,), shape=shape, attributes={"kernel": ones})
 
     def _reshape(self, node: Node) -> Node | str:
         source = node.inputs[0]

@@ -28,25 +28,25 @@ def merge_norms(graph: Graph) -> Graph:
 
 def _affine(node: Node, editor: Editor) -> Node | str:
     for place, name in enumerate(node.inputs):
-        one = parameter_of(editor.maker(name))
-        if one is None or len(node.inputs) != 2 or (place == 0 and node.op in ("sub", "div")):
+        tensor = parameter_of(editor.maker(name))
+        if tensor is None or len(node.inputs) != 2 or (place == 0 and node.op in ("sub", "div")):
             continue
         x = node.inputs[1 - place]
-        real = [axis for axis, extent in enumerate(aligned(one.shape, len(node.shape))) if extent != 1]
+        real = [axis for axis, extent in enumerate(aligned(tensor.shape, len(node.shape))) if extent != 1]
         if editor.maker(x).shape == node.shape and editor.maker(x).op not in FIXED and len(real) <= 1:
             role = "scale" if node.op in ("mul", "div") else "shift"
-            learned = _with_sign(node.op, replace(one, role=role, shape=(one.size,)), editor)
+            learned = _with_sign(node.op, replace(tensor, role=role, shape=(tensor.size,)), editor)
             attributes = {"axis": real[0]} if real else {}
             return replace(node, op="affine", inputs=(x,), attributes=attributes, parameters=(learned,))
     return node
 
 
-def _with_sign(op: str, one: Parameter, editor: Editor) -> Parameter:
+def _with_sign(op: str, tensor: Parameter, editor: Editor) -> Parameter:
     if op == "sub":
-        return replace(one, key=editor.derived(f"{one.key}:negated", np.negative, one.key))
+        return replace(tensor, key=editor.derived(f"{tensor.key}:negated", np.negative, tensor.key))
     if op == "div":
-        return replace(one, key=editor.derived(f"{one.key}:inverse", np.reciprocal, one.key))
-    return one
+        return replace(tensor, key=editor.derived(f"{tensor.key}:inverse", np.reciprocal, tensor.key))
+    return tensor
 
 
 def _merge_affine(node: Node, editor: Editor) -> Node | str:
@@ -88,10 +88,10 @@ def _after_batch_norm(before: Node, node: Node, editor: Editor) -> Node | str:
 def _taken(before: Node, node: Node, prefix: str, editor: Editor) -> Node | str:
     """A norm takes the scale and shift that follow it for its own where it has none; a scale comes before a shift."""
     has = {role for role in ("scale", "shift") if before.parameter(prefix + role) is not None}
-    given = {one.role for one in node.parameters}
+    given = {tensor.role for tensor in node.parameters}
     if has & given or (given == {"scale"} and has):
         return _scaled_twice(before, node, prefix, editor)
-    taken = tuple(replace(one, role=prefix + one.role) for one in node.parameters)
+    taken = tuple(replace(tensor, role=prefix + tensor.role) for tensor in node.parameters)
     return editor.absorb(replace(before, parameters=before.parameters + taken))
 
 
@@ -103,9 +103,8 @@ def _scaled_twice(before: Node, node: Node, prefix: str, editor: Editor) -> Node
         return node
     product = editor.derived(f"{scale.key}·{by.key}", _product, scale.key, by.key)
     total = editor.derived(f"{shift.key}·{by.key}+{plus.key}", _linear, shift.key, by.key, plus.key)
-    keys = {scale.role: product, shift.role: total}
-    parameters = tuple(replace(one, key=keys.get(one.role, one.key)) for one in before.parameters)
-    return editor.absorb(replace(before, parameters=parameters))
+    changed = {scale.role: replace(scale, key=product), shift.role: replace(shift, key=total)}
+    return editor.absorb(before.with_parameters(**changed))
 
 
 def _after_layer_norm(before: Node, node: Node, editor: Editor) -> Node | str:
@@ -119,7 +118,7 @@ def _after_layer(before: Node, node: Node, editor: Editor) -> Node | str:
         return node
     if before.get("norm") is not None:
         return _taken(before, node, "norm_", editor)
-    only_shift = [one.role for one in node.parameters] == ["shift"]
+    only_shift = [tensor.role for tensor in node.parameters] == ["shift"]
     if only_shift and before.parameter("bias") is None:
         bias = replace(node.parameters[0], role="bias")
         return editor.absorb(replace(before, parameters=(*before.parameters, bias)))
@@ -135,7 +134,7 @@ def _merge_batch_norm(node: Node, editor: Editor) -> Node | str:
 
 
 def _merged(layer: Node, norm: Node) -> Node:
-    taken = tuple(replace(one, role=f"norm_{one.role}") for one in norm.parameters)
+    taken = tuple(replace(tensor, role=f"norm_{tensor.role}") for tensor in norm.parameters)
     return replace(layer, parameters=layer.parameters + taken)
 
 

@@ -68,8 +68,8 @@ class _Places:
     def _kept_axes(self, node: Node) -> str:
         if node.op not in KEEPING and node.op != "dense":
             return ""
-        found = {self.known[name] for name in node.inputs if name in self.known}
-        axes = found.pop() if len(found) == 1 else ""
+        kept = {self.known[name] for name in node.inputs if name in self.known}
+        axes = kept.pop() if len(kept) == 1 else ""
         return axes if node.op != "dense" or axes.endswith("C") else ""
 
     def _rewrite(self, node: Node) -> Node | str:
@@ -83,34 +83,35 @@ class _Places:
 
     def _step(self, node: Node) -> Node | str:
         """Back on a map: what was arranged and is arranged back is gone; what is a map again is known as one."""
-        found = chain(node, self.editor, self.known.__contains__)
-        axes = self.known.get(found.source, "")
+        chained = chain(node, self.editor, self.known.__contains__)
+        axes = self.known.get(chained.source, "")
         if not axes:
-            return self._put_back(node, found)
-        self._remember(found.arrangement, axes)
-        shorter = len(steps(found.arrangement)) < len(found.path)
-        result = as_node(node, found.source, found.arrangement, self.editor) if shorter else node
+            return self._put_back(node, chained)
+        self._remember(chained.arrangement, axes)
+        shorter = len(steps(chained.arrangement)) < len(chained.path)
+        result = as_node(node, chained.source, chained.arrangement, self.editor) if shorter else node
         if isinstance(result, Node):
-            return replace(result, axes=result.axes or map_axes(found.arrangement, axes))
+            return replace(result, axes=result.axes or map_axes(chained.arrangement, axes))
         return result
 
-    def _remember(self, one: Arrangement, axes: str) -> None:
-        last = channels_last(one, axes)
+    def _remember(self, arrangement: Arrangement, axes: str) -> None:
+        last = channels_last(arrangement, axes)
         if last is not None:
             self.cut[_cut(last)] = None
 
-    def _put_back(self, node: Node, found: ArrangementChain) -> Node:
+    def _put_back(self, node: Node, chained: ArrangementChain) -> Node:
         """What attention made of the places of a map is a map again once they are arranged back or joined to tokens."""
-        one = found.arrangement
+        arrangement = chained.arrangement
         for start in dict.fromkeys(start for start, _ in self.cut):
-            whole = reshaped(one, (*start[:-1], one.shape[-1])) if one.shape[:1] == start[:1] else None
+            same_batch, channels = arrangement.shape[:1] == start[:1], arrangement.shape[-1]
+            whole = reshaped(arrangement, (*start[:-1], channels)) if same_batch else None
             last = channels_last(whole.inverse, "NHWC") if whole is not None else None
             if whole is None or last is None or _cut(last) not in self.cut:
                 continue
-            if whole.shape == one.shape:
+            if whole.shape == arrangement.shape:
                 return replace(node, axes="NHWC")
-            if len(one.shape) == _TOKENS:
-                made = emit_steps(found.source, steps(whole), self.editor, base=node.name, source=node.source)
+            if len(arrangement.shape) == _TOKENS:
+                made = emit_steps(chained.source, steps(whole), self.editor, base=node.name, source=node.source)
                 self.editor.absorb(replace(self.editor.maker(made), axes="NHWC"))
                 self.known[made] = "NHWC"
                 return replace(node, op="reshape", inputs=(made,), attributes={})
@@ -124,39 +125,39 @@ class _Places:
         """The map with its channels last that a value is an arrangement of, channels last and whole; else None."""
         if name in self.known:
             return None
-        found = chain(self.editor.maker(name), self.editor, self.known.__contains__)
-        axes = self.known.get(found.source, "")
-        one = channels_last(found.arrangement, axes) if axes else None
-        if one is None or axes == "NHWC":
-            return (found.source, one) if one else None
-        source = self.editor.emit("transpose", (found.source,), one.start, base=name, perm=_TURN)
+        chained = chain(self.editor.maker(name), self.editor, self.known.__contains__)
+        axes = self.known.get(chained.source, "")
+        arrangement = channels_last(chained.arrangement, axes) if axes else None
+        if arrangement is None or axes == "NHWC":
+            return (chained.source, arrangement) if arrangement else None
+        source = self.editor.emit("transpose", (chained.source,), arrangement.start, base=name, perm=_TURN)
         self.known[source] = "NHWC"
-        return source, one
+        return source, arrangement
 
     def _sunk(self, node: Node) -> Node | str:
         if not node.inputs or all(self.editor.maker(name).op not in STEPS for name in node.inputs):
             return node
-        found = [self._arranged(name) for name in node.inputs]
-        first = next((one for one in found if one is not None), None)
-        if first is None or (len(found) > 1 and node.shape != first[1].shape):
+        maps = [self._arranged(name) for name in node.inputs]
+        first = next((arranged for arranged in maps if arranged is not None), None)
+        if first is None or (len(maps) > 1 and node.shape != first[1].shape):
             return node
-        operands = [self._operand(name, one, first[1]) for name, one in zip(node.inputs, found, strict=True)]
+        operands = [self._operand(name, arranged, first[1]) for name, arranged in zip(node.inputs, maps, strict=True)]
         inputs = [name for name in operands if name is not None]
         if len(inputs) < len(operands):
             return node
-        one = _with_channels(first[1], node.shape[-1])
+        arranged = _with_channels(first[1], node.shape[-1])
         made = self.editor.emit(
-            node.op, inputs, one.start, base=node.name, source=node.source, parameters=node.parameters,
+            node.op, inputs, arranged.start, base=node.name, source=node.source, parameters=node.parameters,
             **_on_map(node),
         )  # fmt: skip
         self.known[made] = "NHWC"
-        return as_node(node, made, one, self.editor)
+        return as_node(node, made, arranged, self.editor)
 
-    def _operand(self, name: str, found: tuple[str, Arrangement] | None, wanted: Arrangement) -> str | None:
+    def _operand(self, name: str, arranged: tuple[str, Arrangement] | None, wanted: Arrangement) -> str | None:
         """What takes part on the map in the place of an operand; None if it cannot be told."""
-        if found is not None:
-            same = found[1].start == wanted.start and steps(found[1]) == steps(wanted)
-            return found[0] if same else None
+        if arranged is not None:
+            same = arranged[1].start == wanted.start and steps(arranged[1]) == steps(wanted)
+            return arranged[0] if same else None
         maker = self.editor.maker(name)
         channels = maker.shape[-1:] == wanted.shape[-1:] and prod(maker.shape) == wanted.shape[-1]
         if channels and maker.op in FIXED:
@@ -180,37 +181,40 @@ class _Places:
             return node
         for inner, order in (((1, 3), by_row), ((3, 1), [(i, j) for j, i in by_row])):
             if offsets == order:
-                one = _merging(shape, axes, block, inner, node)
-                result = as_node(node, root, one, self.editor)
+                arrangement = _merging(shape, axes, block, inner, node)
+                result = as_node(node, root, arrangement, self.editor)
                 return replace(result, axes=axes) if isinstance(result, Node) else result
         return node
 
 
-def map_axes(one: Arrangement, axes: str) -> str:
+def map_axes(arrangement: Arrangement, axes: str) -> str:
     """The axes of an arrangement of a map, if it is a map again: rows of rows, columns of columns; else ""."""
-    if len(one.shape) != len(axes) or one.shape[0] != one.start[0]:
+    if len(arrangement.shape) != len(axes) or arrangement.shape[0] != arrangement.start[0]:
         return ""
-    rows, columns = (one.source[axes.index(name)] for name in "HW")
-    found = ["N", *("H" if _begins(own, rows) else "W" if _begins(own, columns) else "C" for own in one.target[1:])]
-    text = "".join(found)
+    rows, columns = (arrangement.source[axes.index(name)] for name in "HW")
+    places = arrangement.target[1:]
+    letters = ("H" if _begins(own, rows) else "W" if _begins(own, columns) else "C" for own in places)
+    text = f"N{''.join(letters)}"
     return text if text in _MAPS else ""
 
 
-def channels_last(one: Arrangement, axes: str) -> Arrangement | None:
+def channels_last(arrangement: Arrangement, axes: str) -> Arrangement | None:
     """The arrangement as one of the map with its channels last; None if it does not leave them last and whole."""
-    channels = one.source[axes.index("C")]
-    if not channels or one.target[-1:] != (channels,):
+    channels = arrangement.source[axes.index("C")]
+    if not channels or arrangement.target[-1:] != (channels,):
         return None
     if axes == "NHWC":
-        return one
+        return arrangement
     return replace(
-        one, source=tuple(one.source[axis] for axis in _TURN), start=tuple(one.start[axis] for axis in _TURN)
+        arrangement,
+        source=tuple(arrangement.source[axis] for axis in _TURN),
+        start=tuple(arrangement.start[axis] for axis in _TURN),
     )
 
 
-def _cut(one: Arrangement) -> Cut:
+def _cut(arrangement: Arrangement) -> Cut:
     """How the places of a map are arranged, whatever its channels."""
-    places = _with_channels(one, 1)
+    places = _with_channels(arrangement, 1)
     return places.start, steps(places)
 
 
@@ -218,15 +222,14 @@ def _begins(own: Atoms, whole: Atoms) -> bool:
     return bool(own) and whole[: len(own)] == own
 
 
-def _with_channels(one: Arrangement, channels: int) -> Arrangement:
+def _with_channels(arrangement: Arrangement, channels: int) -> Arrangement:
     """The same arrangement of the places with another number of channels."""
-    atom = one.target[-1][0]
+    atom = arrangement.target[-1][0]
     atoms = (atom,) if channels > 1 else ()
-    extents = (*one.extents[:atom], channels, *one.extents[atom + 1 :])
-    return Arrangement(
-        extents, (*one.source[:-1], atoms), (*one.target[:-1], atoms), (*one.start[:-1], channels),
-        (*one.shape[:-1], channels),
-    )  # fmt: skip
+    extents = (*arrangement.extents[:atom], channels, *arrangement.extents[atom + 1 :])
+    source, target = ((*axes[:-1], atoms) for axes in (arrangement.source, arrangement.target))
+    start, shape = ((*axes[:-1], channels) for axes in (arrangement.start, arrangement.shape))
+    return Arrangement(extents, source, target, start, shape)
 
 
 def _on_map(node: Node) -> dict[str, Any]:

@@ -38,12 +38,12 @@ def _linear(node: Node, editor: Editor) -> Node | str:
             continue
         shift, inner = _tensor(rest.inputs[0], editor), editor.made_by(rest.inputs[1], "mul")
         for x, factor in _pairs(product):
-            found = _deviation(factor, editor)
-            if found is None or inner is None or factor not in inner.inputs or shift is None:
+            deviation = _deviation(factor, editor)
+            if deviation is None or inner is None or factor not in inner.inputs or shift is None:
                 continue
             mean = next((_tensor(name, editor) for name in inner.inputs if name != factor), None)
             if mean is not None and editor.maker(x).shape == node.shape:
-                return _batch_norm(node, x, mean, found, shift)
+                return _batch_norm(node, x, mean, deviation, shift)
     return node
 
 
@@ -52,23 +52,23 @@ def _centred(node: Node, editor: Editor) -> Node | str:
     pairs = _pairs(node) if node.op == "mul" else [node.inputs] if len(node.inputs) == 2 else []
     for left, right in pairs:
         centred = editor.made_by(left, "sub")
-        found = _deviation(right, editor) if node.op == "mul" else _root(right, editor)
-        if centred is None or found is None or len(centred.inputs) != 2:
+        deviation = _deviation(right, editor) if node.op == "mul" else _root(right, editor)
+        if centred is None or deviation is None or len(centred.inputs) != 2:
             continue
         mean = _tensor(centred.inputs[1], editor)
         if mean is not None and editor.maker(centred.inputs[0]).shape == node.shape:
-            return _batch_norm(node, centred.inputs[0], mean, found, None)
+            return _batch_norm(node, centred.inputs[0], mean, deviation, None)
     return node
 
 
-def _batch_norm(node: Node, x: str, mean: Parameter, found: _Deviation, shift: Parameter | None) -> Node | str:
-    axis = next((i for i, extent in enumerate(aligned(found.variance.shape, len(node.shape))) if extent != 1), 1)
+def _batch_norm(node: Node, x: str, mean: Parameter, deviation: _Deviation, shift: Parameter | None) -> Node | str:
+    axis = next((i for i, extent in enumerate(aligned(deviation.variance.shape, len(node.shape))) if extent != 1), 1)
     axes = _LAYOUTS.get((len(node.shape), axis))
     if axes is None:
         return node
-    roles = {"scale": found.scale, "shift": shift, "mean": mean, "variance": found.variance}
-    flat = tuple(Parameter(role, (one.size,), one.key) for role, one in roles.items() if one is not None)
-    attributes = {"epsilon": found.epsilon}
+    roles = {"scale": deviation.scale, "shift": shift, "mean": mean, "variance": deviation.variance}
+    flat = tuple(Parameter(role, (tensor.size,), tensor.key) for role, tensor in roles.items() if tensor is not None)
+    attributes = {"epsilon": deviation.epsilon}
     return replace(node, op="batch_norm", inputs=(x,), attributes=attributes, parameters=flat, axes=axes)
 
 
@@ -90,12 +90,12 @@ def _deviation(name: str, editor: Editor) -> _Deviation | None:
         return _variance(node.inputs[0], editor)
     if node.op == "mul":
         for factor, scale in _pairs(node):
-            found, learned = _deviation(factor, editor), _tensor(scale, editor)
-            if found is not None and learned is not None and found.scale is None:
-                return replace(found, scale=learned)
+            deviation, learned = _deviation(factor, editor), _tensor(scale, editor)
+            if deviation is not None and learned is not None and deviation.scale is None:
+                return replace(deviation, scale=learned)
     if node.op == "div" and len(node.inputs) == 2:
-        found, learned = _root(node.inputs[1], editor), _tensor(node.inputs[0], editor)
-        return replace(found, scale=learned) if found is not None and learned is not None else None
+        deviation, learned = _root(node.inputs[1], editor), _tensor(node.inputs[0], editor)
+        return replace(deviation, scale=learned) if deviation is not None and learned is not None else None
     return None
 
 

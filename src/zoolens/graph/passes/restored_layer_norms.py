@@ -22,9 +22,9 @@ def _normalisation(node: Node, editor: Editor) -> Node | str:
         if root is not None:
             radicand, floor = root
             plain = _layer_norm(node, x, radicand, editor) if not floor else None
-            found = plain or _l2_normalize(node, x, radicand, floor, editor)
-            if found is not None:
-                return found
+            named = plain or _l2_normalize(node, x, radicand, floor, editor)
+            if named is not None:
+                return named
     return node
 
 
@@ -40,8 +40,8 @@ def _root(name: str, inverse: bool, editor: Editor) -> tuple[str, float] | None:
     if node.op == ("rsqrt" if inverse else "sqrt") or power == (-0.5 if inverse else 0.5):
         return node.inputs[0], 0.0
     floor = floor_of(node)
-    found = _root(node.inputs[0], False, editor) if floor is not None and not inverse else None
-    return (found[0], max(found[1], floor)) if found is not None and floor is not None else None
+    root = _root(node.inputs[0], False, editor) if floor is not None and not inverse else None
+    return (root[0], max(root[1], floor)) if root is not None and floor is not None else None
 
 
 def floor_of(node: Node) -> float | None:

@@ -27,37 +27,37 @@ def unify_tokens(graph: Graph) -> Graph:
 
 
 def _normal(node: Node, editor: Editor) -> Node | str:
-    found = chain(node, editor)
-    wanted = steps(found.arrangement)
-    if len(wanted) > len(found.path) or wanted == found.spelling:
+    chained = chain(node, editor)
+    wanted = steps(chained.arrangement)
+    if len(wanted) > len(chained.path) or wanted == chained.spelling:
         return node
-    return as_node(node, found.source, found.arrangement, editor)
+    return as_node(node, chained.source, chained.arrangement, editor)
 
 
 def _cut_first(node: Node, editor: Editor) -> Node | str:
     """A part of an arranged value is the arrangement of a part, where the cut goes through whole outermost atoms."""
-    found = chain(editor.maker(node.inputs[0]), editor)
-    one, atoms = found.arrangement, found.arrangement.target[node.get("axis")]
-    if not found.path or len(atoms) != 1 or node.get("step", 1) != 1:
+    chained = chain(editor.maker(node.inputs[0]), editor)
+    arrangement, atoms = chained.arrangement, chained.arrangement.target[node.get("axis")]
+    if not chained.path or len(atoms) != 1 or node.get("step", 1) != 1:
         return node
-    axis = next((number for number, own in enumerate(one.source) if own[:1] == atoms), None)
+    axis = next((number for number, own in enumerate(arrangement.source) if own[:1] == atoms), None)
     if axis is None:
         return node
-    inner = one.extent(one.source[axis][1:])
+    inner = arrangement.extent(arrangement.source[axis][1:])
     start, stop = (inner * node.get(end) for end in ("start", "stop"))
-    shape = (*one.start[:axis], stop - start, *one.start[axis + 1 :])
+    shape = (*arrangement.start[:axis], stop - start, *arrangement.start[axis + 1 :])
     part = editor.emit(
-        "slice", (found.source,), shape, base=node.name, source=node.source, axis=axis, start=start, stop=stop
+        "slice", (chained.source,), shape, base=node.name, source=node.source, axis=axis, start=start, stop=stop
     )
-    return as_node(node, part, _of_part(one, atoms[0], (stop - start) // inner, shape, node), editor)
+    return as_node(node, part, _of_part(arrangement, atoms[0], (stop - start) // inner, shape, node), editor)
 
 
-def _of_part(one: Arrangement, atom: int, extent: int, start: tuple[int, ...], node: Node) -> Arrangement:
+def _of_part(arrangement: Arrangement, atom: int, extent: int, start: tuple[int, ...], node: Node) -> Arrangement:
     def kept(axes: tuple[Atoms, ...]) -> tuple[Atoms, ...]:
         return tuple(tuple(own for own in axis if own != atom or extent > 1) for axis in axes)
 
-    extents = (*one.extents[:atom], extent, *one.extents[atom + 1 :])
-    return Arrangement(extents, kept(one.source), kept(one.target), start, node.shape)
+    extents = (*arrangement.extents[:atom], extent, *arrangement.extents[atom + 1 :])
+    return Arrangement(extents, kept(arrangement.source), kept(arrangement.target), start, node.shape)
 
 
 def _on_rows(node: Node, editor: Editor) -> Node | str:
@@ -65,11 +65,11 @@ def _on_rows(node: Node, editor: Editor) -> Node | str:
 
     What only regroups the rows comes after it.
     """
-    found = chain(editor.maker(node.inputs[0]), editor)
-    joined = _rows(found, editor)
+    chained = chain(editor.maker(node.inputs[0]), editor)
+    joined = _rows(chained, editor)
     if joined is None or node.shape[:-1] == joined.shape[:-1]:
         return node
-    source = emit_steps(found.source, steps(joined), editor, base=node.name, source=node.source)
+    source = emit_steps(chained.source, steps(joined), editor, base=node.name, source=node.source)
     shape = (*joined.shape[:-1], node.shape[-1])
     made = editor.emit(
         "dense", (source,), shape, base=node.name, source=node.source, parameters=node.parameters, **node.attributes
@@ -77,18 +77,20 @@ def _on_rows(node: Node, editor: Editor) -> Node | str:
     return replace(node, op="reshape", inputs=(made,), attributes={}, parameters=())
 
 
-def _rows(found: ArrangementChain, editor: Editor) -> Arrangement | None:
+def _rows(chained: ArrangementChain, editor: Editor) -> Arrangement | None:
     """The arrangement as (N, tokens, channels), where its rows are in this order already."""
-    one = found.arrangement
-    if not found.path or not one.target[-1:]:
+    arrangement = chained.arrangement
+    if not chained.path or not arrangement.target[-1:]:
         return None
-    lead = tuple(atom for axis in one.target[:-1] for atom in axis)
-    if len(one.start) == 3 and one.source[-1] == one.target[-1] and lead == one.source[0] + one.source[1]:
-        return unchanged(one.start)
-    if editor.made_by(found.source, "attention") is None or len(one.start) != 4:
+    lead = tuple(atom for axis in arrangement.target[:-1] for atom in axis)
+    source, target = arrangement.source, arrangement.target
+    if len(arrangement.start) == 3 and source[-1] == target[-1] and lead == source[0] + source[1]:
+        return unchanged(arrangement.start)
+    if editor.made_by(chained.source, "attention") is None or len(arrangement.start) != 4:
         return None
-    batch, heads, tokens, width = one.source
-    if one.target[-1] != heads + width or lead != batch + tokens:
+    batch, heads, tokens, width = arrangement.source
+    if arrangement.target[-1] != heads + width or lead != batch + tokens:
         return None
-    count, _, rows, _ = one.start
-    return replace(one, target=(batch, tokens, heads + width), shape=(count, rows, one.extent(heads + width)))
+    count, _, rows, _ = arrangement.start
+    shape = (count, rows, arrangement.extent(heads + width))
+    return replace(arrangement, target=(batch, tokens, heads + width), shape=shape)

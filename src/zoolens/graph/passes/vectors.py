@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from zoolens.graph.model import Graph, Node, Parameter, Shape
+from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
@@ -58,9 +58,9 @@ def _conv(node: Node, editor: Editor) -> Node | str:
         return node
     flat = _vector(source.name, editor) or _flattened(source, editor)
     width = editor.maker(flat).shape[1]
-    parameters = tuple(
-        Parameter("kernel", (node.shape[1], width), one.key) if one.role == "kernel" else one for one in node.parameters
-    )
+    learned = node.parameter("kernel")
+    assert learned is not None  # a convolution has one
+    parameters = node.with_parameters(kernel=replace(learned, shape=(node.shape[1], width))).parameters
     vector = editor.emit(
         "dense", (flat,), node.shape[:2], base=node.name, source=node.source, parameters=parameters,
         norm=node.get("norm"), epsilon=node.get("epsilon"),

@@ -16,7 +16,7 @@ def norm_blind(graph: Graph) -> Graph:
 
 
 def _bare(node: Node, _: Editor) -> Node | str:
-    kernel = tuple(one for one in node.parameters if one.role == "kernel")
+    kernel = tuple(tensor for tensor in node.parameters if tensor.role == "kernel")
     return replace(node, parameters=kernel).with_attributes(norm=None, epsilon=None)
 
 

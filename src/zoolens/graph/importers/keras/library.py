@@ -118,8 +118,8 @@ def _functional(model: Any) -> Any:
 
 
 def _facts(keras: Any, model: Any, shape: Shape) -> Mapping[str, Any]:
-    trainable = sum(int(np.prod(one.shape)) for one in model.trainable_weights)
-    total = sum(int(np.prod(one.shape)) for one in model.weights)
+    trainable = sum(int(np.prod(variable.shape)) for variable in model.trainable_weights)
+    total = sum(int(np.prod(variable.shape)) for variable in model.weights)
     return {
         "library": "keras", "name": model.name, "version": keras.__version__, "input": list(shape),
         "parameters_total": total, "statistics": total - trainable,
@@ -174,9 +174,9 @@ def _handler(target: Any) -> Handler | None:
     for kind in type(target).__mro__:
         if kind.__module__.split(".")[0] == "keras":
             is_operation = ".ops." in kind.__module__ or ".activations.activations" in kind.__module__
-            found = operation(kind.__name__) if is_operation else LAYERS.get(kind.__name__)
-            if found is not None:
-                return found
+            handler = operation(kind.__name__) if is_operation else LAYERS.get(kind.__name__)
+            if handler is not None:
+                return handler
         if "call" in vars(kind):
             return None
     return None

@@ -90,5 +90,5 @@ def _statistics(walk: KerasWalk, call: KerasCall) -> tuple[Array, Array]:
         given = (walk.values(layer.adapt_mean), walk.values(layer.adapt_variance))
     else:
         given = (np.zeros(()), np.ones(()))  # not computed yet, and nobody asks for them
-    mean, variance = (np.broadcast_to(one, channels).astype(np.float32) for one in given)
+    mean, variance = (np.broadcast_to(statistic, channels).astype(np.float32) for statistic in given)
     return mean, np.maximum(variance, np.float32(1e-14))  # Keras keeps the deviation above 1e-7

@@ -13,10 +13,10 @@ Handler = Callable[[KerasWalk, KerasCall], str]
 
 def operation(name: str) -> Handler | None:
     """The handler of an operation, or None where it is not known."""
-    found = OPERATIONS.get(name)
-    if found is None and known(plain_name(name)):
+    handler = OPERATIONS.get(name)
+    if handler is None and known(plain_name(name)):
         return lambda walk, call: activation(walk, call, call.value, plain_name(name), call.target)
-    return found
+    return handler
 
 
 def _binary(op: str) -> Handler:

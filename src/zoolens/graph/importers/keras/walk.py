@@ -75,7 +75,7 @@ class KerasWalk:
 
     def unknown(self, call: KerasCall, name: str = "") -> str:
         """What no handler knows: its learned tensors are counted, its arithmetic is not, and both are said."""
-        tensors = [self.parameter("value", one) for one in getattr(call.target, "weights", ())]
+        tensors = [self.parameter("value", variable) for variable in getattr(call.target, "weights", ())]
         return self.add("unknown", call, parameters=tensors, source_op=name or type(call.target).__name__)
 
     def parameter(self, role: str, variable: Any, arrange: Arrange | None = None) -> Parameter:

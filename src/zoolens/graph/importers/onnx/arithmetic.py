@@ -107,8 +107,8 @@ def _clip(call: OnnxCall) -> None:
 def _limit(call: OnnxCall, name: str, position: int) -> float | None:
     """None where there is none, or where it is the end of the type."""
     values = call.setting(position)
-    found = call.get(name) if values is None else float(values.reshape(()))
-    return None if found is None or abs(found) > 1e38 else float(found)
+    limit = call.get(name) if values is None else float(values.reshape(()))
+    return None if limit is None or abs(limit) > 1e38 else float(limit)
 
 
 def _selu(call: OnnxCall) -> None:

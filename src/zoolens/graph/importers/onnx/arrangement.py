@@ -101,11 +101,11 @@ def _run(indices: Constant, extent: int) -> tuple[int, int] | None:
 
 
 def _take_run(call: OnnxCall, axis: int, run: tuple[int, int], places: Shape) -> None:
-    shape, found = call.shape(0), call.live(0)
+    shape, value = call.shape(0), call.live(0)
     if run != (0, shape[axis]):
-        found = call.add("slice", (found,), axis=axis, start=run[0], stop=run[1])
+        value = call.add("slice", (value,), axis=axis, start=run[0], stop=run[1])
     wanted = (*shape[:axis], *places, *shape[axis + 1 :])
-    call.answer(found if call.state.shape(found) == wanted else call.add("reshape", (found,), shape=wanted))
+    call.answer(value if call.state.shape(value) == wanted else call.add("reshape", (value,), shape=wanted))
 
 
 def _expand(call: OnnxCall) -> None:
@@ -175,12 +175,12 @@ def _resized_axes(call: OnnxCall, shape: Shape) -> list[ResizedAxis]:
     given = sizes or ([] if values is None else values.tolist())
     if len(given) != len(chosen):
         return []
-    found = [resized_axis(extent, extent) for extent in shape]
+    axes = [resized_axis(extent, extent) for extent in shape]
     for axis, value in zip(chosen, given, strict=True):
         extent = shape[axis]
         after = int(value) if sizes else int(np.floor(min(extent * value, 2.0**40)))
-        found[axis] = resized_axis(extent, after, None if sizes else float(value))
-    return found
+        axes[axis] = resized_axis(extent, after, None if sizes else float(value))
+    return axes
 
 
 def _reduce(op: str, before: str = "", after: str = "") -> Callable[[OnnxCall], None]:

@@ -42,10 +42,10 @@ def folded(call: OnnxCall) -> bool:
     if op in _VIEWS:
         call.answer(_VIEWS[op](call, constants[0]))
         return True
-    if op in _LAZY and not all(one.is_small for one in constants):
+    if op in _LAZY and not all(constant.is_small for constant in constants):
         call.answer(_lazily(call, constants))
         return True
-    if op not in _FOLDS or not all(one.is_small for one in constants):
+    if op not in _FOLDS or not all(constant.is_small for constant in constants):
         return False
     if op in _RESAMPLING and constants[0].is_float and constants[0].learned and constants[0].size > 1:
         return False  # a learned table stays one, however often its entries are used
@@ -53,20 +53,20 @@ def folded(call: OnnxCall) -> bool:
 
 
 def _at_once(call: OnnxCall, constants: Sequence[Constant]) -> bool:
-    if call.node.op in _GROWING and prod(broadcast([one.shape for one in constants])) > MOST:
+    if call.node.op in _GROWING and prod(broadcast([item.shape for item in constants])) > MOST:
         return False
     try:
         with np.errstate(all="ignore"):
-            found = _FOLDS[call.node.op](call, [one.values() for one in constants])
+            results = _FOLDS[call.node.op](call, [item.values() for item in constants])
     except _NotHere:
         return False
     except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
         raise ModelError(f"The constant {call.source[:60]!r} ({call.node.op}) cannot be computed.") from error
-    parts = found if isinstance(found, list) else [found]
-    call.state.computed += sum(np.size(one) for one in parts)
+    parts = results if isinstance(results, list) else [results]
+    call.state.computed += sum(np.size(item) for item in parts)
     if call.state.computed > _MAX_IN_ALL:
         return False
-    call.answer(*(computed(np.asarray(one), name) for one, name in zip(parts, call.node.outputs, strict=False)))
+    call.answer(*(computed(np.asarray(item), name) for item, name in zip(parts, call.node.outputs, strict=False)))
     return True
 
 
@@ -187,9 +187,9 @@ _VIEWS: Final[dict[str, Callable[[OnnxCall, Constant], Constant]]] = {
 
 
 def _lazily(call: OnnxCall, constants: Sequence[Constant]) -> Constant:
-    shape = broadcast([one.shape for one in constants])
+    shape = broadcast([constant.shape for constant in constants])
     compute = _LAZY[call.node.op]
-    return Constant(shape, "float32", call.node.outputs[0], lambda: compute(*(one.load() for one in constants)))
+    return Constant(shape, "float32", call.outputs[0], lambda: compute(*(constant.load() for constant in constants)))
 
 
 _ELEMENTWISE: Final[dict[str, Callable[..., Array]]] = {
@@ -232,20 +232,20 @@ def slices(call: OnnxCall, shape: Shape) -> list[tuple[int, int, int, int]]:
     steps = call.whole(4) or [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise ModelError(f"{call.source[:60]!r} cuts {len(axes)} axes at {len(starts)} places.")
-    found = []
+    cuts = []
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         place = call.axis(axis, len(shape))
-        found.append((place, *slice(start, end, step).indices(shape[place])))
-    return found
+        cuts.append((place, *slice(start, end, step).indices(shape[place])))
+    return cuts
 
 
 def _slice(call: OnnxCall, values: list[Array]) -> Array:
-    found = values[0]
-    for axis, start, stop, step in slices(call, found.shape):
-        index: list[Any] = [slice(None)] * found.ndim
+    part = values[0]
+    for axis, start, stop, step in slices(call, part.shape):
+        index: list[Any] = [slice(None)] * part.ndim
         index[axis] = slice(start, stop if stop >= 0 else None, step)
-        found = found[tuple(index)]
-    return found
+        part = part[tuple(index)]
+    return part
 
 
 def _range(call: OnnxCall, values: list[Array]) -> Array:
@@ -256,12 +256,12 @@ def _range(call: OnnxCall, values: list[Array]) -> Array:
 
 
 def _expand(call: OnnxCall, values: list[Array]) -> Array:
-    shape = broadcast([values[0].shape, tuple(int(one) for one in values[1].ravel())])
+    shape = broadcast([values[0].shape, tuple(int(extent) for extent in values[1].ravel())])
     return _bounded(np.broadcast_to(values[0], shape))
 
 
 def _tile(call: OnnxCall, values: list[Array]) -> Array:
-    repeats = [int(one) for one in values[1].ravel()]
+    repeats = [int(count) for count in values[1].ravel()]
     if values[0].size * prod(repeats) > MOST or min(repeats, default=0) < 0:
         raise _NotHere
     return np.tile(values[0], repeats)
@@ -275,7 +275,7 @@ def _bounded(values: Array) -> Array:
 
 def _reduce(function: Callable[..., Array]) -> Fold:
     def fold(call: OnnxCall, values: list[Array]) -> Array:
-        axes = call.integers("axes") or ([int(one) for one in values[1].ravel()] if len(values) > 1 else None)
+        axes = call.integers("axes") or ([int(number) for number in values[1].ravel()] if len(values) > 1 else None)
         return np.asarray(
             function(values[0], axis=tuple(axes) if axes else None, keepdims=bool(call.get("keepdims", 1)))
         )
@@ -285,7 +285,7 @@ def _reduce(function: Callable[..., Array]) -> Fold:
 
 def _split(call: OnnxCall, values: list[Array]) -> list[Array]:
     axis, count = call.get("axis", 0), len(call.node.outputs)
-    sizes = call.integers("split") or ([int(one) for one in values[1].ravel()] if len(values) > 1 else None)
+    sizes = call.integers("split") or ([int(size) for size in values[1].ravel()] if len(values) > 1 else None)
     return list(np.split(values[0], np.cumsum(sizes)[:-1] if sizes else count, axis=axis))
 
 

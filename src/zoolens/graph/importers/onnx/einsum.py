@@ -13,7 +13,7 @@ def einsum(call: OnnxCall) -> None:
     """One or two operands whose letters stand for one axis each; anything else is named."""
     given, arrow, wanted = call.get("equation", "").replace(" ", "").partition("->")
     terms = given.split(",")
-    plain = bool(arrow) and "." not in given + wanted and all(len(set(one)) == len(one) for one in (*terms, wanted))
+    plain = bool(arrow) and "." not in given + wanted and all(len(set(term)) == len(term) for term in (*terms, wanted))
     if not plain or len(terms) != len(call.inputs) or len(terms) > 2 or not set(wanted) <= set(given):
         call.unknown(f"of {given[:40]}", *_shapes(call, terms, wanted))
     elif len(terms) == 1:
@@ -46,8 +46,8 @@ def _product(call: OnnxCall, left: str, right: str, wanted: str) -> None:
     a = _grouped(call, _turned(call, a, left, batch + rows + summed), batch, rows, summed, extents)
     b = _grouped(call, _turned(call, b, right, batch + summed + columns), batch, summed, columns, extents)
     product = call.add("matmul", (a, b))
-    found = _shaped(call, product, tuple(extents[letter] for letter in batch + rows + columns))
-    call.answer(_turned(call, found, batch + rows + columns, wanted))
+    shaped = _shaped(call, product, tuple(extents[letter] for letter in batch + rows + columns))
+    call.answer(_turned(call, shaped, batch + rows + columns, wanted))
 
 
 def _summed(call: OnnxCall, value: str, letters: str, needed: str) -> str:

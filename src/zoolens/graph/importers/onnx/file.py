@@ -72,11 +72,11 @@ def _idle(file: OnnxGraph) -> dict[str, int]:
         fresh = set(node.inputs) - used if node else set()
         used |= fresh
         waiting += fresh
-    found: Counter[str] = Counter()
+    idle: Counter[str] = Counter()
     for name, tensor in file.constants.items():
         if name not in used and tensor.dtype in _LEARNED and prod(tensor.shape) > 1:
-            found[_PART.split(name)[0][:60] or name[:60]] += prod(tensor.shape)
-    return dict(found)
+            idle[_PART.split(name)[0][:60] or name[:60]] += prod(tensor.shape)
+    return dict(idle)
 
 
 def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> OnnxTranslation:

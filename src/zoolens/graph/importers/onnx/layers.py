@@ -20,14 +20,14 @@ def _axes(call: OnnxCall) -> str:
 
 def _parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
     """Inputs by position as parameters; None where one of them is computed, which the vocabulary has no word for."""
-    found = []
+    parameters = []
     for role, position in roles.items():
         value = call.learned(position)
         if value is not None:
-            found.append(call.state.parameter(role, value))
+            parameters.append(call.state.parameter(role, value))
         elif call.given(position) is not None:
             return None
-    return found
+    return parameters
 
 
 def window(call: OnnxCall, kernel: Shape) -> tuple[Shape, Shape, Shape]:
@@ -133,7 +133,7 @@ def _written_out(call: OnnxCall) -> None:
 def _instance_norm(call: OnnxCall) -> None:
     """Scales of 1 and shifts of 0 say nothing: exporters write them where a group norm is spelled out."""
     scale, shift = call.learned(1), call.learned(2)
-    plain = all(one is not None and one.is_small for one in (scale, shift))
+    plain = all(constant is not None and constant.is_small for constant in (scale, shift))
     if scale is None or shift is None or not plain or (scale.values() != 1).any() or shift.values().any():
         _norm("instance_norm")(call)
     else:
@@ -192,7 +192,7 @@ def max_pool(call: OnnxCall) -> None:
         dilation=dilation if set(dilation) != {1} else None,
         pads=pads,
     )
-    if len([one for one in call.node.outputs if one]) > 1:
+    if len([output for output in call.node.outputs if output]) > 1:
         call.unknown("with indices", *[call.state.shape(name)] * 2)
     else:
         call.answer(name)

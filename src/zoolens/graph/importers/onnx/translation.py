@@ -56,7 +56,7 @@ class OnnxCall(translation.OperatorCall):
 
     def integers(self, name: str) -> list[int] | None:
         value = self.attributes.get(name)
-        if value is not None and not (isinstance(value, list) and all(isinstance(one, int) for one in value)):
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, int) for item in value)):
             raise ModelError(f"The attribute {name!r} of {self.source[:60]!r} is not a list of whole numbers.")
         return value
 

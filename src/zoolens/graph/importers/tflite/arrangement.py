@@ -70,7 +70,7 @@ def _pad(call: TfliteCall) -> None:
         return
     value = call.setting(2) if call.kind == "PADV2" else None
     number = float(value.ravel()[0]) if value is not None and value.size else 0.0
-    flat = tuple(int(one) for one in pads.T.ravel())
+    flat = tuple(int(width) for width in pads.T.ravel())
     call.emit("pad", (call.live(0),), pads=flat, value=number or None, mode="reflect" if mirrored else None)
 
 
@@ -114,9 +114,9 @@ def _strided_slice(call: TfliteCall) -> None:
         index = [slice(start, stop, step) for _, start, stop, step in cuts]
         call.fold(value.values()[tuple(index)].squeeze(tuple(gone)))
         return
-    found = call.cut(call.live(0), cuts)
-    kept = tuple(e for i, e in enumerate(call.state.shape(found)) if i not in gone)
-    call.answer(call.add("reshape", (found,), shape=kept) if gone else found)
+    part = call.cut(call.live(0), cuts)
+    kept = tuple(e for i, e in enumerate(call.state.shape(part)) if i not in gone)
+    call.answer(call.add("reshape", (part,), shape=kept) if gone else part)
 
 
 def _split(call: TfliteCall) -> None:
@@ -228,7 +228,7 @@ def folded(call: TfliteCall) -> bool:
     constants = [value for value in values if isinstance(value, Constant) and value.is_small and not value.is_float]
     if call.kind not in _ARITHMETIC or len(values) != 2 or len(constants) != 2:
         return False
-    if prod(broadcast([one.shape for one in constants])) > 1 << 20:
+    if prod(broadcast([constant.shape for constant in constants])) > 1 << 20:
         return False
     with np.errstate(all="ignore"):
         call.fold(_ARITHMETIC[call.kind](constants[0].values(), constants[1].values()))

@@ -180,7 +180,7 @@ def _embedding(call: TfliteCall) -> None:
 
 def _cast(call: TfliteCall) -> None:
     """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
-    source, target = (call.state.tensors[one].dtype for one in (call.operator.inputs[0], call.operator.outputs[0]))
+    source, target = (call.state.tensors[index].dtype for index in (call.operator.inputs[0], call.operator.outputs[0]))
     if "float" not in source or "float" in target:
         call.emit("cast", (call.live(0),))
     elif target == "bool":

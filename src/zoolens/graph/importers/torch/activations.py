@@ -17,8 +17,8 @@ def activation(op: str, **attributes: Any) -> Lowering:
     """An activation of one input; attributes name the argument they come from."""
 
     def lower(call: TorchCall) -> str:
-        found = {key: call[argument] for key, argument in attributes.items()}
-        return call.add(op, call.value("self"), **found)
+        settings = {key: call[argument] for key, argument in attributes.items()}
+        return call.add(op, call.value("self"), **settings)
 
     return lower
 

@@ -180,11 +180,11 @@ def _variance(call: TorchCall, shape: Sequence[int]) -> str:
     centre = call.add("mean", call.trace.value(x), shape=kept, axes=axes, keep=True)
     apart = call.add("sub", call.trace.value(x), centre, shape=tuple(x.shape))
     squares = call.add("square", apart, shape=tuple(x.shape))
-    found = call.add("mean", squares, shape=shape, **_reduced(call))
+    average = call.add("mean", squares, shape=shape, **_reduced(call))
     count = x.numel() // max(1, prod(kept))
     correction = call.get("correction")
     correction = (1 if call.get("unbiased", True) else 0) if correction is None else correction
-    return found if not correction else call.add("mul", found, shape=shape, scalar=count / (count - correction))
+    return average if not correction else call.add("mul", average, shape=shape, scalar=count / (count - correction))
 
 
 def variance_and_mean(call: TorchCall) -> list[str]:

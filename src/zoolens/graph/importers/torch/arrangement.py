@@ -137,7 +137,7 @@ def unbind(call: TorchCall) -> list[str]:
 def gather(call: TorchCall) -> str:
     """x[…, indices, …] with one tensor of indices; several at once, or a mask, are not known."""
     indices = call["indices"]
-    used = [(axis, one) for axis, one in enumerate(indices) if one is not None]
+    used = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(used) != 1 or not _is_integer(used[0][1]):
         return call.unknown(" with several index tensors" if len(used) > 1 else " with a mask")
     return _gather(call, *used[0])
@@ -159,17 +159,18 @@ def _gather(call: TorchCall, axis: int, index: Any) -> str:
 
 
 def concat(call: TorchCall) -> str:
-    tensors = [one for one in call["tensors"] if one.numel() or one.dim() > 1]  # torch lets an empty vector pass
+    # torch lets an empty vector pass
+    tensors = [tensor for tensor in call["tensors"] if tensor.numel() or tensor.dim() > 1]
     if len(tensors) == 1:
         return call.trace.value(tensors[0])
     axis = call["dim"] % len(call.shape)
-    return call.add("concat", *(call.trace.value(one) for one in tensors), axis=axis)
+    return call.add("concat", *(call.trace.value(tensor) for tensor in tensors), axis=axis)
 
 
 def stack(call: TorchCall) -> str:
     axis = call["dim"] % len(call.shape)
     shape = (*call.shape[:axis], 1, *call.shape[axis + 1 :])
-    parts = [call.add("reshape", call.trace.value(one), shape=shape) for one in call["tensors"]]
+    parts = [call.add("reshape", call.trace.value(tensor), shape=shape) for tensor in call["tensors"]]
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 

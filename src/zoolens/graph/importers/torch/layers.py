@@ -19,8 +19,8 @@ def per_axis(value: Any, count: int) -> tuple[int, ...]:
     """torch takes one number, or a list of one, for all axes."""
     if isinstance(value, int):
         return (value,) * count
-    found = tuple(int(one) for one in value)
-    return found * count if len(found) == 1 else found
+    numbers = tuple(int(number) for number in value)
+    return numbers * count if len(numbers) == 1 else numbers
 
 
 def conv(call: TorchCall) -> str:
@@ -48,7 +48,7 @@ def conv(call: TorchCall) -> str:
 
 def _unless(extents: tuple[int, ...], default: int) -> tuple[int, ...] | None:
     """None, which leaves the attribute out, where all are the default."""
-    return None if all(one == default for one in extents) else extents
+    return None if all(extent == default for extent in extents) else extents
 
 
 def _conv_pads(padding: Any, kernel: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...]:
@@ -200,7 +200,7 @@ def recurrent(kind: str) -> Lowering:
         if "input" not in call.arguments or "params" not in call.arguments:
             return call.unknown(" of packed sequences")
         names = _recurrent_roles(len(call["params"]), call["num_layers"], call["bidirectional"], call["has_biases"])
-        parameters = [call.trace.parameter(role, one) for role, one in zip(names, call["params"], strict=True)]
+        parameters = [call.trace.parameter(role, tensor) for role, tensor in zip(names, call["params"], strict=True)]
         first = call.result[0]
         return call.add(
             "recurrent",

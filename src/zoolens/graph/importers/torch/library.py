@@ -37,15 +37,15 @@ def graph_of_module(module: Any, example_inputs: Sequence[Any], name: str, *, we
 
     Their numbers do not matter; with weights, the module's own values are copied into the graph.
     """
-    names = [one for one in inspect.signature(module.forward).parameters if one != "self"]
+    names = [name for name in inspect.signature(module.forward).parameters if name != "self"]
     fed = dict(zip([*names, *(f"input{i}" for i in range(len(names), len(example_inputs)))], example_inputs))  # noqa: B905
-    modes = [(one, one.training) for one in module.modules()]
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         return _traced(module, fed, name, weights=weights, positional=True)
     finally:
-        for one, training in modes:
-            one.training = training
+        for part, training in modes:
+            part.training = training
 
 
 def _traced(
@@ -62,8 +62,8 @@ def _traced(
         raise
     except Exception as error:
         raise LibraryFailed(f"{name} cannot be traced: {reason(error)}") from error
-    outputs = [trace.value(one) for one in tensors_in([result])]
-    total = sum(one.numel() for one in module.parameters())
+    outputs = [trace.value(tensor) for tensor in tensors_in([result])]
+    total = sum(tensor.numel() for tensor in module.parameters())
     graph = trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
     unused = _unused(module, graph)
     return replace(graph, facts={**graph.facts, "unused": unused}) if unused else graph
@@ -71,14 +71,14 @@ def _traced(
 
 def _unused(module: Any, graph: Graph) -> dict[str, int]:
     """Learned numbers that no node of the graph names, by the part of the network that holds them."""
-    named = sorted({one.key for node in graph.nodes for one in node.parameters})
-    found: dict[str, int] = {}
+    named = sorted({parameter.key for node in graph.nodes for parameter in node.parameters})
+    unused: dict[str, int] = {}
     for name, tensor in module.named_parameters():
         place = bisect_left(named, name)
         if place == len(named) or not named[place].startswith(name):  # a key may add how the tensor is cut or computed
             part = name.partition(".")[0]
-            found[part] = found.get(part, 0) + int(tensor.numel())
-    return found
+            unused[part] = unused.get(part, 0) + int(tensor.numel())
+    return unused
 
 
 def _load(library: str, distribution: str, plan_of: Callable[[Request], BuildPlan], request: Request) -> Graph:

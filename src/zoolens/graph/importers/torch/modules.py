@@ -120,14 +120,14 @@ def plan_transformers(request: Request) -> BuildPlan:
 
 def _transformers_class(transformers: Any, subject: str) -> tuple[Callable[[Any], Any], Any]:
     try:
-        found: Any = getattr(transformers, subject, None) if subject.isidentifier() else None
+        candidate: Any = getattr(transformers, subject, None) if subject.isidentifier() else None
     except ImportError as error:
         raise ModelError(f"{subject} cannot be imported: {reason(error)}") from error
-    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-        own = getattr(found, "config_class", None)
+    if isinstance(candidate, type) and issubclass(candidate, transformers.PreTrainedModel):
+        own = getattr(candidate, "config_class", None)
         if own is None:
             raise ModelError(f"{subject} has no configuration of its own.", hint="Name one of its subclasses.")
-        return found, own
+        return candidate, own
     types = transformers.CONFIG_MAPPING
     if subject not in types:
         raise UnknownName("transformers class or model type", subject, types)

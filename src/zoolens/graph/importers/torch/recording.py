@@ -21,8 +21,8 @@ def _schema(function: Any) -> tuple[str, tuple[tuple[str, Any, bool], ...]]:
     schema = function._schema
     name = schema.name.partition("::")[2]
     arguments = tuple(
-        (one.name, one.default_value, one.alias_info is not None and one.alias_info.is_write)
-        for one in schema.arguments
+        (argument.name, argument.default_value, argument.alias_info is not None and argument.alias_info.is_write)
+        for argument in schema.arguments
     )
     if any(written for *_, written in arguments):
         name = name.removesuffix("_")

@@ -18,10 +18,10 @@ def load(request: Request) -> Graph:
     from zoolens.runtimes.base import ModelFiles
     from zoolens.runtimes.torchweights import build_with_weights
 
-    told: dict[str, Any] = dict(request.arguments)
+    arguments: dict[str, Any] = dict(request.arguments)
     files = {role: Path(path) for role, path in request.files.items()}
-    module = build_with_weights(ModelFiles("torch-state-dict", files, architecture=told["architecture"]))
-    zeros = next(module.parameters()).new_zeros([1, *told["shape"]])
+    module = build_with_weights(ModelFiles("torch-state-dict", files, architecture=arguments["architecture"]))
+    zeros = next(module.parameters()).new_zeros([1, *arguments["shape"]])
     return graph_of_module(module, [zeros], request.subject, weights=True)
 
 

@@ -67,8 +67,8 @@ class TorchCall:
         return self.trace.add(op, inputs, self.shape if shape is None else shape, **rest)
 
     def unknown(self, why: str = "") -> str:
-        tensors = [self.trace.value(one) for one in tensors_in(self.arguments.values())]
-        shape = next((tuple(one.shape) for one in tensors_in([self.result])), ())
+        tensors = [self.trace.value(tensor) for tensor in tensors_in(self.arguments.values())]
+        shape = next((tuple(tensor.shape) for tensor in tensors_in([self.result])), ())
         return self.trace.add("unknown", tensors, shape, source_op=f"aten.{self.op}{why}")
 
 
@@ -82,15 +82,15 @@ class Trace:
 
     def __init__(self, module: Any, name: str, *, weights: bool = False) -> None:
         self.builder = GraphBuilder(name, keep_weights=weights)
-        self.learned: dict[int, str] = {id(one): key for key, one in module.named_parameters()}
-        self.buffers: dict[int, str] = {id(one): key for key, one in module.named_buffers()}
-        self.paths: dict[int, str] = {id(one): path for path, one in module.named_modules()}
+        self.learned: dict[int, str] = {id(tensor): key for key, tensor in module.named_parameters()}
+        self.buffers: dict[int, str] = {id(tensor): key for key, tensor in module.named_buffers()}
+        self.paths: dict[int, str] = {id(part): path for path, part in module.named_modules()}
         self.stack: list[tuple[str, bool]] = []  # path of each module that is running, and whether it has children
         self._values: dict[int, str] = {}
         self._dependent: set[int] = set()  # on an input
         self._constants: dict[int, str] = {}
         self._static: dict[int, frozenset[int]] = {}  # to the learned tensors it was made from
-        self._by_id: dict[int, Any] = {id(one): one for one in module.parameters()}
+        self._by_id: dict[int, Any] = {id(tensor): tensor for tensor in module.parameters()}
         self._parts: dict[int, TensorPart] = {}
         self._writes: dict[int, int] = {}  # by storage: how often it was written in place
         self._seen: dict[int, int] = {}  # by tensor: that number when the tensor was made
@@ -114,8 +114,8 @@ class Trace:
         key = self._key(tensor)
         if id(tensor) not in self.learned:
             return self._constants.setdefault(id(tensor), self._constant(tensor, key))
-        one = self.builder.parameter("value", tensor.shape, key, self._array(tensor))
-        name = self.builder.add("parameter", (), tensor.shape, parameters=(one,), name=key, source=key)
+        value = self.builder.parameter("value", tensor.shape, key, self._array(tensor))
+        name = self.builder.add("parameter", (), tensor.shape, parameters=(value,), name=key, source=key)
         return self._values.setdefault(id(tensor), name)
 
     def parameter(self, role: str, tensor: Any, shape: Sequence[int] | None = None, *, swap: bool = False) -> Parameter:
@@ -139,8 +139,8 @@ class Trace:
             return None
         if self.depends_on_input(operand) or self.is_static(operand):
             return None
-        found: float | int = operand.item()
-        return found
+        number: float | int = operand.item()
+        return number
 
     def add(self, op: str, inputs: Sequence[str], shape: Sequence[int], **rest: Any) -> str:
         """Add a node under the name of the module that is running."""
@@ -224,10 +224,10 @@ class Trace:
 
     def _roots(self, operands: Sequence[Any]) -> frozenset[int] | None:
         """The learned tensors that operands come from; empty if an input is among them, None if all are constant."""
-        if any(self.depends_on_input(one) for one in operands):
+        if any(self.depends_on_input(operand) for operand in operands):
             return frozenset()
-        learned = {id(one) for one in operands if id(one) in self.learned}
-        return frozenset(learned.union(*(self._static.get(id(one), ()) for one in operands))) or None
+        learned = {id(operand) for operand in operands if id(operand) in self.learned}
+        return frozenset(learned.union(*(self._static.get(id(operand), ()) for operand in operands))) or None
 
     def _refuse_stale(self, tensor: Any) -> None:
         if self._writes and self._seen.get(id(tensor), 0) != self._writes.get(_storage(tensor), 0):
@@ -242,8 +242,8 @@ class Trace:
         known = self.learned.get(id(tensor)) or self.buffers.get(id(tensor))
         if known is not None:
             return known
-        roots = [self._by_id[one] for one in self._static.get(id(tensor), ())]
-        alike = next((one for one in roots if one.numel() == tensor.numel()), None)
+        roots = [self._by_id[root] for root in self._static.get(id(tensor), ())]
+        alike = next((root for root in roots if root.numel() == tensor.numel()), None)
         if alike is not None:
             key = self.learned[id(alike)]
             return key if _storage(alike) == _storage(tensor) else f"{key} (computed)"
@@ -254,28 +254,28 @@ class Trace:
         shape = tuple(tensor.shape)
         if not tensor.is_meta and tensor.numel() <= _SMALL and id(tensor) not in self.buffers:
             return self.builder.add("constant", (), shape, name=key, source=key, value=nested_tuples(tensor.tolist()))
-        one = self.builder.parameter("value", shape, key, self._array(tensor, exact=True))
-        return self.builder.add("constant", (), shape, name=key, source=key, parameters=(one,))
+        value = self.builder.parameter("value", shape, key, self._array(tensor, exact=True))
+        return self.builder.add("constant", (), shape, name=key, source=key, parameters=(value,))
 
     def _array(self, tensor: Any, *, exact: bool = False) -> Array | None:
         if not self.builder.keep_weights or tensor.is_meta:
             return None
         plain = tensor.detach().cpu()
-        found: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
-        return found
+        array: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
+        return array
 
 
 def _storage(tensor: Any) -> int:
-    found: int = tensor.untyped_storage()._cdata
-    return found
+    pointer: int = tensor.untyped_storage()._cdata
+    return pointer
 
 
 def tensors_in(things: Any) -> Iterator[Any]:
     """Tensors among things, also inside lists, tuples and mappings, in order."""
-    for one in things:
-        if hasattr(one, "untyped_storage"):
-            yield one
-        elif isinstance(one, Mapping):
-            yield from tensors_in(one.values())
-        elif isinstance(one, list | tuple):
-            yield from tensors_in(one)
+    for thing in things:
+        if hasattr(thing, "untyped_storage"):
+            yield thing
+        elif isinstance(thing, Mapping):
+            yield from tensors_in(thing.values())
+        elif isinstance(thing, list | tuple):
+            yield from tensors_in(thing)
