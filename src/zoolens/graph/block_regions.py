@@ -189,7 +189,7 @@ def _transitions(blocks: list[Block]) -> list[Block]:
 
 
 def _unless_pooled(block: Block) -> list[Block]:
-    """After the last dense block comes no transition but the head."""
+    """Takes a transition apart unless it ends in a pool: what follows the last dense block belongs to the head."""
     if block.kind == "transition" and (block.output.op not in POOLS or block.output.op.startswith("global")):
         return [Block("layer", (replace(layer, path=""),)) for layer in block.layers]
     return [block]

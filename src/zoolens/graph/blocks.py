@@ -18,7 +18,8 @@ LEARNED: Final = frozenset({"conv", "conv_transpose", "dense"})
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """`index` counts from 1 the layers of one kind on one path of one block (of one stage, outside blocks)."""
+    """One layer and where it lies. `index` counts from 1 the layers of one kind on one path of one block, or of one
+    stage outside blocks."""
 
     node: Node
     path: str = ""  # main, shortcut, branch 2; "" where the block has but one, and for what joins them

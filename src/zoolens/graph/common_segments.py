@@ -70,7 +70,8 @@ class _Side:
         ]
 
     def worth(self, line: Line, *, exact: bool) -> Worth:
-        """Of a stretch: its nodes, then its parameters. Where only weights count: its nodes with some, then all."""
+        """What a stretch of a line is worth: its nodes, then its parameters. Where only weights count: its nodes that
+        have some, then all."""
         sizes = [self._sizes(step, exact=exact) if step else (0, 0) for step in line]
         sums = [list(accumulate(values, initial=0)) for values in zip(*sizes, strict=True)]
         return lambda start, stop: tuple(total[stop] - total[start] for total in sums)

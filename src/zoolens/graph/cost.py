@@ -56,7 +56,8 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """`layers` has every node in order, the free ones too; `unknown` counts uncounted operators by their own name."""
+    """What a network costs in all. `layers` has every node in order, also those that cost nothing; `unknown` counts the
+    operators that were not counted, by their own name."""
 
     layers: tuple[LayerCost, ...]
     macs: int

@@ -52,8 +52,8 @@ Group = tuple[str, EnvSpec | None]
 
 @dataclass(frozen=True)
 class ExportJob(Generic[K]):
-    """`key` is the caller's own, `importer` "module:attribute". `weight`: about how many seconds it takes; the
-    longest are done first."""
+    """One structure to be read. `key` is the caller's own, `importer` is "module:attribute", and `weight` is about how
+    many seconds it takes; the longest are done first."""
 
     key: K
     importer: str

@@ -34,7 +34,7 @@ def export_elsewhere(executor: Executor, jobs: Iterable[ExportJob[K]], timeout: 
 
 
 def export_here(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """On the node: what became of each job of a batch, in their order."""
+    """Runs on the node: what became of each job of a batch, in their order."""
     jobs = [_job(number, fields) for number, fields in enumerate(message["jobs"])]
     done = {exported.job.key: exported for exported in _refused(jobs, message["jobs"])}
     reachable = [job for job in jobs if job.key not in done]

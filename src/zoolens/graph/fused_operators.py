@@ -22,7 +22,8 @@ _LAYERS: Final = frozenset({"conv", "dense", "conv_transpose", "batch_norm", "ad
 
 @dataclass(frozen=True)
 class FusedOperator:
-    """`nodes` are in order, the first does the work; `leaves` are the values that go in."""
+    """Nodes that a runtime executes together. The first of `nodes` does the work; `leaves` are the values that go
+    in."""
 
     nodes: tuple[Node, ...]
     leaves: tuple[Node, ...]
@@ -33,7 +34,8 @@ class FusedOperator:
 
     @cached_property
     def key(self) -> str:
-        """Of all that decides how long it takes: operators, attributes and shapes. No values, nor makers of inputs."""
+        """A digest of all that decides how long the operator takes: ops, attributes and shapes, but no values and not
+        what makes its inputs."""
         text = repr(([signature(node) for node in self.nodes], [signature(_leaf(leaf, "")) for leaf in self.leaves]))
         return blake2b(text.encode(), digest_size=16).hexdigest()
 

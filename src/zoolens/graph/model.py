@@ -77,7 +77,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """`nodes` are in order of computation; the nodes of op "input" are the inputs. `outputs` are names of nodes.
+    """A network. `nodes` are in order of computation; those of op "input" are the inputs. `outputs` are names of nodes.
 
     `weights` has the values of parameters, by key, where a source was asked for them; otherwise it is empty and
     everything but `reference.run` works all the same. `facts` says where it is from: library, name, version, format.
@@ -184,7 +184,7 @@ def nested_tuples(value: Any) -> Any:
 
 
 def pruned(graph: Graph) -> Graph:
-    """Without nodes that no output depends on; inputs stay."""
+    """The graph without nodes that no output depends on; inputs stay."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.name in needed:

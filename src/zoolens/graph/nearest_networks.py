@@ -34,7 +34,8 @@ class Padding(StrEnum):
 
 @dataclass(frozen=True)
 class NetworkMatch:
-    """`similarity` is from 0 to 1. `exact`: the same layers, up to class count, image size, norms, biases, padding.
+    """A known network beside a graph. `similarity` is from 0 to 1; `exact` says that the layers are the same, up to
+    class count, image size, norms, biases and padding.
 
     `differences` say what the graph has instead of what the known network has.
     """
@@ -119,7 +120,8 @@ def _placeless_links(signature: Signature) -> Counter[tuple[str, str]]:
 
 
 def similarity(a: Signature, b: Signature) -> float:
-    """1: equal. The rest is the overlap of layers, of links and of layers whatever their width."""
+    """How alike two networks are, from 0 to 1 (equal): mostly the overlap of layers, of links, and of layers whatever
+    their width."""
     if a.digest == b.digest:
         return 1.0
     if a.skeleton == b.skeleton:
@@ -167,7 +169,8 @@ def _activations(own: Signature, other: Signature) -> list[str]:
 
 
 def _width_words(own: Signature, other: Signature) -> str:
-    """Of the same outline, each kind of layer has the same widths in the same order of size."""
+    """Says by how much the widths differ. Networks of one outline have the same kinds of layers, whose widths are
+    compared in order of size."""
     ratios = [
         width_a / width_b
         for kind in {without_width(layer) for layer in own.layers}

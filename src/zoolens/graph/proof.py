@@ -49,7 +49,7 @@ def prove(graph: Graph, *, seed: int = 0, stepwise: bool = False, tolerance: flo
 
 
 def without_final_softmax(graph: Graph) -> Graph:
-    """With logits for outputs: a softmax of random logits is nearly 0 and 1 and would hide differences."""
+    """The graph with logits for outputs: a softmax of random logits is nearly 0 and 1 and would hide differences."""
 
     def logits(name: str) -> str:
         node = graph.by_name[name]

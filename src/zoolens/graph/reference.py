@@ -63,7 +63,8 @@ def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.d
 
 
 def _weights(graph: Graph, node: Node, tensor: Parameter, dtype: np.dtype[np.floating]) -> Array:
-    """In the shape the parameter has here: two nodes may share one tensor in two shapes of the same order."""
+    """The values in the shape that the parameter has here: two nodes may share one tensor in two shapes of the same
+    order."""
     values = graph.weights.get(tensor.key)
     if values is None:
         raise ModelError(

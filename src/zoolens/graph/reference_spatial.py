@@ -16,7 +16,7 @@ RESIZES: Final = ("asymmetric", "half_pixel", "align_corners")  # rules for wher
 
 
 def padded(x: Array, pads: Sequence[int], value: float = 0.0) -> Array:
-    """`pads`: begins of the last axes, then ends. A negative pad crops."""
+    """Pads or crops the last axes. `pads` has the begins of these axes, then the ends; a negative pad crops."""
     half = len(pads) // 2
     if not any(pads):
         return x
@@ -47,7 +47,7 @@ def taps(
 
 
 def conv(x: Array, kernel: Array, stride: Sequence[int], dilation: Sequence[int], groups: int) -> Array:
-    """`x` is padded already; `kernel` is (out, in/groups, *window)."""
+    """Convolves `x`, which is padded already; `kernel` is (out, in/groups, *window)."""
     if kernel.shape[1] == 1 and groups > 1:
         return _depthwise(x, kernel, stride, dilation, groups)
     window = kernel.shape[2:]
@@ -98,7 +98,7 @@ def conv_transpose(
     output_pads: Sequence[int],
     groups: int,
 ) -> Array:
-    """`kernel` is (in, out/groups, *window): a convolution of the input spread out with zeros, kernel turned round."""
+    """Convolves the input spread out with zeros with the kernel turned round; `kernel` is (in, out/groups, *window)."""
     window = kernel.shape[2:]
     spread_shape = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], stride, strict=True)]
     spread = np.zeros((*x.shape[:2], *spread_shape), x.dtype)

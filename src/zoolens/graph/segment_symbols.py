@@ -23,7 +23,8 @@ _SAMPLES: Final = 32  # numbers of a tensor that tell it from most others
 
 @dataclass(frozen=True)
 class Labels:
-    """`exact` is equal only where the weights are likely equal too. `nodes`: the label of each node by name."""
+    """The labels of one segment. `exact` is equal only where the weights are likely equal too; `nodes` has the label of
+    each node by name."""
 
     structure: int
     exact: int
@@ -48,7 +49,7 @@ class Symbols:
         return Labels(self._whole(labels, segment), self._whole(exact, segment), labels)
 
     def _whole(self, labels: dict[str, int], segment: Segment) -> int:
-        """With the labels of all nodes: a value that is computed twice differs from one that is used twice."""
+        """A number for the labels of all nodes: a value that is computed twice differs from one that is used twice."""
         return self._number((labels[segment.exit], tuple(sorted(labels.values()))))
 
     def _alone(self, graph: Graph, node: Node) -> tuple[int, int]:

@@ -34,7 +34,8 @@ _DIGEST_BYTES: Final = 8
 
 @dataclass(frozen=True)
 class Signature:
-    """`stages` has (downsampling, learned layers, widest of them) from the finest resolution to the coarsest."""
+    """A network in few words. `stages` has (downsampling, learned layers, widest of them) from the finest resolution to
+    the coarsest."""
 
     digest: str
     activated: str  # with every activation called the same
@@ -51,7 +52,7 @@ class Signature:
 
 
 def signature(graph: Graph) -> Signature:
-    """Of a canonical graph."""
+    """The signature of a canonical graph."""
     walk = _Walk(graph)
     ends = [name for output in graph.outputs for name in walk.carriers(output)]
     sizes = resolution(graph.inputs[0].shape) if graph.inputs else ()
@@ -73,7 +74,7 @@ def signature(graph: Graph) -> Signature:
 
 
 def without_width(layer: str) -> str:
-    """ "conv 3×3/2 3→64" without "3→64"."""
+    """The words for a layer without its widths: "conv 3×3/2" for "conv 3×3/2 3→64"."""
     kind, _, width = layer.rpartition(" ")
     return kind if kind and ("→" in width or width.isdecimal()) else layer
 

@@ -18,7 +18,7 @@ _LEAVES: Final = ("parameter", "constant")
 
 
 def splice(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> Graph:
-    """`m` with the donor's segment in the place of its own; ModelError where the two do not fit."""
+    """The graph `m` with the donor's segment in the place of its own; ModelError where the two do not fit."""
     check_segment(m, segment)
     check_segment(donor, replacement)
     _check_ends(m, segment, donor, replacement)

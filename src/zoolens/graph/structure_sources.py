@@ -90,8 +90,8 @@ class Source:
         return RunKey(self.model.fingerprint, self.dataset.fingerprint, self.stack.fingerprint)
 
     def _versions(self) -> dict[str, str | None]:
-        """Of the packages the importer builds on. An environment of its own is known by what it pins, so that a
-        structure can be read back where that environment is not built."""
+        """The versions of the packages that the importer builds on. An environment of its own is known by what it pins,
+        so that a structure can be read back where that environment is not built."""
         if self.environment is not None:
             pins = (_PINNED.fullmatch(text) for text in (*self.environment.requirements, *self.environment.alone))
             pinned = {pin[1]: pin[2] for pin in pins if pin}

@@ -12,7 +12,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CommonRun:
-    """`length` symbols that are the same from place `a` of one sequence and from place `b` of the other."""
+    """A run that two sequences share: `length` symbols are the same from place `a` of one and from place `b` of the
+    other."""
 
     a: int
     b: int

@@ -47,7 +47,7 @@ class Likeness:
 
 
 def likeness(a: Graph, b: Graph, pairs: Iterable[tuple[Node, Node]], *, weighted: bool) -> Likeness:
-    """Of nodes that stand for each other; `weighted`: both graphs carry weights."""
+    """How alike the weights of nodes that stand for each other are; `weighted` says that both graphs carry weights."""
     total = Likeness(known=weighted)
     for node_a, node_b in pairs:
         for ours, theirs in zip(_by_role(node_a), _by_role(node_b), strict=True):

@@ -82,7 +82,8 @@ def _check_weights(graph: Graph) -> None:
 
 
 def _raw(entry: Entry) -> Graph:
-    """From the first asset that is here and can be read; what keeps the others from it is said if none is."""
+    """The raw graph from the first asset that is here and can be read; what keeps the others from it is said if none
+    is."""
     reasons: list[str] = []
     for asset in _readable(entry):
         try:

@@ -42,7 +42,7 @@ def _outputs(net: Net, state: CaffeTranslation) -> dict[str, None]:
 
 
 def _paths(request: Request) -> tuple[Path, Path | None]:
-    """(graph, weights): the subject is one of them, the other has its role among the files."""
+    """The paths of the graph and of the weights: the subject is one of them, the other has its role among the files."""
     subject = Path(request.subject)
     given = {role: Path(path) for role, path in request.files.items()}
     only_weights = subject.suffix == ".caffemodel"

@@ -250,7 +250,7 @@ def _eltwise(call: CaffeCall) -> None:
 
 
 def _power(call: CaffeCall) -> None:
-    """(shift + scale · x) ** power."""
+    """Translates (shift + scale · x) ** power."""
     options, value = call.options("power_param"), call.live(0)
     for op, name, neutral in (("mul", "scale", 1.0), ("add", "shift", 0.0), ("pow", "power", 1.0)):
         number = options.real(name, neutral)

@@ -69,8 +69,8 @@ def graph_of_symbol(
     values: Mapping[str, Array] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """`shapes`: of variables and of outputs, as MXNet names them. A variable without `values` (and not `learned`,
-    where that is given) that only elementwise operators use is an input."""
+    """The graph of a symbol. `shapes` are those of variables and of outputs, as MXNet names them. A variable without
+    `values` (and not `learned`, where that is given) that only elementwise operators use is an input."""
     reader = _Reader(document, shapes, GraphBuilder(name, keep_weights=values is not None), prefix, learned, values)
     return reader.builder.finish(reader.read(), facts)
 
@@ -112,7 +112,8 @@ class _Reader:
         return _Operator(str(row["op"]), name, row.get("attrs") or row.get("param") or {}, inputs, shape)
 
     def short(self, name: str) -> str:
-        """Without the network's own prefix, which counts how often one was built, and gluon's suffix."""
+        """The name without the network's own prefix, which counts how often one was built, and without gluon's
+        suffix."""
         return name.removeprefix(self._prefix).removesuffix("_fwd")
 
     def value(self, position: int, output: int) -> str:

@@ -148,7 +148,8 @@ def _tensorflow(package: str, distribution: str | None = None) -> Any:
 
 @contextmanager
 def _cheap_variables(tf: Any) -> Iterator[None]:
-    """Without tensor equality a variable is hashed by identity: twice as fast where each layer makes a set of all."""
+    """Switches tensor equality off: a variable is then hashed by identity, twice as fast where each layer makes a set
+    of all."""
     tf.compat.v1.disable_tensor_equality()
     try:
         yield
@@ -209,7 +210,7 @@ def graph_of_tf_graph(
 
 
 def _counted(graph: Graph) -> dict[str, Any]:
-    """As Keras counts: each variable once, the statistics of norms among them."""
+    """The numbers as Keras counts them: each variable once, the statistics of norms among them."""
     statistics = {tensor.key: tensor.size for node in graph for tensor in node.parameters if tensor.role in STATISTICS}
     kept = sum(statistics.values())
     shape = list(graph.inputs[0].shape)

@@ -163,7 +163,8 @@ def _pad(walk: TensorFlowWalk, operation: Any) -> str:
 
 
 def _binary(op: str) -> Handler:
-    """Two values, a value and a number, or a value and one number per entry of the last axis."""
+    """Translates arithmetic on two values, on a value and a number, or on a value and one number per entry of the last
+    axis."""
 
     def handle(walk: TensorFlowWalk, operation: Any) -> str:
         left, right = operation.inputs

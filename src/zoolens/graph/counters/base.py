@@ -33,7 +33,7 @@ class Counter:
 
     @property
     def version(self) -> str | None:
-        """Of its package; None: not installed."""
+        """The version of the counter's package; None where it is not installed."""
         try:
             return metadata.version(self.distribution)
         except metadata.PackageNotFoundError:

@@ -24,7 +24,7 @@ _FREE_INITIALISERS: Final = 4  # the version of ONNX from which an initialiser n
 
 @dataclass(frozen=True)
 class CountedModel:
-    """`plugin` is the name under which the importer of the model is registered."""
+    """The model that counters look at. `plugin` is the name under which its importer is registered."""
 
     plugin: str
     request: Request
@@ -86,7 +86,8 @@ def without_made_weights(model: Any) -> Any:
 
 
 def _fix_inputs(graph: Any, size: tuple[int, int] | None) -> None:
-    """At the same shape as our importer reads the file; shapes written down for another size are forgotten."""
+    """Gives every input the shape at which our importer reads the file, and forgets shapes that were written down for
+    another size."""
     weights = {tensor.name for tensor in graph.initializer}
     for given in graph.input:
         if given.name not in weights:

@@ -45,7 +45,8 @@ def sees_all(node: Node) -> str:
 
 @dataclass(frozen=True)
 class Convention:
-    """`charges` are by op; a norm merged into a layer is charged as `batch_norm`.
+    """The rules by which one counter counts. `charges` are by op; a norm merged into a layer is charged as
+    `batch_norm`.
 
     `unseen` says why the products of a node are not counted, or "" where they are. `modules_only`: it looks at torch
     modules, so that what is called as a function costs nothing.
@@ -101,22 +102,22 @@ def per_output(term: str, each: int = 1) -> Charge:
 
 
 def per_input(term: str, each: int = 1) -> Charge:
-    """Per number of the first input."""
+    """Charges so much for each number of the first input."""
     return Charge(term, lambda node, inputs: each * prod(inputs[0]))
 
 
 def per_window(term: str) -> Charge:
-    """Per number that a pool's window looks at."""
+    """Charges one for each number that a pool's window looks at."""
     return Charge(term, lambda node, inputs: prod(node.shape) * prod(node.get("kernel", ())))
 
 
 def per_operand(term: str, each: int = 1) -> Charge:
-    """Per output number, once for every operand after the first; a constant is an operand too."""
+    """Charges so much for each output number, once for every operand after the first; a constant is an operand too."""
     return Charge(term, lambda node, inputs: each * prod(node.shape) * max(len(inputs) - 1, 1))
 
 
 def per_factor(term: str) -> Charge:
-    """Per output number, once for a scale and once for a shift."""
+    """Charges one for each output number, once for a scale and once for a shift."""
     return Charge(term, lambda node, inputs: prod(node.shape) * max(len(node.parameters), 1))
 
 

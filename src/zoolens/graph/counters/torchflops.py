@@ -12,7 +12,8 @@ CONVENTION: Final = Convention(summary="2 per multiply-add, and nothing else", p
 
 
 def count(subject: CountedModel) -> float:
-    """On the meta device, where attention is not hidden in the one kernel that the CPU has for it in inference."""
+    """Counts on the meta device, where attention is not hidden in the one kernel that the CPU has for it in
+    inference."""
     from torch.utils.flop_counter import FlopCounterMode
 
     module, inputs = torch_network(subject, device="meta")

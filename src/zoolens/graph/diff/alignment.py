@@ -161,7 +161,7 @@ def _path_score(left: Sequence[Layer], right: Sequence[Layer]) -> float:
 
 
 def _in_order(pairs: list[Pair], a: Block, b: Block) -> list[Pair]:
-    """As the layers come in a; what only b has, where b has it."""
+    """Sorts pairs as their layers come in a; what only b has stands where b has it."""
     place_a = {id(layer): number for number, layer in enumerate(a.layers)}
     place_b = {id(layer): number for number, layer in enumerate(b.layers)}
     scale = len(a.layers) / max(len(b.layers), 1)

@@ -218,7 +218,8 @@ def _padding(pair: Pair, a: Node, b: Node, context: PairContext) -> Iterator[Raw
 
 
 def _follows_extents(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    """On maps of other extents one rule pads otherwise: SAME, "ceil", or up to a multiple of a window."""
+    """Whether one padding rule (SAME, "ceil", or up to a multiple of a window) explains the pads of both sides on maps
+    of different extents."""
     both = list(zip((a, b), extents, strict=True))
     if all(settings.pads(node) == settings.same_padding(node, given) for node, given in both):
         return True

@@ -40,7 +40,8 @@ def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Grap
 
 
 def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
-    """To the input size, else to the order of blocks: each changes what layers are given that are the same."""
+    """Books what nobody explains on the input size, else on the order of blocks: each of them changes what equal layers
+    are given."""
     causes = [difference.cause for difference in differences]
     heir = next((causes.index(cause) for cause in (INPUT_SIZE, ORDER) if cause in causes), None)
     if heir is not None:
@@ -97,7 +98,8 @@ def _role_split(role: str, size_a: int, size_b: int, kernel: Logs, width: Logs, 
 
 
 def split(cost_a: float, cost_b: float, logs: Logs, own: Mapping[str, int]) -> Logs:
-    """two − one over the causes: each log times the logarithmic mean. What logs leave open is booked, never lost."""
+    """Splits the difference of two costs over the causes: each logarithm times the logarithmic mean. What logarithms
+    leave open is booked, never lost."""
     if not cost_a or not cost_b:
         return {_own_heir(own, UNBOOKED): float(cost_b - cost_a)} if cost_b - cost_a else {}
     total = log(cost_b / cost_a)

@@ -25,7 +25,8 @@ SPATIAL_ASPECTS = ("spatial", "kernel", "whole")
 
 @dataclass(frozen=True)
 class Origins:
-    """By name of the value on each side; matched values have the same logs on both."""
+    """The causes of the resolution and of the width of every value, by its name on each side; matched values have the
+    same on both."""
 
     spatial_a: dict[str, Logs] = field(default_factory=dict)
     spatial_b: dict[str, Logs] = field(default_factory=dict)

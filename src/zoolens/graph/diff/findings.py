@@ -30,7 +30,8 @@ EVEN = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """`macs` and `parameters`: its share of what b has more than a (negative: less)."""
+    """All findings of one cause and group. `macs` and `parameters` are its share of what b has more than a; negative
+    where b has less."""
 
     cause: str
     findings: tuple[LayerFinding, ...]

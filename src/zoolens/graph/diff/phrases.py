@@ -10,7 +10,7 @@ def window(extents: Sequence[int]) -> str:
 
 
 def number(value: float) -> str:
-    """1.001e-5, not 1.001e-05."""
+    """The number with four digits, written as 1.001e-5 and not as 1.001e-05."""
     return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e+")
 
 

@@ -143,7 +143,7 @@ def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
 
 
 def layer_text(layer: Layer | None) -> str:
-    """shortcut: 3×3 conv 64 /2, batch norm"""
+    """Describes a layer in one line, such as "shortcut: 3×3 conv 64 /2, batch norm"."""
     if layer is None:
         return ""
     path = f"{layer.path}: " if layer.path not in ("", "main") else ""

@@ -139,7 +139,7 @@ def _stages(stages: Sequence[str]) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """1–3, 5"""
+    """Writes sorted numbers with their runs joined, such as "1–3, 5"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

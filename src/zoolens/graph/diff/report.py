@@ -24,7 +24,8 @@ from zoolens.graph.vocabulary import NORMS
 
 @dataclass(frozen=True)
 class Diff:
-    """`differences` come with the largest share of the cost gap first. Costs are those of the networks as they are."""
+    """How two networks differ. `differences` come with the largest share of the cost gap first; costs are those of the
+    networks as they are."""
 
     names: tuple[str, str]
     a: Graph
@@ -53,7 +54,8 @@ class Diff:
 
     @property
     def parameters_gap(self) -> int:
-        """Of what was compared: without norms and biases, if they were left out."""
+        """How many more parameters b has in what was compared: norms and biases do not count where they were left
+        out."""
         return self.b.parameters - self.a.parameters
 
     @property
@@ -148,7 +150,7 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
 
 
 def _with_used_inputs(graph: Graph) -> Graph:
-    """Without inputs that nothing uses, which exporters leave behind; a network with no other keeps them."""
+    """Drops inputs that nothing uses, which exporters leave behind; a network with no other keeps them."""
     idle = {node.name for node in graph.inputs if not graph.consumers[node.name] and node.name not in graph.outputs}
     if not idle or len(idle) == len(graph.inputs):
         return graph

@@ -52,7 +52,7 @@ def _ratio(value_a: float, value_b: float) -> float:
 
 
 def block_similarity(a: Block, b: Block) -> float:
-    """Of two blocks, or of two single layers; a block is never a single layer."""
+    """How alike two blocks or two single layers are; a block is never like a single layer."""
     if a.plain != b.plain:
         return 0.0
     if a.plain:

@@ -80,7 +80,7 @@ def _described(pair: Pair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bo
 
 
 def block_label(block: Block, rows: Sequence[BlockRow], side: int) -> str:
-    """first, last or the number of a block within its stage."""
+    """The place of a block within its stage: "first", "last" or its number."""
     if block.plain:
         return ""
     blocks = [each for row in rows if (each := (row.a, row.b)[side]) and not each.plain]

@@ -75,7 +75,7 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
 
 
 def _share(part: int, gap: int) -> str:
-    """In percent of the gap, unless causes that work against each other make that absurd."""
+    """Says the share in percent of the gap, unless causes that work against each other make that absurd."""
     if abs(part) < NEGLIGIBLE * abs(gap) or not part:
         return ""
     return (

@@ -9,7 +9,7 @@ from zoolens.graph.model import Shape
 def average(
     call: OperatorCall, given: str, kernel: Shape, stride: Shape, pads: Shape, fitted: Shape, *, counts: bool
 ) -> str:
-    """`pads` are the file's own, `fitted` those with "ceil" resolved. Channels come second."""
+    """Adds an average pool. `pads` are the file's own, `fitted` those with "ceil" resolved; channels come second."""
     axes = "NC" + "DHW"[-len(kernel) :]
     counts = counts and any(pads)
     if counts and fitted != pads:

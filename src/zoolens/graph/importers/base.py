@@ -24,7 +24,8 @@ from zoolens.graph.model import Graph
 
 @dataclass(frozen=True)
 class Request:
-    """`subject`: the name in the library, or the path of the file (`files` has further ones by role)."""
+    """What an importer is asked for. `subject` is the name in the library, or the path of the file; `files` has further
+    paths by role."""
 
     subject: str
     size: tuple[int, int] | None = None  # height, width; None: the library's or file's own

@@ -12,7 +12,7 @@ from zoolens.graph.sliding_windows import reach, same_pads
 def explicit_pads(
     mode: str, extents: Iterable[int], kernel: Iterable[int], stride: Iterable[int], dilation: Iterable[int] = ()
 ) -> Shape:
-    """Begins of all spatial axes, then ends, for "same", "valid" or "causal" in any case of letters."""
+    """The pads of "same", "valid" or "causal" in any case of letters: the begins of all spatial axes, then the ends."""
     window = tuple(kernel)
     rates = tuple(dilation) or (1,) * len(window)
     match mode.lower():

@@ -46,7 +46,7 @@ def smooth_rule(axes: Sequence[ResizedAxis], rule: str) -> str | None:
 
 
 def nearest_rule(axes: Sequence[ResizedAxis], rule: str, rounding: str) -> str | None:
-    """Of the rules that choose the same places, the first; so the many names for a plain doubling are one."""
+    """The first of the rules that choose the same places, so that the many names for a plain doubling become one."""
     own = f"{rule}, {rounding}"
     if rule not in _PLACES or rounding not in _ROUNDINGS or any(axis.after > _LONGEST for axis in axes):
         return own

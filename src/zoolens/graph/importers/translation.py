@@ -292,7 +292,7 @@ class OperatorCall:
         return name
 
     def _shapes(self, known: Sequence[Shape]) -> list[Shape | None]:
-        """Of every output: as it follows from the inputs, else as the file gives it, else None."""
+        """The shape of every output: as it follows from the inputs, else as the file gives it, else None."""
         try:
             derived = list(known or self.derived())
         except (Dynamic, Shapeless):

@@ -108,7 +108,7 @@ def _l2_normalize(call: NodeWriter) -> str:
 
 
 def _turned(call: NodeWriter, value: str, rank: int) -> str:
-    """With its matrices transposed."""
+    """The value with its matrices transposed."""
     return call.emit("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 

@@ -118,7 +118,7 @@ def _depth_to_space(call: NodeWriter) -> str:
 
 
 def _resize(call: NodeWriter) -> str:
-    """By scales and not by sizes: a size would fix the batch."""
+    """Writes a resize by scales and not by sizes, because a size would fix the batch."""
     mode = call.get("mode", "nearest")
     how = call.get("coordinates") or ("asymmetric" if mode == "nearest" else "half_pixel")
     if how not in RESIZES:
@@ -142,7 +142,7 @@ def _nearest(call: NodeWriter, how: str) -> str:
 
 
 def _scale(before: int, after: int) -> float:
-    """In single precision, rounded such that the product is not just below the size that is wanted."""
+    """The scale in single precision, rounded so that the product is not just below the size that is wanted."""
     scale = np.float32(after / before)
     while int(before * float(scale)) < after:
         scale = np.nextafter(scale, np.float32(np.inf))

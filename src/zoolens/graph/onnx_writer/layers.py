@@ -135,7 +135,7 @@ def _over_root_mean_square(call: NodeWriter, x: str, axes: tuple[int, ...]) -> s
 
 
 def _group_norm(call: NodeWriter) -> str:
-    """As ONNX's norm of each map, on maps that are the groups."""
+    """Writes a group norm as ONNX's norm of each map, on maps that are the groups."""
     channels, rank = call.shape[1], len(call.shape)
     groups = int(call.get("groups", channels))
     x = call.reshaped(call.x, (call.shape[0], groups, channels // groups * prod(call.shape[2:])))

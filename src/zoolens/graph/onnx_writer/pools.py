@@ -38,7 +38,7 @@ def _fits(pads: list[int], kernel: list[int]) -> bool:
 
 
 def _adaptively(pool: str, reduce: str) -> Callable[[NodeWriter], str]:
-    """As a plain pool where cells are equal, else cell by cell, one axis after the other."""
+    """Writes an adaptive pool as a plain one where cells are equal, else cell by cell, one axis after the other."""
 
     def write(call: NodeWriter) -> str:
         extents, cells = call.given()[2:], tuple(call.get("size"))

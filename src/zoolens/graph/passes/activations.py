@@ -164,8 +164,8 @@ def _rounded(number: float) -> float:
 
 
 def _alike(a: Array, b: Array) -> Array:
-    """Of each row of b. Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must not
-    pass for max(x, 0)."""
+    """Which rows of b are like a. Constants may be rounded (a sixth to 0.16667), but a small floor, max(x, 1e-12), must
+    not pass for max(x, 0)."""
     apart, size = np.abs(a - b), _ROUNDING * np.abs(b)
     alike: Array = (apart <= size + 1e-6).all(-1) & (apart[..., _ZERO] <= size[..., _ZERO])
     return alike

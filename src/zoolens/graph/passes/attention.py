@@ -53,7 +53,7 @@ def _inside(name: str, editor: Editor) -> str:
 
 
 def _by_heads(name: str, heads: int, base: str, editor: Editor) -> str:
-    """As (N, heads, tokens, width), whatever axes the windows of a map were spread over."""
+    """The value as (N, heads, tokens, width), whatever axes the windows of a map were spread over."""
     *outer, tokens, width = editor.maker(name).shape
     shape = (prod(outer) // heads, heads, tokens, width)
     return name if editor.maker(name).shape == shape else editor.emit("reshape", (name,), shape, base=base)

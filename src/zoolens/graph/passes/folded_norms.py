@@ -19,7 +19,8 @@ ROLES = ("scale", "shift", "mean", "variance")
 
 
 def folded_norms(graph: Graph, ops: Collection[str]) -> Graph:
-    """With the norms of these layers ("conv", "dense") in their kernels and biases; "batch_norm" becomes `affine`."""
+    """The graph with the norms of these layers ("conv", "dense") in their kernels and biases; "batch_norm" becomes
+    `affine`."""
     rules: dict[str, Rule] = {op: _as_affine if op == "batch_norm" else _into_layer for op in ops}
     if set(rules) & {"conv", "dense"}:
         rules["affine"] = _behind_layer(frozenset(rules))

@@ -58,7 +58,7 @@ def _merge_affine(node: Node, editor: Editor) -> Node | str:
 
 
 def _after_affine(before: Node, node: Node, editor: Editor) -> Node | str:
-    """Two affines of one part each along one axis are one of two parts; more would lose a learned tensor."""
+    """Joins two affines along one axis that have a scale or a shift each; joining more would lose a learned tensor."""
     if before.get("axis") != node.get("axis") or len(before.parameters) != 1 or len(node.parameters) != 1:
         return node
     first, second = before.parameters[0], node.parameters[0]

@@ -29,7 +29,7 @@ def _same_shape(node: Node, editor: Editor) -> Node | str:
 
 
 def _reshape(node: Node, editor: Editor) -> Node | str:
-    """Also: of two reshapes in a row the first does not matter."""
+    """Removes a reshape that changes nothing, and the first of two reshapes in a row."""
     if editor.maker(node.inputs[0]).shape == node.shape:
         return node.inputs[0]
     inner = editor.made_by(node.inputs[0], "reshape")

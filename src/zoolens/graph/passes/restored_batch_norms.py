@@ -19,7 +19,7 @@ _LAYOUTS: Final = {(2, 1): "NC", (3, 1): "NCW", (4, 1): "NCHW", (4, 3): "NHWC", 
 
 @dataclass(frozen=True)
 class _Deviation:
-    """1 / sqrt(variance + epsilon), times a scale if there is one."""
+    """The factor 1 / sqrt(variance + epsilon), times a scale if there is one."""
 
     variance: Parameter
     epsilon: float
@@ -31,7 +31,7 @@ def restore_batch_norms(graph: Graph) -> Graph:
 
 
 def _linear(node: Node, editor: Editor) -> Node | str:
-    """x·m + (shift - mean·m)"""
+    """Restores x·m + (shift - mean·m)."""
     for product_name, rest_name in _pairs(node):
         product, rest = editor.made_by(product_name, "mul"), editor.made_by(rest_name, "sub")
         if product is None or rest is None or len(rest.inputs) != 2:
@@ -48,7 +48,7 @@ def _linear(node: Node, editor: Editor) -> Node | str:
 
 
 def _centred(node: Node, editor: Editor) -> Node | str:
-    """(x - mean)·m, or divided by the square root"""
+    """Restores (x - mean)·m, or the same divided by the square root."""
     pairs = _pairs(node) if node.op == "mul" else [node.inputs] if len(node.inputs) == 2 else []
     for left, right in pairs:
         centred = editor.made_by(left, "sub")

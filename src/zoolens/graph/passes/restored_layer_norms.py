@@ -54,7 +54,7 @@ def floor_of(node: Node) -> float | None:
 
 
 def _layer_norm(node: Node, centred: str, radicand: str, editor: Editor) -> Node | None:
-    """(x - mean) / sqrt(mean((x - mean)²) + epsilon)"""
+    """Restores (x - mean) / sqrt(mean((x - mean)²) + epsilon)."""
     shifted, centre = editor.made_by(radicand, "add"), editor.made_by(centred, "sub")
     if shifted is None or centre is None or shifted.get("scalar") is None or len(centre.inputs) != 2:
         return None
@@ -69,7 +69,8 @@ def _layer_norm(node: Node, centred: str, radicand: str, editor: Editor) -> Node
 
 
 def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Editor) -> Node | None:
-    """x / max(sqrt(sum(x²)), epsilon); a floor of the sum, or a small number added to it, is one of its root squared"""
+    """Restores x / max(sqrt(sum(x²)), epsilon). A floor of the sum, or a small number added to it, is the square of a
+    floor of its root."""
     total = editor.maker(radicand)
     under = float(total.get("scalar") or 0.0) if total.op == "add" and len(total.inputs) == 1 else floor_of(total)
     if under is not None and len(total.inputs) == 1 and total.op in ("maximum", "clip", "add"):

@@ -10,7 +10,7 @@ from zoolens.graph.passes.order import settle_order
 
 
 def norm_blind(graph: Graph) -> Graph:
-    """Without batch norms, per-channel affines and the biases of conv and dense layers."""
+    """The graph without batch norms, per-channel affines and the biases of conv and dense layers."""
     rules = {"conv": _bare, "conv_transpose": _bare, "dense": _bare, "batch_norm": _skipped, "affine": _skipped}
     return settle_order(rewrite(graph, rules))
 

@@ -29,7 +29,7 @@ def _conv_kernel(values: Array) -> Array:
 
 
 def _depthwise_kernel(values: Array) -> Array:
-    """(*kernel, channels, multiplier) -> (channels · multiplier, 1, *kernel): the multiplier runs fastest."""
+    """Turns (*kernel, channels, multiplier) into (channels · multiplier, 1, *kernel): the multiplier runs fastest."""
     moved = np.moveaxis(values, (-2, -1), (0, 1))
     return moved.reshape(-1, 1, *values.shape[:-2])
 

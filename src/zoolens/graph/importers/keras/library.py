@@ -170,7 +170,8 @@ def _unknown_outputs(walk: KerasWalk, call: KerasCall) -> list[str]:
 
 
 def _handler(target: Any) -> Handler | None:
-    """By the nearest class of Keras itself; a subclass that overrides `call` computes something else."""
+    """The handler of the nearest class of Keras itself; None for a subclass that overrides `call`, which computes
+    something else."""
     for kind in type(target).__mro__:
         if kind.__module__.split(".")[0] == "keras":
             is_operation = ".ops." in kind.__module__ or ".activations.activations" in kind.__module__

@@ -64,7 +64,7 @@ def unit_norm(walk: KerasWalk, call: KerasCall) -> str:
 
 
 def normalization(walk: KerasWalk, call: KerasCall) -> str:
-    """(x - mean) / deviation with given or adapted statistics: a batch norm that has nothing to learn.
+    """Translates (x - mean) / deviation with given or adapted statistics: a batch norm that has nothing to learn.
 
     As an `affine` node its numbers would be counted among the learned ones, which they are not.
     """

@@ -60,7 +60,7 @@ def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
 
 
 def _pad(walk: KerasWalk, call: KerasCall) -> str:
-    """`np.pad`: one pair of widths per axis."""
+    """Translates `np.pad`, which has one pair of widths for each axis."""
     target = call.target
     mode = {"constant": "constant", "reflect": "reflect", "edge": "edge"}.get(getattr(target, "mode", "constant"))
     widths = getattr(target, "pad_width", None)

@@ -20,7 +20,7 @@ from zoolens.runtimes.onnxfile import DTYPES
 
 
 def dense(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
-    """`kernel` is (out, in)."""
+    """Answers with a dense layer; `kernel` is (out, in)."""
     call.emit("dense", (call.live(0),), parameters=call.learned_layer(kernel, bias))
 
 
@@ -87,7 +87,8 @@ _SELU: Final = (1.67326319, 1.05070102)
 
 
 def activation(op: str, **attributes: float) -> Callable[[OnnxCall], None]:
-    """`attributes` are those the operator has under the same name, with ONNX's defaults."""
+    """Translates an operator on one value. `attributes` are those that it has under the same name, with ONNX's
+    defaults."""
 
     def apply(call: OnnxCall) -> None:
         settings: dict[str, Any] = {name: call.get(name, default) for name, default in attributes.items()}
@@ -112,7 +113,7 @@ def _limit(call: OnnxCall, name: str, position: int) -> float | None:
 
 
 def _selu(call: OnnxCall) -> None:
-    """With other numbers than its own it is a scaled ELU."""
+    """Translates Selu; with other numbers than its own it is a scaled ELU."""
     alpha, gamma = call.get("alpha", _SELU[0]), call.get("gamma", _SELU[1])
     if np.allclose((alpha, gamma), _SELU, rtol=1e-4):
         call.emit("selu", (call.live(0),))
@@ -145,7 +146,8 @@ def _softmax(op: str) -> Callable[[OnnxCall], None]:
 
 
 def _cast(call: OnnxCall) -> None:
-    """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
+    """Translates a cast. A cast between real types changes nothing here; one that would cut off fractions stays
+    unknown."""
     target = DTYPES.get(call.get("to", 1), "") if call.node.op == "Cast" else _dtype(call, 1)
     live = call.live(0)
     if target == "bool" and call.state.node(live).op != "compare":

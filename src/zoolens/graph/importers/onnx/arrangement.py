@@ -149,7 +149,7 @@ def _resize(call: OnnxCall) -> None:
 
 
 def _is_old(call: OnnxCall) -> bool:
-    """Before opset 11 the factors come second, and there is one rule."""
+    """Whether a resize is one from before opset 11, where the factors come second and there is one rule."""
     return call.node.op == "Upsample" or call.opset < 11
 
 
@@ -167,7 +167,7 @@ def _rule(call: OnnxCall, mode: str, axes: Sequence[ResizedAxis]) -> str | None:
 
 
 def _resized_axes(call: OnnxCall, shape: Shape) -> list[ResizedAxis]:
-    """From sizes or factors, for all axes or some."""
+    """The axes of a resize, from sizes or factors that are given for all of them or for some."""
     factors = call.attributes.get("scales")
     values = call.setting(1 if _is_old(call) else 2) if factors is None else np.asarray(factors)
     sizes = None if _is_old(call) else call.whole(3)

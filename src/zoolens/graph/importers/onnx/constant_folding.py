@@ -226,7 +226,7 @@ def _gather(call: OnnxCall, values: list[Array]) -> Array:
 
 
 def slices(call: OnnxCall, shape: Shape) -> list[tuple[int, int, int, int]]:
-    """(axis, start, stop, step) of a Slice, with starts and stops inside the shape."""
+    """The cuts of a Slice as (axis, start, stop, step), with starts and stops inside the shape."""
     starts, ends = call.integers("starts") or call.whole(1) or [], call.integers("ends") or call.whole(2) or []
     axes = call.integers("axes") or call.whole(3) or list(range(len(starts)))
     steps = call.whole(4) or [1] * len(starts)

@@ -70,7 +70,7 @@ def _turned(call: OnnxCall, value: str, letters: str, wanted: str) -> str:
 
 
 def _grouped(call: OnnxCall, value: str, batch: str, rows: str, columns: str, extents: dict[str, int]) -> str:
-    """As matrices: several letters of one side are one axis, none is an axis of 1."""
+    """Reshapes a value to matrices: several letters of one side become one axis, none becomes an axis of 1."""
     sides = (prod(extents[letter] for letter in letters) for letters in (rows, columns))
     return _shaped(call, value, (*(extents[letter] for letter in batch), *sides))
 

@@ -31,7 +31,7 @@ def _parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
 
 
 def window(call: OnnxCall, kernel: Shape) -> tuple[Shape, Shape, Shape]:
-    """(stride, dilation, pads) with auto_pad resolved."""
+    """The stride, dilation and pads of a window, with auto_pad resolved."""
     count = len(kernel)
     stride, dilation = spread(call.integers("strides"), count, 1), spread(call.integers("dilations"), count, 1)
     mode = call.get("auto_pad", "NOTSET")
@@ -120,7 +120,7 @@ def _batch_norm(call: OnnxCall) -> None:
 
 
 def _written_out(call: OnnxCall) -> None:
-    """(x - mean) / sqrt(variance + epsilon) · scale + shift"""
+    """Writes the norm as (x - mean) / sqrt(variance + epsilon) · scale + shift."""
     shape = (1, -1, *[1] * (len(call.shape(0)) - 2))
     scale, shift, mean, variance = (
         call.add("reshape", (call.live(i),), shape=filled(shape, call.shape(i))) for i in (1, 2, 3, 4)
@@ -172,7 +172,7 @@ def _lrn(call: OnnxCall) -> None:
 
 
 def _pool_window(call: OnnxCall) -> tuple[Shape, Shape, Shape, Shape, Shape]:
-    """(kernel, stride, dilation, the file's pads, pads with ceil resolved)."""
+    """The kernel, stride and dilation of a pool, the file's own pads, and its pads with "ceil" resolved."""
     kernel = tuple(call.integers("kernel_shape") or ())
     stride, dilation, pads = window(call, kernel)
     if len(kernel) != len(call.shape(0)) - 2:

@@ -169,7 +169,8 @@ def _gather(call: TfliteCall) -> None:
 
 
 def _resize(mode: str, first: int) -> Callable[[TfliteCall], None]:
-    """`first`: the slot of the flag for aligned corners; the next one is that for centred pixels."""
+    """Translates a resize. `first` is the slot of the flag for aligned corners; the next slot is that for centred
+    pixels."""
 
     def resize(call: TfliteCall) -> None:
         size, shape = call.whole(1) or [], call.shape(0)

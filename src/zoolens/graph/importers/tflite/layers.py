@@ -179,7 +179,8 @@ def _embedding(call: TfliteCall) -> None:
 
 
 def _cast(call: TfliteCall) -> None:
-    """From one real type to another changes nothing here; what would cut off fractions is not taken for that."""
+    """Translates a cast. A cast between real types changes nothing here; one that would cut off fractions stays
+    unknown."""
     source, target = (call.state.tensors[index].dtype for index in (call.operator.inputs[0], call.operator.outputs[0]))
     if "float" not in source or "float" in target:
         call.emit("cast", (call.live(0),))

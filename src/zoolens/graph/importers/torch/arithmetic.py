@@ -15,7 +15,7 @@ def _pair(call: TorchCall) -> tuple[Any, Any]:
 
 
 def binary(op: str, *, reverse: bool = False) -> Lowering:
-    """x op y, where either may be a number, and y a learned or constant scale or shift per channel."""
+    """Lowers x op y, where either may be a number, and y a learned or constant scale or shift per channel."""
 
     def lower(call: TorchCall) -> str:
         left, right = _pair(call)
@@ -75,7 +75,7 @@ def _affine(call: TorchCall, op: str, value: Any, other: Any) -> str:
 
 
 def addcmul(call: TorchCall) -> str:
-    """self + value · tensor1 · tensor2."""
+    """Lowers self + value · tensor1 · tensor2."""
     product = call.add("mul", call.value("tensor1"), call.value("tensor2"))
     if call["value"] != 1:
         product = call.add("mul", product, scalar=call["value"])
@@ -144,7 +144,7 @@ def _reduced(call: TorchCall) -> dict[str, Any]:
 
 
 def max_or_min(op: str, elementwise: str) -> Lowering:
-    """torch.max is a reduction or takes the larger of two tensors."""
+    """Lowers torch.max and torch.min, which reduce one tensor or take the larger or smaller of two."""
 
     def lower(call: TorchCall) -> Any:
         return binary(elementwise)(call) if "other" in call.arguments else reduction(op)(call)
@@ -206,7 +206,7 @@ def deviation_and_mean(call: TorchCall) -> list[str]:
 
 
 def matmul(call: TorchCall) -> str:
-    """With a learned matrix on the right it is a dense layer."""
+    """Lowers a product of matrices; with a learned matrix on the right it is a dense layer."""
     left, right = call["self"], call.get("other", call.get("mat2"))
     trace = call.trace
     if trace.is_static(right) and right.dim() == 2 and trace.depends_on_input(left):

@@ -11,7 +11,7 @@ from zoolens.graph.importers.torch.trace import SHAPE_ONLY, Lowering, TorchCall
 
 
 def same(call: TorchCall) -> str:
-    """contiguous, detach and the like: the very value."""
+    """Lowers contiguous, detach and the like: the value itself."""
     return call.trace.value(call.get("self", call.get("input")))
 
 
@@ -66,7 +66,7 @@ def expand(call: TorchCall) -> str:
 
 
 def _with_rank(call: TorchCall, x: Any, rank: int) -> str:
-    """With axes of extent 1 in front."""
+    """The value of a tensor with axes of extent 1 put in front until it has this rank."""
     name = call.trace.value(x)
     if x.dim() == rank:
         return name
@@ -115,7 +115,7 @@ def select(call: TorchCall) -> str:
 
 
 def split(call: TorchCall) -> list[str]:
-    """split, chunk, split_with_sizes, tensor_split: the results say where the cuts are."""
+    """Lowers split, chunk, split_with_sizes and tensor_split: the results say where the cuts are."""
     x = call["self"]
     axis = call["dim"] % x.dim()
     start, made = 0, []
@@ -135,7 +135,7 @@ def unbind(call: TorchCall) -> list[str]:
 
 
 def gather(call: TorchCall) -> str:
-    """x[…, indices, …] with one tensor of indices; several at once, or a mask, are not known."""
+    """Lowers x[…, indices, …] with one tensor of indices; several at once, or a mask, stay unknown."""
     indices = call["indices"]
     used = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(used) != 1 or not _is_integer(used[0][1]):
@@ -190,7 +190,7 @@ def pad(call: TorchCall) -> str:
 
 
 def _pads(given: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
-    """torch counts from the last axis, begin and end side by side."""
+    """The begins and the ends of all axes; torch counts from the last axis, begin and end side by side."""
     begins, ends = [0] * rank, [0] * rank
     for index in range(len(given) // 2):
         begins[rank - 1 - index], ends[rank - 1 - index] = int(given[2 * index]), int(given[2 * index + 1])
@@ -206,7 +206,7 @@ def roll(call: TorchCall) -> str:
 
 
 def shuffle(op: str, factor: str) -> Lowering:
-    """pixel_shuffle and pixel_unshuffle keep a block's pixels in neighbouring channels."""
+    """Lowers pixel_shuffle and pixel_unshuffle, which keep a block's pixels in neighbouring channels."""
 
     def lower(call: TorchCall) -> str:
         return call.add(op, call.value("self"), block=call[factor], mode="CRD", axes="NCHW")
@@ -215,7 +215,8 @@ def shuffle(op: str, factor: str) -> Lowering:
 
 
 def im2col(call: TorchCall) -> str:
-    """unfold: the rows of every window, then its columns; windows come last, and their pixels join the channels."""
+    """Lowers unfold: the rows of every window, then its columns; windows come last, and their pixels join the
+    channels."""
     if call["self"].dim() != 4:
         return call.unknown(" without a batch")
     name, shape = call.value("self"), tuple(call["self"].shape)
@@ -258,7 +259,7 @@ def _rule(call: TorchCall, x: Any, mode: str) -> str | None:
 
 
 def copy(call: TorchCall) -> str:
-    """y[...] = x where y is whole: its new value is x's, spread to y's shape."""
+    """Lowers y[...] = x where y is whole: its new value is that of x, spread to y's shape."""
     source = call["src"]
     name = call.trace.value(source)
     if tuple(source.shape) == call.shape:

@@ -16,7 +16,7 @@ def axes_of(call: TorchCall) -> str:
 
 
 def per_axis(value: Any, count: int) -> tuple[int, ...]:
-    """torch takes one number, or a list of one, for all axes."""
+    """One entry for each axis, from what torch takes for all axes: one number, or a list of one."""
     if isinstance(value, int):
         return (value,) * count
     numbers = tuple(int(number) for number in value)
@@ -194,7 +194,7 @@ def attention(call: TorchCall) -> str:
 
 
 def recurrent(kind: str) -> Lowering:
-    """lstm and gru: `params` are the kernels and biases of all layers and directions."""
+    """Lowers lstm and gru, whose `params` are the kernels and biases of all layers and directions."""
 
     def lower(call: TorchCall) -> str:
         if "input" not in call.arguments or "params" not in call.arguments:

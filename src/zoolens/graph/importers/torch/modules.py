@@ -93,7 +93,8 @@ def plan_timm(request: Request) -> BuildPlan:
 
 
 def plan_transformers(request: Request) -> BuildPlan:
-    """By the name of a class ("ViTForImageClassification") or of a model type ("vit"), with its default configuration.
+    """Plans a network by the name of a class ("ViTForImageClassification") or of a model type ("vit"), with its default
+    configuration.
 
     A model type stands for its image classifier where it has one, else for its plain encoder or decoder. Arguments go
     to the configuration.
