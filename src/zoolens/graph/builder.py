@@ -9,6 +9,8 @@ import numpy as np
 
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, checked, pruned
 
+Arrange = Callable[[Array], Array]  # the same values with their axes in another order
+
 
 def free_key(wanted: str, values: Array, known: Callable[[str], Array | None]) -> str:
     """The key, unless it is that of other numbers: one tensor of a file may stand for several, each with its scale."""
@@ -62,6 +64,17 @@ class GraphBuilder:
             key = free_key(key, values, self.weights.get)
             self.weights[key] = values
         return Parameter(role, tuple(int(extent) for extent in shape), key)
+
+    def arranged_parameter(
+        self, role: str, shape: Shape, key: str, load: Callable[[], Array], arrange: Arrange | None
+    ) -> Parameter:
+        """Describe a learned tensor that its source keeps in another layout; `arrange` turns its values into ours.
+
+        Without weights nothing is loaded: `arrange` is tried on one broadcast zero, which takes no memory.
+        """
+        values = load() if self.keep_weights else np.broadcast_to(np.float32(0), shape)
+        values = values if arrange is None else arrange(values)
+        return self.parameter(role, values.shape, key, np.ascontiguousarray(values) if self.keep_weights else None)
 
     def unknown(self, source_op: str, inputs: Iterable[str], shape: Iterable[int], *, source: str = "") -> str:
         """An operator nobody taught us: named, and counted as unknown."""

@@ -83,6 +83,17 @@ def fitted_transposed_pads(
     return pads, tuple(max(-number, 0) for number in surplus)
 
 
+def covering_ends(
+    extents: Shape, windows: Shape, kernel: Shape, stride: Shape, dilation: Shape, begins: Shape
+) -> Shape:
+    """Pads at the ends: as many as at the begins, or more where so many `windows` hang over."""
+    axes = zip(extents, windows, kernel, stride, dilation, begins, strict=True)
+    return tuple(
+        max(begin, (count - 1) * step + reach(size, apart) - extent - begin)
+        for extent, count, size, step, apart, begin in axes
+    )
+
+
 def ceil_pads(extents: Shape, kernel: Shape, stride: Shape, dilation: Shape, pads: Shape) -> Shape:
     """The pads that let the plain rule make as many windows as "ceil" does.
 

@@ -206,9 +206,7 @@ def _readable(manifest: Manifest) -> list[Asset]:
 
 def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Size | None) -> Source:
     content = {"format": format_, "files": {role: digest(path) for role, path in sorted(files.items())}}
-    others = {role: str(path) for role, path in files.items() if role != "model"}
-    request = Request(str(files["model"]), size=size, files=others)
-    return _source(entry, plugins.GRAPH_FILES, format_, request, content, ref=entry.full_ref)
+    return _source(entry, plugins.GRAPH_FILES, format_, Request.of_files(files, size), content, ref=entry.full_ref)
 
 
 def _source(entry: Entry, group: str, plugin: str, request: Request, content: Mapping[str, Any], *, ref: str) -> Source:

@@ -111,9 +111,8 @@ def _readable(entry: Entry) -> Iterator[Asset]:
 def _from_file(entry: Entry, asset: Asset) -> Graph:
     files = resolve_asset(asset, entry.folder, fetch=False)
     importer: Importer = plugins.load(plugins.GRAPH_FILES, asset.format)
-    others = {role: str(path) for role, path in files.items() if role != "model"}
     size = manifest_size(entry.manifest) if entry.described else None
-    return importer.load(Request(str(files["model"]), size=size, files=others, weights=True))
+    return importer.load(Request.of_files(files, size, weights=True))
 
 
 def _from_weights(entry: Entry, asset: Asset) -> Graph:

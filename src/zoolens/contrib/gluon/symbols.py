@@ -10,6 +10,7 @@ from typing import Any, Final
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Graph, Parameter, Shape
+from zoolens.graph.sliding_windows import covering_ends
 
 _AXES: Final = {4: "NCHW", 3: "NCW", 5: "NCDHW"}
 
@@ -225,7 +226,8 @@ def _pooling(reader: _Reader, operator: _Operator) -> str:
     kernel = operator.get("kernel", ())
     begins = operator.extents("pad", 0, len(kernel))
     strides = operator.extents("stride", 1, len(kernel))
-    ends = _covering(reader.input_shape(operator)[2:], operator.shape[2:], kernel, strides, begins)
+    given, ones = reader.input_shape(operator)[2:], (1,) * len(kernel)
+    ends = covering_ends(given, operator.shape[2:], kernel, strides, ones, begins)  # more than declared if rounded up
     window = {"kernel": kernel, "stride": strides, "pads": begins + ends}
     if kind == "max":
         return reader.add("max_pool", operator, **window)
@@ -233,12 +235,6 @@ def _pooling(reader: _Reader, operator: _Operator) -> str:
     if counted and ends != begins:  # MXNet divides by what lies inside the declared pad, and not beyond: no such op
         return _unknown(reader, operator)
     return reader.add("avg_pool", operator, count_pad=counted or None, **window)
-
-
-def _covering(given: Shape, made: Shape, kernel: Shape, stride: Shape, begin: Shape) -> Shape:
-    """Pads at the ends: as declared, or more where the extent is rounded up (the convention "full")."""
-    places = zip(given, made, kernel, stride, begin, strict=True)
-    return tuple(max(pad, (out - 1) * step + window - extent - pad) for extent, out, window, step, pad in places)
 
 
 def _concat(reader: _Reader, operator: _Operator) -> str:

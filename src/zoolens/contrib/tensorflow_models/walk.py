@@ -6,18 +6,17 @@ identities), or a number TensorFlow can tell without running anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.builder import GraphBuilder
+from zoolens.graph.builder import Arrange, GraphBuilder
 from zoolens.graph.importers.seeded_values import seeded_values
 from zoolens.graph.model import Array, Parameter, Shape, nested_tuples
 
-Arrange = Callable[[Array], Array]
 _TRANSPARENT: Final = frozenset({"Identity", "ReadVariableOp", "Cast", "StopGradient", "Enter", "Snapshot"})
 
 
@@ -50,13 +49,8 @@ class TensorFlowWalk:
         return self.captured.get(operation.name)
 
     def parameter(self, role: str, variable: Variable, arrange: Arrange | None = None) -> Parameter:
-        shape = variable.shape
-        if not self.builder.keep_weights:
-            shown = arrange(np.broadcast_to(np.float32(0), shape)).shape if arrange else shape
-            return self.builder.parameter(role, shown, variable.name)
-        values = seeded_values(variable.name, shape)
-        values = values if arrange is None else np.ascontiguousarray(arrange(values))
-        return self.builder.parameter(role, values.shape, variable.name, values)
+        name, shape = variable.name, variable.shape
+        return self.builder.arranged_parameter(role, shape, name, lambda: seeded_values(name, shape), arrange)
 
     def constant_parameter(self, role: str, values: Array, key: str) -> Parameter:
         return self.builder.parameter(role, values.shape, key, values.astype(np.float32))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.blocks import LEARNED, Block, Layer, is_depthwise, resolution
+from zoolens.graph.blocks import LEARNED, Layer, is_depthwise, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import Pair
 from zoolens.graph.diff.similarity import channels
@@ -81,8 +81,6 @@ class PairContext:
     b: Graph
     last_learned: frozenset[str]  # names of the last learned layer of each side
     row: int
-    block_a: Block
-    block_b: Block
 
     @property
     def grown(self) -> float:

@@ -59,7 +59,7 @@ def _own(alignment: Alignment, a: Graph, b: Graph) -> Iterator[LayerFinding]:
     for number, row in enumerate(alignment.rows):
         if row.a is None or row.b is None:
             continue
-        context = PairContext(a, b, last, number, row.a, row.b)
+        context = PairContext(a, b, last, number)
         for pair in row.pairs:
             if pair.a and pair.b:
                 yield from own_findings(pair, context)

@@ -33,6 +33,12 @@ class Request:
     files: Mapping[str, str] = field(default_factory=dict)
     weights: bool = False  # carry the values too: a library then initialises them (seeded), a file reads them
 
+    @classmethod
+    def of_files(cls, files: Mapping[str, Path], size: tuple[int, int] | None, *, weights: bool = False) -> Request:
+        """A request for the file in the role "model", with the others beside it."""
+        others = {role: str(path) for role, path in files.items() if role != "model"}
+        return cls(str(files["model"]), size=size, files=others, weights=weights)
+
     def as_message(self) -> dict[str, Any]:
         """The request as plain data for another process; `from_message` reads it there."""
         return {

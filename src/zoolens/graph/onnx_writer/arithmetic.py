@@ -125,7 +125,7 @@ def _attention(call: NodeWriter) -> str:
     q = call.emit("Mul", call.x, call.number(call.get("scale") or 1 / math.sqrt(width)))
     scores = call.emit("MatMul", q, _turned(call, call.input(1), len(call.given(1))))
     if len(call.node.inputs) > 3:
-        scores = _masked(call, scores, call.sheet.kinds[call.sheet.values[call.node.inputs[3]]])
+        scores = _masked(call, scores, call.draft.kinds[call.draft.values[call.node.inputs[3]]])
     if call.get("causal"):
         seen = call.tensor(np.tri(call.given()[-2], call.given(1)[-2], dtype=bool), "causal", "bool")
         scores = call.emit("Where", seen, scores, call.number(-np.inf))

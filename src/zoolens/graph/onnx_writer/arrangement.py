@@ -19,24 +19,24 @@ def _leaf(call: NodeWriter) -> str:
     numbers = call.values("value") if given is None else np.asarray(given)
     assert numbers is not None  # a leaf has numbers in one of the two places
     values = numbers.reshape(call.shape)
-    return call.sheet.tensor(values, f"{call.node.name}/value", _kind(call, values))
+    return call.draft.tensor(values, f"{call.node.name}/value", _kind(call, values))
 
 
 def _kind(call: NodeWriter, values: Array) -> Kind:
     """Numbers are real ones unless they only choose: casts are left behind on the way to the canonical form."""
     if values.dtype == bool:
         return "bool"
-    users = call.sheet.graph.consumers[call.node.name]
+    users = call.draft.graph.consumers[call.node.name]
     chooses = users and all(_INDEXED.get(user.op) == user.inputs.index(call.node.name) for user in users)
     return "int" if values.dtype.kind in "iu" and chooses else "float"
 
 
 def _concat(call: NodeWriter) -> str:
     inputs = call.inputs
-    if call.sheet.free and any(name in call.sheet.batched for name in call.node.inputs):
-        like = next(value for name, value in zip(call.node.inputs, inputs, strict=True) if name in call.sheet.batched)
+    if call.draft.free and any(name in call.draft.batched for name in call.node.inputs):
+        like = next(value for name, value in zip(call.node.inputs, inputs, strict=True) if name in call.draft.batched)
         inputs = [
-            value if name in call.sheet.batched else _for_each(call, value, like, call.given(place))
+            value if name in call.draft.batched else _for_each(call, value, like, call.given(place))
             for place, (name, value) in enumerate(zip(call.node.inputs, inputs, strict=True))
         ]
     return call.emit("Concat", *inputs, axis=int(call.get("axis")))
@@ -83,7 +83,7 @@ def _transpose(call: NodeWriter) -> str:
 
 def _expand(call: NodeWriter) -> str:
     """An extent of 1 keeps the input's own: so the batch stays free."""
-    batched = call.node.name in call.sheet.batched
+    batched = call.node.name in call.draft.batched
     return call.emit("Expand", call.x, call.integers([1, *call.shape[1:]] if batched else call.shape))
 
 

@@ -78,51 +78,51 @@ def _onnx() -> Any:
 
 
 def _model(onnx: Any, graph: Graph) -> Any:
-    sheet = _filled(pruned(graph))
-    size = sum(tensor.nbytes for tensor in sheet.tensors.values())
+    draft = _filled(pruned(graph))
+    size = sum(tensor.nbytes for tensor in draft.tensors.values())
     if size > MAX_BYTES:
         raise ModelError(f"{graph.name} has {size:,} bytes of weights; one ONNX file holds {MAX_BYTES:,}.")
     nodes = [
         onnx.helper.make_node(step.op, list(step.inputs), [step.output], name=step.output, **step.attributes)
-        for step in sheet.operators
+        for step in draft.operators
     ]
-    inputs = [_value_info(onnx, sheet, node, node.name) for node in sheet.graph.inputs]
-    outputs = [_value_info(onnx, sheet, sheet.graph.by_name[name], sheet.values[name]) for name in sheet.graph.outputs]
-    tensors = [onnx.numpy_helper.from_array(values, name) for name, values in sheet.tensors.items()]
+    inputs = [_value_info(onnx, draft, node, node.name) for node in draft.graph.inputs]
+    outputs = [_value_info(onnx, draft, draft.graph.by_name[name], draft.values[name]) for name in draft.graph.outputs]
+    tensors = [onnx.numpy_helper.from_array(values, name) for name, values in draft.tensors.items()]
     drawn = onnx.helper.make_graph(nodes, graph.name or "graph", inputs, outputs, tensors)
     opset = onnx.helper.make_opsetid("", OPSET)
     return onnx.helper.make_model(drawn, opset_imports=[opset], ir_version=IR_VERSION, producer_name="zoolens")
 
 
 def _filled(graph: Graph) -> OnnxDraft:
-    sheet = OnnxDraft(graph)
+    draft = OnnxDraft(graph)
     for node in graph.nodes:
         if node.op == "input":
-            sheet.values[node.name] = node.name
-            sheet.kinds[node.name] = _input_kind(graph, node)
+            draft.values[node.name] = node.name
+            draft.kinds[node.name] = _input_kind(graph, node)
         else:
-            _write(sheet, node)
+            _write(draft, node)
     for node in map(graph.by_name.__getitem__, dict.fromkeys(graph.outputs)):
-        if sheet.values[node.name] != node.name or node.op == "input":
-            _name_output(sheet, node)
-    return sheet
+        if draft.values[node.name] != node.name or node.op == "input":
+            _name_output(draft, node)
+    return draft
 
 
-def _write(sheet: OnnxDraft, node: Node) -> None:
-    call = NodeWriter(sheet, node)
+def _write(draft: OnnxDraft, node: Node) -> None:
+    call = NodeWriter(draft, node)
     rule = RULES.get(node.op)
     if rule is None:
         raise call.refused(f"there is no way to write {str(node.get('source_op') or node.op)[:60]!r}")
     try:
-        sheet.settle(node, rule(call))
+        draft.settle(node, rule(call))
     except (AssertionError, KeyError, IndexError, TypeError, ValueError) as error:
         raise call.refused(f"it lacks what it must have ({type(error).__name__}: {error})") from error
 
 
-def _name_output(sheet: OnnxDraft, node: Node) -> None:
+def _name_output(draft: OnnxDraft, node: Node) -> None:
     """An output has an operator of its own: it may not be an input or a tensor of the file."""
-    value = sheet.values[node.name]
-    sheet.values[node.name] = sheet.emit(node, "Identity", (value,), sheet.kinds[value])
+    value = draft.values[node.name]
+    draft.values[node.name] = draft.emit(node, "Identity", (value,), draft.kinds[value])
 
 
 def _input_kind(graph: Graph, node: Node) -> Kind:
@@ -131,7 +131,7 @@ def _input_kind(graph: Graph, node: Node) -> Kind:
     return "int" if users and all(user.op == "embedding" for user in users) else "float"
 
 
-def _value_info(onnx: Any, sheet: OnnxDraft, node: Node, name: str) -> Any:
+def _value_info(onnx: Any, draft: OnnxDraft, node: Node, name: str) -> Any:
     types = {"float": onnx.TensorProto.FLOAT, "int": onnx.TensorProto.INT64, "bool": onnx.TensorProto.BOOL}
-    shape = [BATCH, *node.shape[1:]] if sheet.free else list(node.shape)
-    return onnx.helper.make_tensor_value_info(name, types[sheet.kinds[name]], shape)
+    shape = [BATCH, *node.shape[1:]] if draft.free else list(node.shape)
+    return onnx.helper.make_tensor_value_info(name, types[draft.kinds[name]], shape)

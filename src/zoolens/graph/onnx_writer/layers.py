@@ -91,7 +91,7 @@ def _batch_normed(call: NodeWriter, y: str, prefix: str) -> str:
     roles = ("scale", "shift", "mean", "variance")
     parts = zip(roles, _statistics(call, prefix, call.shape[1]), strict=True)
     keys = {tensor.role: tensor.key for tensor in call.node.parameters}
-    tensors = [call.sheet.tensor(values, keys.get(prefix + role, f"{call.node.name}/{role}")) for role, values in parts]
+    tensors = [call.draft.tensor(values, keys.get(prefix + role, f"{call.node.name}/{role}")) for role, values in parts]
     return call.emit("BatchNormalization", y, *tensors, epsilon=float(call.get("epsilon", 0.0)))
 
 

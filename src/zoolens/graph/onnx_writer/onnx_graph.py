@@ -79,7 +79,7 @@ class OnnxDraft:
 class NodeWriter:
     """One node that is being written: what a rule sees. Rules return the name of the value they made."""
 
-    sheet: OnnxDraft
+    draft: OnnxDraft
     node: Node
 
     def get(self, attribute: str, default: Any = None) -> Any:
@@ -91,7 +91,7 @@ class NodeWriter:
 
     def given(self, place: int = 0) -> Shape:
         """The shape of an input."""
-        return self.sheet.graph.by_name[self.node.inputs[place]].shape
+        return self.draft.graph.by_name[self.node.inputs[place]].shape
 
     @property
     def x(self) -> str:
@@ -102,19 +102,19 @@ class NodeWriter:
         return [self.input(place) for place in range(len(self.node.inputs))]
 
     def input(self, place: int, kind: Kind = "float") -> str:
-        return self.sheet.cast(self.node, self.sheet.values[self.node.inputs[place]], kind)
+        return self.draft.cast(self.node, self.draft.values[self.node.inputs[place]], kind)
 
     def emit(self, op: str, *inputs: str, kind: Kind = "float", **attributes: Any) -> str:
-        return self.sheet.emit(self.node, op, inputs, kind, **attributes)
+        return self.draft.emit(self.node, op, inputs, kind, **attributes)
 
     def number(self, value: float) -> str:
-        return self.sheet.tensor(np.asarray(value), f"{self.node.name}/number")
+        return self.draft.tensor(np.asarray(value), f"{self.node.name}/number")
 
     def integers(self, values: Sequence[int]) -> str:
-        return self.sheet.tensor(np.asarray(values, np.int64), f"{self.node.name}/integers", "int")
+        return self.draft.tensor(np.asarray(values, np.int64), f"{self.node.name}/integers", "int")
 
     def tensor(self, values: Array, label: str, kind: Kind = "float") -> str:
-        return self.sheet.tensor(values, f"{self.node.name}/{label}", kind)
+        return self.draft.tensor(values, f"{self.node.name}/{label}", kind)
 
     # --- weights
 
@@ -123,10 +123,10 @@ class NodeWriter:
         tensor = self.node.parameter(role)
         if tensor is None:
             return None
-        numbers = self.sheet.graph.weights.get(tensor.key)
+        numbers = self.draft.graph.weights.get(tensor.key)
         if numbers is None:
             raise ModelError(
-                f"{self.sheet.graph.name} has no values for the {role} of {self.node.name[:60]!r}.",
+                f"{self.draft.graph.name} has no values for the {role} of {self.node.name[:60]!r}.",
                 hint="Read it with `weighted_graph`.",
             )
         return np.asarray(numbers).reshape(tensor.shape)
@@ -136,7 +136,7 @@ class NodeWriter:
         numbers, tensor = self.values(role), self.node.parameter(role)
         if numbers is None or tensor is None:
             return None
-        return self.sheet.tensor(numbers if shape is None else numbers.reshape(shape), tensor.key)
+        return self.draft.tensor(numbers if shape is None else numbers.reshape(shape), tensor.key)
 
     def along(self, role: str, axis: int, rank: int) -> str | None:
         """A vector laid along one axis of a value of this rank."""
@@ -146,7 +146,7 @@ class NodeWriter:
 
     def reshaped(self, value: str, shape: Sequence[int]) -> str:
         """The numbers of the batch's examples stay together, however many there are."""
-        target = [-1, *shape[1:]] if self.node.name in self.sheet.batched else list(shape)
+        target = [-1, *shape[1:]] if self.node.name in self.draft.batched else list(shape)
         return self.emit("Reshape", value, self.integers(target))
 
     def refused(self, why: str) -> ModelError:

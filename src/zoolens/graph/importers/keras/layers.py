@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.graph.builder import Arrange
 from zoolens.graph.importers.keras.activations import activate
 from zoolens.graph.importers.keras.norms import batch_norm, group_norm, layer_norm, normalization, rms_norm, unit_norm
-from zoolens.graph.importers.keras.walk import Arrange, KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
 from zoolens.graph.importers.padding_modes import explicit_pads
 from zoolens.graph.model import Array, Parameter, Shape
 from zoolens.graph.sliding_windows import fitted_transposed_pads

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from zoolens.graph.builder import GraphBuilder
+from zoolens.graph.builder import Arrange, GraphBuilder
 from zoolens.graph.model import Array, Parameter, Shape
-
-Arrange = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -80,13 +78,8 @@ class KerasWalk:
 
     def parameter(self, role: str, variable: Any, arrange: Arrange | None = None) -> Parameter:
         """A Keras variable as a parameter; `arrange` turns its values into the shared layout."""
-        key = self._key(variable)
         shape = tuple(int(extent) for extent in variable.shape)
-        if not self.builder.keep_weights:
-            return self.builder.parameter(role, shape if arrange is None else arranged(shape, arrange), key)
-        values = self.values(variable)
-        values = values if arrange is None else np.ascontiguousarray(arrange(values))
-        return self.builder.parameter(role, values.shape, key, values)
+        return self.builder.arranged_parameter(role, shape, self._key(variable), lambda: self.values(variable), arrange)
 
     def values(self, variable: Any) -> Array:
         import keras
@@ -108,11 +101,6 @@ class KerasWalk:
             self.paths.add(path)
             self.keys[id(variable)] = known
         return known
-
-
-def arranged(shape: Shape, arrange: Arrange) -> Shape:
-    """The shape that `arrange` gives: tried on one broadcast zero, which takes no memory however large it looks."""
-    return arrange(np.broadcast_to(np.float32(0), shape)).shape
 
 
 def axes_name(rank: int, channels_last: bool) -> str:

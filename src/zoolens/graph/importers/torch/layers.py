@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Any, Final
 
 from zoolens.graph.importers.torch.trace import Lowering, TorchCall
+from zoolens.graph.sliding_windows import covering_ends
 
 _AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -166,11 +167,9 @@ def _pool_geometry(call: TorchCall) -> dict[str, Any]:
     stride = per_axis(call["stride"], count) if call["stride"] else kernel
     begins = per_axis(call["padding"], count)
     dilation = per_axis(call.get("dilation", 1), count)
-    ends = list(begins)
+    ends = begins
     if call["ceil_mode"]:
-        spatial = zip(x.shape[2:], call.shape[2:], kernel, stride, dilation, strict=True)
-        reach = [(out - 1) * step + gap * (k - 1) + 1 - extent for extent, out, k, step, gap in spatial]
-        ends = [max(end, far - begin) for end, far, begin in zip(ends, reach, begins, strict=True)]
+        ends = covering_ends(tuple(x.shape[2:]), call.shape[2:], kernel, stride, dilation, begins)
     return {"kernel": kernel, "stride": _unless(stride, 1), "pads": _unless((*begins, *ends), 0)}
 
 
