@@ -1,6 +1,6 @@
-"""What a model is made of: one small graph that cost, diff, identity and segment matching all use.
+"""What a model is made of: one small graph that cost, diff, identification and segment matching all use.
 
-importers → raw graph → passes → canonical graph → cost, blocks, diff, identity.
+Importers make a raw graph, passes make a canonical graph of it, and cost, outline, diff and signatures read that one.
 
 Everything here needs numpy at most: importers also run inside environments that hold one framework and nothing else.
 """

@@ -122,7 +122,7 @@ def _image_size(size: int | Size | None) -> Size | None:
     sides = (size, size) if isinstance(size, int) else size
     if sides is not None and not all(1 <= side <= MAX_SIDE for side in sides):
         words = "×".join(f"{side:,}" for side in sides)
-        raise ModelError(f"An image of {words} pixels is not tried.", hint=f"A side has 1 to {MAX_SIDE:,} pixels.")
+        raise ModelError(f"Image sides must be 1 to {MAX_SIDE:,} pixels; got {words}.", hint="Give another size.")
     return sides
 
 

@@ -278,7 +278,7 @@ def test_a_demo_model_end_to_end(store):
 
 def test_a_size_that_no_image_has_is_refused_before_anything_is_read(store, reads):
     for size in (100_000, (0, 8), -1):
-        with pytest.raises(ModelError, match="A side has 1 to"):
+        with pytest.raises(ModelError, match="Image sides must be 1 to"):
             structure_of(entry("net"), store=store, size=size)
     assert reads() == []
 
