@@ -72,9 +72,11 @@ class GraphBuilder:
 
         Without weights nothing is loaded: `arrange` is tried on one broadcast zero, which takes no memory.
         """
-        values = load() if self.keep_weights else np.broadcast_to(np.float32(0), shape)
-        values = values if arrange is None else arrange(values)
-        return self.parameter(role, values.shape, key, np.ascontiguousarray(values) if self.keep_weights else None)
+        if not self.keep_weights:
+            zeros = np.broadcast_to(np.float32(0), shape)
+            return self.parameter(role, (zeros if arrange is None else arrange(zeros)).shape, key)
+        values = load() if arrange is None else np.ascontiguousarray(arrange(load()))
+        return self.parameter(role, values.shape, key, values)
 
     def unknown(self, source_op: str, inputs: Iterable[str], shape: Iterable[int], *, source: str = "") -> str:
         """An operator nobody taught us: named, and counted as unknown."""
