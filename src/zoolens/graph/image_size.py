@@ -22,17 +22,17 @@ def resized(graph: Graph, size: tuple[int, int]) -> Graph:
     images = [node for node in graph.inputs if len(node.shape) == 4]
     if not images:
         raise ModelError(f"{graph.name} has no image among its inputs: it cannot be resized.")
-    work = _Work(graph, _pads_as_same(graph))
+    original = _Original(graph, _pads_as_same(graph))
     shapes: dict[str, Shape] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes.append(_resized_node(work, node, shapes, size))
+        nodes.append(_resized_node(original, node, shapes, size))
         shapes[node.name] = nodes[-1].shape
     return checked(replace(graph, nodes=tuple(nodes)))
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Original:
     graph: Graph
     same: bool  # the source pads by the rule SAME
 
@@ -40,32 +40,32 @@ class _Work:
         return tuple(self.graph.by_name[name].shape for name in node.inputs)
 
 
-def _resized_node(work: _Work, node: Node, shapes: Mapping[str, Shape], size: tuple[int, int]) -> Node:
+def _resized_node(original: _Original, node: Node, shapes: Mapping[str, Shape], size: tuple[int, int]) -> Node:
     if node.op == "input":
         return replace(node, shape=(*node.shape[:2], *size)) if len(node.shape) == 4 else node
     given = tuple(shapes[name] for name in node.inputs)
-    if given == work.old(node):
+    if given == original.old(node):
         return node
     try:
-        return _changed(work, node, given)
+        return _changed(original, node, given)
     except ModelError as error:
-        was = next(image.shape for image in work.graph.inputs if len(image.shape) == 4)
+        was = next(image.shape for image in original.graph.inputs if len(image.shape) == 4)
         raise ModelError(
-            f"{work.graph.name} is bound to {was[2]}×{was[3]} by {(node.source or node.name)[:60]!r} ({node.op}): "
+            f"{original.graph.name} is bound to {was[2]}×{was[3]} by {(node.source or node.name)[:60]!r} ({node.op}): "
             f"{error.message}",
             hint="Build or import it at the size you want.",
         ) from error
 
 
-def _changed(work: _Work, node: Node, given: tuple[Shape, ...]) -> Node:
+def _changed(original: _Original, node: Node, given: tuple[Shape, ...]) -> Node:
     if node.op in _SPECIAL:
-        return replace(node, shape=_SPECIAL[node.op](node, work.old(node)[0], given[0]))
+        return replace(node, shape=_SPECIAL[node.op](node, original.old(node)[0], given[0]))
     if node.op not in RULES:
-        return replace(node, shape=_unruled(node, work.old(node)[0], given[0]))
+        return replace(node, shape=_unruled(node, original.old(node)[0], given[0]))
     if node.op in ("conv", "max_pool", "avg_pool"):
-        node = _repadded(node, work.old(node)[0], given[0], same=work.same)
+        node = _repadded(node, original.old(node)[0], given[0], same=original.same)
     elif node.op == "slice":
-        node = _recut(node, work.old(node)[0], given[0])
+        node = _recut(node, original.old(node)[0], given[0])
     return replace(node, shape=output_shape(node.op, given, node.attributes, node.parameters))
 
 

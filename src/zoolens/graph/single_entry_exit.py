@@ -37,19 +37,19 @@ def joined(steps: Sequence[Segment], place: Mapping[str, int]) -> Segment:
 
 def chains(graph: Graph) -> tuple[SegmentChain, ...]:
     """All chains, in order of their first node. One that lies inside a step of another is there by itself too."""
-    work = _Work(graph)
+    finder = _StepFinder(graph)
     lines: dict[str, list[Segment]] = {}
     for node in graph.nodes:
-        step = work.step(node.name)
+        step = finder.step(node.name)
         if step is None:
             continue
-        line = lines.pop(step.entry, None) if work.only_inside(step.entry, step) else None
+        line = lines.pop(step.entry, None) if finder.only_inside(step.entry, step) else None
         lines[node.name] = [*(line or ()), step]
-    ordered = sorted(lines.values(), key=lambda line: work.place[line[0].nodes[0]])
+    ordered = sorted(lines.values(), key=lambda line: finder.place[line[0].nodes[0]])
     return tuple(SegmentChain(tuple(line)) for line in ordered)
 
 
-class _Work:
+class _StepFinder:
     """What is asked again and again while a graph is cut."""
 
     def __init__(self, graph: Graph) -> None:
