@@ -13,6 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
@@ -131,6 +132,19 @@ class Graph:
     def unknown(self) -> tuple[Node, ...]:
         """Nodes whose operator the importer does not know: their cost is not counted, and must be said."""
         return tuple(node for node in self.nodes if node.op == "unknown")
+
+    def values(self, node: Node, tensor: Parameter) -> Array:
+        """The values of a node's parameter in the shape it has there; ModelError where the graph has none.
+
+        Two nodes may share one tensor in two shapes of the same order.
+        """
+        values = self.weights.get(tensor.key)
+        if values is None:
+            raise ModelError(
+                f"The graph of {self.name} has no values for the {tensor.role} of {node.name[:60]!r}.",
+                hint="Import it with weights.",
+            )
+        return np.asarray(values).reshape(tensor.shape)
 
     def sole_consumer(self, name: str) -> Node | None:
         """The one node that uses a value, unless several do, one does twice, or it is an output of the graph."""

@@ -63,16 +63,8 @@ def _computed(graph: Graph, node: Node, values: Mapping[str, Array], dtype: np.d
 
 
 def _weights(graph: Graph, node: Node, tensor: Parameter, dtype: np.dtype[np.floating]) -> Array:
-    """The values in the shape that the parameter has here: two nodes may share one tensor in two shapes of the same
-    order."""
-    values = graph.weights.get(tensor.key)
-    if values is None:
-        raise ModelError(
-            f"The graph of {graph.name} has no values for the {tensor.role} of {node.name[:60]!r}.",
-            hint="Import it with weights.",
-        )
-    array = np.asarray(values)
-    return (array.astype(dtype, copy=False) if array.dtype.kind == "f" else array).reshape(tensor.shape)
+    values = graph.values(node, tensor)
+    return values.astype(dtype, copy=False) if values.dtype.kind == "f" else values
 
 
 def _layout(graph: Graph, node: Node) -> str:

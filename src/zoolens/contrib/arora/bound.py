@@ -46,7 +46,8 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class AroraBound:
-    """`bound` = `margin_loss` + `capacity` + `selection`: the error (a share of inputs) of a compressed twin."""
+    """The bound on the error (a share of inputs) of a compressed twin: `bound` = `margin_loss` + `capacity` +
+    `selection`."""
 
     margin: float
     margin_loss: float

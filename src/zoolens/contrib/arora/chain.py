@@ -17,7 +17,7 @@ import numpy as np
 from zoolens.contrib.arora import steps as steps
 from zoolens.contrib.arora.steps import Step, Window
 from zoolens.errors import ModelError
-from zoolens.graph.model import Array, Graph, Node, pruned
+from zoolens.graph.model import Array, Graph, Node, Parameter, pruned
 from zoolens.graph.proof import without_final_softmax
 from zoolens.graph.reference import run
 from zoolens.graph.sliding_windows import reach, spread
@@ -57,8 +57,8 @@ class Chain:
         name, shape = self.graph.inputs[0].name, self.graph.inputs[0].shape
         if inputs.shape[1:] != shape[1:]:
             raise ModelError(f"{self.graph.name} takes inputs of shape {shape[1:]}, not {inputs.shape[1:]}.")
-        fed = (one.reshape(shape).astype(np.float64) for one in inputs)
-        values = np.concatenate([next(iter(run(self.preparation, {name: one}).values())) for one in fed])
+        fed = (example.reshape(shape).astype(np.float64) for example in inputs)
+        values = np.concatenate([next(iter(run(self.preparation, {name: example}).values())) for example in fed])
         if not self.constant:
             return values
         return np.concatenate([values, np.ones_like(values[:, :1])], axis=1)
@@ -133,7 +133,7 @@ def _layer(graph: Graph, node: Node, before: tuple[Step, ...], *, constant: bool
 
 def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Kernel and bias with a merged norm folded in."""
-    values = {one.role: _values(graph, node, one.role) for one in node.parameters}
+    values = {tensor.role: _values(graph, node, tensor) for tensor in node.parameters}
     kernel = values["kernel"]
     bias = values.get("bias", np.zeros(len(kernel)))
     if node.get("norm") is None:
@@ -145,18 +145,11 @@ def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:
     return folded, (bias - mean) * scale + values.get("norm_shift", 0.0)
 
 
-def _values(graph: Graph, node: Node, role: str) -> Array:
-    parameter = node.parameter(role)
-    found = graph.weights.get(parameter.key) if parameter else None
-    if parameter is None or found is None:
-        raise ModelError(
-            f"The graph of {graph.name} has no values for the {role} of {node.name[:60]!r}.",
-            hint="Import it with weights.",
-        )
-    values = np.asarray(found)
+def _values(graph: Graph, node: Node, tensor: Parameter) -> Array:
+    values = graph.values(node, tensor)
     if values.dtype.kind != "f":
-        raise _uncovered(graph, f"has {values.dtype} numbers for the {role} of {node.name[:60]!r}")
-    return values.reshape(parameter.shape).astype(np.float64)
+        raise _uncovered(graph, f"has {values.dtype} numbers for the {tensor.role} of {node.name[:60]!r}")
+    return values.astype(np.float64)
 
 
 def _full(graph: Graph, node: Node, kernel: Array) -> Array:
@@ -187,15 +180,15 @@ def _with_constant(kernel: Array, bias: Array, spot: tuple[int, ...], *, constan
 def _covered_place(graph: Graph, node: Node, window: Window) -> tuple[int, ...]:
     """The place of the kernel, nearest to its middle, that never falls on padding: there the constant is read."""
     extents, outputs = graph.by_name[node.inputs[0]].shape[2:], node.shape[2:]
-    found = []
+    covered = []
     for axis, (kernel, extent) in enumerate(zip(window.kernel, extents, strict=True)):
         step, low = window.stride[axis], window.pads[axis]
         starts = {place: place * window.dilation[axis] - low for place in range(kernel)}
         inside = [p for p, start in starts.items() if start >= 0 and start + (outputs[axis] - 1) * step < extent]
         if not inside:
             raise _uncovered(graph, f"pads {node.name[:60]!r} (conv) beyond its kernel")
-        found.append(min(inside, key=lambda place: abs(place - (kernel - 1) / 2)))
-    return tuple(found)
+        covered.append(min(inside, key=lambda place: abs(place - (kernel - 1) / 2)))
+    return tuple(covered)
 
 
 def _activation(graph: Graph, node: Node, *, constant: bool) -> Step:

@@ -58,27 +58,28 @@ class Stability:
 
 
 def stability(chain: Chain, values: Array, samples: int, seed: int) -> Stability:
-    """`values` are prepared inputs; `samples` the random vectors sent backwards for each input and layer."""
+    """The noise stability of a chain. `values` are prepared inputs; `samples` is the number of random vectors sent
+    backwards for each input and layer."""
     generator = np.random.default_rng(seed)
-    found = [_of_piece(chain, piece, samples, generator) for piece in pieces(chain, values)]
-    interlayer = np.stack([one.interlayer for one in found])
+    measured = [_of_piece(chain, piece, samples, generator) for piece in pieces(chain, values)]
+    interlayer = np.stack([part.interlayer for part in measured])
     smallest = interlayer.argmin(axis=0)
-    errors = np.stack([one.interlayer_errors for one in found])
+    errors = np.stack([part.interlayer_errors for part in measured])
     return Stability(
-        outputs=np.concatenate([one.outputs for one in found]),
-        cushions=np.min([one.cushions for one in found], axis=0),
+        outputs=np.concatenate([part.outputs for part in measured]),
+        cushions=np.min([part.cushions for part in measured], axis=0),
         interlayer=interlayer.min(axis=0),
         interlayer_errors=np.take_along_axis(errors, smallest[None], axis=0)[0],
-        widths=found[0].widths,
-        cells=found[0].cells,
-        contraction=max(one.contraction for one in found),
-        spread=max(one.spread for one in found),
+        widths=measured[0].widths,
+        cells=measured[0].cells,
+        contraction=max(part.contraction for part in measured),
+        spread=max(part.spread for part in measured),
     )
 
 
 def pieces(chain: Chain, values: Array) -> Iterator[Piece]:
-    one = run_chain(chain, values[:1])
-    size = max(1, _AT_ONCE // sum(value.size for value in (*one.into, *one.values)))
+    single = run_chain(chain, values[:1])
+    size = max(1, _AT_ONCE // sum(value.size for value in (*single.into, *single.values)))
     for at in range(0, len(values), size):
         yield run_chain(chain, values[at : at + size])
 
@@ -86,12 +87,12 @@ def pieces(chain: Chain, values: Array) -> Iterator[Piece]:
 def run_chain(chain: Chain, x: Array) -> Piece:
     start, into, values, derivatives = x, [], [], []
     for layer in chain.layers:
-        found = []
+        passed = []
         for step in layer.before:
-            found.append(step.at(x))
+            passed.append(step.at(x))
             x = step.forward(x)
         into.append(x)
-        derivatives.append((*found, layer.linear.at(x)))
+        derivatives.append((*passed, layer.linear.at(x)))
         x = layer.linear.forward(x)
         values.append(x)
     return Piece(start, tuple(into), tuple(values), tuple(derivatives))
@@ -111,10 +112,10 @@ def _of_piece(chain: Chain, piece: Piece, samples: int, generator: np.random.Gen
     interlayer, errors, spread = 1 / np.sqrt(widths), np.zeros(len(widths)), 1.0
     for last in range(1, len(shapes)):
         for first, total, error, concentration in _jacobians(piece, last, samples, generator):
-            found = np.sqrt(cells[first]) * _over(outer[last], np.sqrt(total) * outer[first])
-            at = int(np.argmin(found))
-            if found[at] < interlayer[first]:
-                interlayer[first], errors[first] = found[at], error[at]
+            reached = np.sqrt(cells[first]) * _over(outer[last], np.sqrt(total) * outer[first])
+            at = int(np.argmin(reached))
+            if reached[at] < interlayer[first]:
+                interlayer[first], errors[first] = reached[at], error[at]
             spread = max(spread, concentration)
     outputs = piece.values[-1].reshape(len(piece.values[-1]), -1)
     return Stability(outputs, np.array(cushions), interlayer, errors, widths, cells, contraction, spread)
@@ -141,7 +142,7 @@ def _jacobians(
     for first, drawn in enumerate(squares):
         by_cell = np.sum(drawn, axis=0) if exact else np.mean(drawn, axis=0)
         total = by_cell.sum(axis=1)
-        each = np.stack([one.sum(axis=1) for one in drawn])
+        each = np.stack([squared.sum(axis=1) for squared in drawn])
         error = np.zeros(len(total)) if exact else _over(each.std(axis=0, ddof=1), 2 * total * len(drawn) ** 0.5)
         share = _over(by_cell.max(axis=1), total)
         yield first, total, error, float(np.sqrt(by_cell.shape[1] * share[np.isfinite(share)].max(initial=0.0)))

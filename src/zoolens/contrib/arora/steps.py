@@ -20,7 +20,8 @@ Map = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Derivative:
-    """At some values: `tangent` takes a direction there, `backward`, its transpose, a gradient of what comes out."""
+    """The derivative of a step at some values: `tangent` takes a direction there; `backward`, its transpose, takes a
+    gradient of what comes out."""
 
     tangent: Map
     backward: Map

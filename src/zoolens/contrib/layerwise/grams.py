@@ -60,18 +60,18 @@ class Grams:
 
     @cached_property
     def traces(self) -> Floats:
-        """Of all groups at the first frequency, then at the next."""
+        """The traces of all groups at the first frequency, then at the next."""
         return np.asarray(self.weights @ _traces(self.nodes).T).reshape(-1)
 
-    def at(self, some: NDArray[np.intp]) -> Array:
+    def at(self, places: NDArray[np.intp]) -> Array:
         """Those with these places among the traces: (count, c, c). Sums over nodes, of one group in one product."""
-        place, group = np.divmod(some, len(self.nodes))
+        place, group = np.divmod(places, len(self.nodes))
         if self.nodes.shape[1] == 1:
             return np.asarray(self.nodes[group, 0])
         flat = self.nodes.reshape(*self.nodes.shape[:2], -1).view(self.nodes.real.dtype)
         weights = self.weights[place].astype(flat.dtype)
-        found = weights @ flat[0] if len(flat) == 1 else np.einsum("bn,bnx->bx", weights, flat[group])
-        return np.asarray(found.view(self.nodes.dtype).reshape(-1, self.size, self.size))
+        sums = weights @ flat[0] if len(flat) == 1 else np.einsum("bn,bnx->bx", weights, flat[group])
+        return np.asarray(sums.view(self.nodes.dtype).reshape(-1, self.size, self.size))
 
     @cached_property
     def weighing(self) -> float:
@@ -93,12 +93,13 @@ def _traces(matrices: Array) -> Floats:
 
 def _squares(matrices: Array) -> Floats:
     """Sums of their absolute values' squares over the last two axes."""
-    found = [np.vdot(one, one).real for one in matrices.reshape(-1, matrices.shape[-2] * matrices.shape[-1])]
-    return np.array(found, np.float64).reshape(matrices.shape[:-2])
+    sums = [np.vdot(row, row).real for row in matrices.reshape(-1, matrices.shape[-2] * matrices.shape[-1])]
+    return np.array(sums, np.float64).reshape(matrices.shape[:-2])
 
 
 def grams(phases: Sequence[Taps], frequencies: Floats) -> Grams:
-    """Of what all phases give together, at these frequencies (count, axes); if there is but one, it is nought."""
+    """The Gram matrices of what all phases give together, at these frequencies (count, axes). A single frequency is
+    taken as zero."""
     if len(frequencies) == 1:
         phases = [{(0,): np.asarray(sum(taps.values()))} for taps in phases]
         frequencies = np.zeros((1, 1))
@@ -120,11 +121,11 @@ def _of_phase(taps: Taps, frequencies: Floats) -> Grams:
 
 def _dirichlet(apart: Floats, axes: Sequence[tuple[int, int]]) -> Floats:
     """The weight of a node for a frequency so far apart, (…, axes)."""
-    found = np.ones(apart.shape[:-1])
+    weight = np.ones(apart.shape[:-1])
     for number, (degree, step) in enumerate(axes):
         turns = np.arange(1, degree + 1) * step
-        found *= (1 + 2 * np.cos(apart[..., number, None] * turns).sum(axis=-1)) / (2 * degree + 1)
-    return found
+        weight *= (1 + 2 * np.cos(apart[..., number, None] * turns).sum(axis=-1)) / (2 * degree + 1)
+    return weight
 
 
 def _responses(taps: Taps, nodes: Floats) -> tuple[Array, Array]:
@@ -135,39 +136,39 @@ def _responses(taps: Taps, nodes: Floats) -> tuple[Array, Array]:
     matrices = np.stack([first, *others])
     angles = nodes @ np.array(list(taps), np.float64).T
     weights = np.concatenate([np.cos(angles), np.sin(angles[1:])]).astype(matrices.dtype)
-    found = (weights @ matrices.reshape(len(matrices), -1)).reshape(-1, *first.shape)
-    return found[: len(nodes)], found[len(nodes) :]
+    responses = (weights @ matrices.reshape(len(matrices), -1)).reshape(-1, *first.shape)
+    return responses[: len(nodes)], responses[len(nodes) :]
 
 
 def _nodes(real: Array, imaginary: Array) -> Array:
-    """(R + iI)·(R + iI)ᴴ at each node, then the conjugates of all but the first.
+    """The matrices (R + iI)·(R + iI)ᴴ at each node, then the conjugates of all but the first.
 
     P = (R + I)·(R − I)ᵀ has the symmetric part R·Rᵀ − I·Iᵀ and the antisymmetric part I·Rᵀ − R·Iᵀ.
     """
     count, groups, size, _ = real.shape
     if count == 1:
         return _times(real[0], real[0])[:, None]
-    found: Array = np.empty((groups, 2 * count - 1, size, size), np.result_type(real, np.complex64))
-    found[:, 0] = _in_pieces(real[0], real[0])
-    for number, (one, two) in enumerate(zip(real[1:], imaginary, strict=True), start=1):
-        node, mixed, both = found[:, number], _in_pieces((one + two) / 2, one - two), _in_pieces(two, two)
+    nodes: Array = np.empty((groups, 2 * count - 1, size, size), np.result_type(real, np.complex64))
+    nodes[:, 0] = _in_pieces(real[0], real[0])
+    for number, (r, i) in enumerate(zip(real[1:], imaginary, strict=True), start=1):
+        node, mixed, both = nodes[:, number], _in_pieces((r + i) / 2, r - i), _in_pieces(i, i)
         both *= 2
         both += mixed
         turned = np.ascontiguousarray(mixed.swapaxes(1, 2))
         np.add(both, turned, out=node.real)
         np.subtract(mixed, turned, out=node.imag)
-        np.conjugate(node, out=found[:, number + count - 1])
-    return found
+        np.conjugate(node, out=nodes[:, number + count - 1])
+    return nodes
 
 
-def _times(one: Array, two: Array) -> Array:
-    """one·twoᵀ; one product for one group is quicker than a batch."""
-    return np.asarray((one[0] @ two[0].T)[None] if len(one) == 1 else one @ two.swapaxes(1, 2))
+def _times(left: Array, right: Array) -> Array:
+    """The product left·rightᵀ of each group; one product for one group is quicker than a batch."""
+    return np.asarray((left[0] @ right[0].T)[None] if len(left) == 1 else left @ right.swapaxes(1, 2))
 
 
-def _in_pieces(one: Array, two: Array) -> Array:
+def _in_pieces(left: Array, right: Array) -> Array:
     """The same, with less rounding: a few sums at a time."""
-    parts = ((x[:, :, start : start + _PIECE] for x in (one, two)) for start in range(0, one.shape[2], _PIECE))
+    parts = ((x[:, :, start : start + _PIECE] for x in (left, right)) for start in range(0, left.shape[2], _PIECE))
     total = _times(*next(parts))
     for part in parts:
         total += _times(*part)
@@ -175,7 +176,8 @@ def _in_pieces(one: Array, two: Array) -> Array:
 
 
 def _errors(taps: Taps, traces: Floats) -> Floats:
-    """Of each node. Entries of G are sums of products of entries of A, which are sums over taps; ‖|A|·|A|ᵀ‖ ≤ tr G.
+    """A bound on the rounding error of each node. Entries of G are sums of products of entries of A, which are sums
+    over taps; ‖|A|·|A|ᵀ‖ ≤ tr G.
 
     The traces' mean over all nodes is the sum of all squared weights.
     """
@@ -183,5 +185,5 @@ def _errors(taps: Taps, traces: Floats) -> Floats:
     lengths = np.sqrt(len(taps) * traces.mean(axis=1, keepdims=True))
     inner = first.shape[2]
     roundings = inner + 8 if nodes == 1 else 4 * (min(inner, _PIECE) + inner // _PIECE) + 16
-    found = roundings * traces + 3 * (len(taps) + 4) * np.sqrt(traces) * lengths
-    return np.asarray(unit(first) * found.max(axis=0))
+    errors = roundings * traces + 3 * (len(taps) + 4) * np.sqrt(traces) * lengths
+    return np.asarray(unit(first) * errors.max(axis=0))

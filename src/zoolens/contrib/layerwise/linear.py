@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from zoolens.contrib.layerwise.norms import conv_norm
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Shape
 from zoolens.graph.sliding_windows import spread
 
@@ -58,8 +57,8 @@ def norms_of(graph: Graph, nodes: Iterable[Node], *, proof: Proof, workers: int 
     chosen = sorted((node for node in nodes if node.op in LINEAR), key=_work)  # the last to finish should be small
     # a layer a core: BLAS with threads of its own would wait for itself more than it computes
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        found = pool.map(lambda node: linear(graph, node).norm(proof), chosen)
-        return {node.name: norm for node, norm in zip(chosen, found, strict=True)}
+        norms = pool.map(lambda node: linear(graph, node).norm(proof), chosen)
+        return {node.name: norm for node, norm in zip(chosen, norms, strict=True)}
 
 
 def _work(node: Node) -> int:
@@ -85,30 +84,23 @@ def linear(graph: Graph, node: Node) -> Linear:
 
 def values(graph: Graph, node: Node) -> dict[str, Array]:
     """The parameters of a node by role; ModelError where there are no values."""
-    for one in node.parameters:
-        if one.key not in graph.weights:
-            raise ModelError(
-                f"The graph of {graph.name} has no values for the {one.role} of {node.name[:60]!r}.",
-                hint="Import it with weights.",
-            )
-    return {one.role: _real(graph.weights[one.key]).reshape(one.shape) for one in node.parameters}
+    return {tensor.role: _real(graph.values(node, tensor)) for tensor in node.parameters}
 
 
-def _real(given: Array) -> Array:
+def _real(array: Array) -> Array:
     """Single precision stays what it is: millions of numbers need not be copied to be bounded."""
-    array = np.asarray(given)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def _scale_and_shift(learned: Mapping[str, Array], before: str, node: Node) -> tuple[Floats, Floats]:
-    one, none = np.ones(1), np.zeros(1)
+    ones, zeros = np.ones(1), np.zeros(1)
     scale, shift = (
         learned.get(f"{before}{role}", default).reshape(-1).astype(np.float64)
-        for role, default in (("scale", one), ("shift", none))
+        for role, default in (("scale", ones), ("shift", zeros))
     )
     if node.op == "affine" or node.get("norm") == "affine":
         return scale, shift
-    mean, variance = learned.get(f"{before}mean", none), learned.get(f"{before}variance", one)
+    mean, variance = learned.get(f"{before}mean", zeros), learned.get(f"{before}variance", ones)
     scale = scale / np.sqrt(variance.reshape(-1) + node.get("epsilon", 0.0))
     return scale, shift - mean.reshape(-1) * scale
 

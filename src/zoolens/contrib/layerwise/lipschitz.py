@@ -47,7 +47,8 @@ class Gain:
 
 
 def gain(graph: Graph, node: Node, *, proof: Proof = "cholesky") -> Gain:
-    """Of a node as a function of one of its inputs, the others kept; ModelError where its weights are not known."""
+    """The gain of a node as a function of one of its inputs, the others kept; ModelError where its weights are not
+    known."""
     if node.op in LINEAR:
         return Gain(linear(graph, node).norm(proof))
     if node.op in STEEPEST:
@@ -61,7 +62,7 @@ def gain(graph: Graph, node: Node, *, proof: Proof = "cholesky") -> Gain:
 def joined(node: Node, differences: Sequence[Floats]) -> Floats:
     """What comes of differences of several inputs, each already multiplied by the node's gain."""
     if node.op in CHOICES or len(differences) == 1:
-        return np.asarray(np.sqrt(np.add.reduce([np.square(one) for one in differences])))
+        return np.asarray(np.sqrt(np.add.reduce([np.square(difference) for difference in differences])))
     return np.asarray(np.add.reduce(list(differences)))
 
 
@@ -157,7 +158,7 @@ def _adaptive_avg_pool(graph: Graph, node: Node) -> Gain:
 def _adaptive_max_pool(graph: Graph, node: Node) -> Gain:
     pairs = zip(_source(graph, node)[2:], node.get("size"), strict=True)
     seen = [(spatial.adaptive_pool(_unit(n), (size,), np.max) > 0).sum(axis=-1).max() for n, size in pairs]
-    return Gain(sqrt(prod(int(one) for one in seen)))
+    return Gain(sqrt(prod(int(count) for count in seen)))
 
 
 def _resize(graph: Graph, node: Node) -> Gain:
@@ -214,12 +215,12 @@ def _sum(graph: Graph, node: Node) -> Gain:
 
 
 def _product(graph: Graph, node: Node) -> Gain:
-    """With a number or a learned value that does not change."""
+    """The gain of a product with a number or with a learned value that does not change."""
     if node.get("scalar") is not None:
         return Gain(abs(node.get("scalar")))
     factors = [_fixed(graph, name) for name in node.inputs]
-    if sum(one is None for one in factors) == 1:
-        return Gain(prod(float(np.abs(one).max()) for one in factors if one is not None))
+    if sum(factor is None for factor in factors) == 1:
+        return Gain(prod(float(np.abs(factor).max()) for factor in factors if factor is not None))
     return Gain(inf, "a product of two values that both change has no Lipschitz constant")
 
 

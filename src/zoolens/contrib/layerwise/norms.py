@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 def matrix_norm(matrix: Array, *, proof: Proof = "cholesky", tolerance: float | None = None) -> float:
-    """Of a matrix that multiplies vectors."""
+    """The norm of a matrix that multiplies vectors."""
     return conv_norm(np.asarray(matrix)[:, :, None], (1,), proof=proof, tolerance=tolerance)
 
 
@@ -53,7 +53,7 @@ def conv_norm(
     proof: Proof = "cholesky",
     tolerance: float | None = None,
 ) -> float:
-    """Of a convolution of an input of these spatial extents. `kernel` is (out, in/groups, *window).
+    """The norm of a convolution of an input of these spatial extents; `kernel` is (out, in/groups, *window).
 
     That of the transposed convolution is the same: give its kernel as it is, and the extents of its output.
     `tolerance`: by how much the bound may exceed the norm of the circular operator; 1 %, and 15 % of a random proof.
@@ -107,14 +107,14 @@ def _met(extent: int, pads: tuple[int, int], stride: int, reach: Sequence[int]) 
 
 def _phases(kernel: Array, stride: Shape, met: Sequence[list[tuple[int, int]]]) -> dict[Offset, Taps]:
     """The kernel's matrices by the phase of the input they see, and by offset on the grid."""
-    found: dict[Offset, Taps] = {}
+    by_phase: dict[Offset, Taps] = {}
     window = range(3, kernel.ndim)
     by_tap = np.ascontiguousarray(kernel.transpose(*window, 0, 1, 2))
     for taps in product(*met):
         phase = tuple(at % s for (_, at), s in zip(taps, stride, strict=True))
         offset = tuple(at // s for (_, at), s in zip(taps, stride, strict=True))
-        found.setdefault(phase, {})[offset] = by_tap[tuple(number for number, _ in taps)]
-    return found
+        by_phase.setdefault(phase, {})[offset] = by_tap[tuple(number for number, _ in taps)]
+    return by_phase
 
 
 def _one_phase(phases: dict[Offset, Taps]) -> Taps:
@@ -123,12 +123,12 @@ def _one_phase(phases: dict[Offset, Taps]) -> Taps:
         return {offset: matrix.swapaxes(1, 2) for phase in phases.values() for offset, matrix in phase.items()}
     first = _any(phases)
     groups, out, inner = first.shape
-    found: Taps = {}
+    joined: Taps = {}
     for number, phase in enumerate(phases.values()):
         for offset, matrix in phase.items():
-            whole = found.setdefault(offset, np.zeros((groups, len(phases) * inner, out), first.dtype))
+            whole = joined.setdefault(offset, np.zeros((groups, len(phases) * inner, out), first.dtype))
             whole[:, number * inner : (number + 1) * inner] = matrix.swapaxes(1, 2)
-    return found
+    return joined
 
 
 def _any(phases: dict[Offset, Taps]) -> Array:
@@ -163,7 +163,7 @@ def _axis(offsets: Sequence[int], places: int, most: float) -> _Axis:
 
 
 def _largest_response(phases: dict[Offset, Taps], frequencies: Floats) -> float:
-    """Of filters of one channel each: the largest absolute value, which needs no eigenvalues."""
+    """The largest absolute value of filters of one channel each, which needs no eigenvalues."""
     taps = next(iter(phases.values()))
     angles = frequencies @ np.array(list(taps), np.float64).T
     values = np.stack([matrix.reshape(-1) for matrix in taps.values()]).astype(np.float64)
@@ -174,11 +174,11 @@ def _largest_response(phases: dict[Offset, Taps], frequencies: Floats) -> float:
 
 
 def _largest_singular_value(phases: dict[Offset, Taps], frequencies: Floats, slack: float, proof: Proof) -> float:
-    """From the side with fewer channels: outputs, or the inputs of all phases."""
+    """The largest singular value, from the side with fewer channels: outputs, or the inputs of all phases."""
     _, out, inner = _any(phases).shape
-    found = grams(list(phases.values()) if out <= inner * len(phases) else [_one_phase(phases)], frequencies)
+    gram = grams(list(phases.values()) if out <= inner * len(phases) else [_one_phase(phases)], frequencies)
     largest = largest_eigenvalue(
-        found.size, found.traces, found.at,
-        slack=slack, rounding=found.rounding, uneven=found.weighing, proof=proof,
+        gram.size, gram.traces, gram.at,
+        slack=slack, rounding=gram.rounding, uneven=gram.weighing, proof=proof,
     )  # fmt: skip
     return sqrt(largest)

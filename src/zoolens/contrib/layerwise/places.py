@@ -13,8 +13,9 @@ from zoolens.graph.vocabulary import COMMUTATIVE
 
 @dataclass(frozen=True)
 class Places:
-    """`stands`: the original's value that a value of the twin stands for, by name. `ends`: those that another segment
-    makes; all others are made by the same kind of node from values that stand for each other."""
+    """How the values of a twin relate to the original's. `stands` names the original's value that a value of the twin
+    stands for. `ends` are those that another segment makes; all others are made by the same kind of node from values
+    that stand for each other."""
 
     stands: dict[str, str]
     ends: frozenset[str]
@@ -44,9 +45,9 @@ def _candidates(original: Graph, node: Node, stands: dict[str, str]) -> Iterator
     named = original.by_name.get(node.name)
     others = original.consumers[wanted[0]] if wanted else original.nodes
     taken, own = set(stands.values()), signature(node)
-    for one in (*((named,) if named else ()), *others):
-        if one.name not in taken and _alike(one, wanted) and signature(one) == own:
-            yield one.name
+    for candidate in (*((named,) if named else ()), *others):
+        if candidate.name not in taken and _alike(candidate, wanted) and signature(candidate) == own:
+            yield candidate.name
 
 
 def _alike(node: Node, inputs: list[str]) -> bool:
@@ -55,13 +56,13 @@ def _alike(node: Node, inputs: list[str]) -> bool:
 
 def spliced_segments(twin: Graph) -> dict[str, str]:
     """For each node that came from a donor, the exit of the segment it came with, as splicing has recorded it."""
-    found: dict[str, str] = {}
+    exits: dict[str, str] = {}
     for done in twin.facts.get(SPLICED, ()):
         open_ = [done["exit"]]
         while open_:
             name = open_.pop()
-            if name in found or name == done["entry"] or name not in twin.by_name:
+            if name in exits or name == done["entry"] or name not in twin.by_name:
                 continue
-            found[name] = done["exit"]
+            exits[name] = done["exit"]
             open_ += twin.by_name[name].inputs
-    return found
+    return exits

@@ -44,7 +44,8 @@ class Share:
 
 @dataclass(frozen=True)
 class AnalyticBound:
-    """Of ‖f(x) − f′(x)‖ at the first output, before a final softmax. `value` and `measured`: of the worst input."""
+    """A bound of ‖f(x) − f′(x)‖ at the first output, before a final softmax. `value` and `measured` are those of the
+    worst input."""
 
     value: float
     measured: float
@@ -73,10 +74,10 @@ def bound_twin(original: Graph, twin: Graph, inputs: Array | Feed, *, proof: Pro
     `inputs`: examples along the first axis, in the axis order of the canonical graph. ModelError where the graphs do
     not fit, or an operator has no reference.
     """
-    if [one.shape for one in original.inputs] != [one.shape for one in twin.inputs]:
+    if [node.shape for node in original.inputs] != [node.shape for node in twin.inputs]:
         raise ModelError(f"{original.name} and {twin.name} take inputs of other shapes: they cannot be compared.")
     original, twin = without_final_softmax(original), without_final_softmax(twin)
-    work = _Work(original, twin, proof)
+    work = _TwinBound(original, twin, proof)
     parts = [work.bounded(feed) for feed in in_parts(original, as_feed(original, inputs))]
     each, measured, margins = (np.concatenate([part[i] for part in parts], axis=-1) for i in range(3))
     whole = each.sum(axis=0)
@@ -92,13 +93,13 @@ def bound_twin(original: Graph, twin: Graph, inputs: Array | Feed, *, proof: Pro
     )
 
 
-class _Work:
+class _TwinBound:
     """What does not depend on the inputs: pairs of nodes, distances of weights, and constants, each found once."""
 
     def __init__(self, original: Graph, twin: Graph, proof: Proof) -> None:
         self.original, self.twin, self.proof = original, twin, proof
         self.places: Places = places(original, twin)
-        self.apart = {node.name: found for node in twin.nodes if (found := self._distance(node))}
+        self.apart = {node.name: distance for node in twin.nodes if (distance := self._distance(node))}
         homes = spliced_segments(twin)
         self.home = {name: homes.get(name, name) for name in (*self.apart, *self.places.ends)}
         self.sources = tuple(dict.fromkeys(self.home[node.name] for node in twin.nodes if node.name in self.home))
@@ -106,7 +107,7 @@ class _Work:
         self._gains = self._linear_gains()
 
     def _linear_gains(self) -> dict[str, Gain]:
-        """Of all layers that a difference can reach: they are what takes time."""
+        """The gains of all layers that a difference can reach: they are what takes time."""
         reached = set(self.home)
         for node in self.twin.nodes:
             if any(name in reached for name in node.inputs):
@@ -132,19 +133,19 @@ class _Work:
     # --- for some inputs
 
     def bounded(self, feed: Mapping[str, Array]) -> tuple[Floats, Floats, Floats]:
-        """(sources × inputs) bounds of the first output, its measured differences, and the original's margins."""
+        """The (sources × inputs) bounds of the first output, its measured differences, and the original's margins."""
         count = len(next(iter(feed.values())))
         known = self._known(feed)
         hybrid = self._hybrid(known)
         errors: dict[str, Floats] = {}
         for node in self.twin.nodes:
-            found = self._passed_on(node, errors)
+            error = self._passed_on(node, errors)
             new = self._new(node, known, hybrid)
             if new is not None:
-                found = np.zeros((len(self.sources), count)) if found is None else found
-                found[self.sources.index(self.home[node.name])] += new
-            if found is not None:
-                errors[node.name] = found
+                error = np.zeros((len(self.sources), count)) if error is None else error
+                error[self.sources.index(self.home[node.name])] += new
+            if error is not None:
+                errors[node.name] = error
         out = self.twin.outputs[0]
         clean = known[self.original.outputs[0]]
         theirs = values_of(self.twin, [out], self._fed(feed))[out]
@@ -165,23 +166,23 @@ class _Work:
 
     def _hybrid(self, known: Mapping[str, Array]) -> dict[str, Array]:
         """What the twin's own segments make of the original's values."""
-        found: dict[str, Array] = {}
+        made: dict[str, Array] = {}
         for end in self.places.ends:
             into = self._into(end)
             part = starting_at(self.twin, into, [end])
-            found |= values_of(part, [end], {name: known[self.places.stands[name]] for name in into})
-        return found
+            made |= values_of(part, [end], {name: known[self.places.stands[name]] for name in into})
+        return made
 
     def _into(self, end: str) -> list[str]:
         """The values that pass from outside into the segment that ends here."""
-        found, open_ = [], [end]
+        entering, open_ = [], [end]
         while open_:
             for name in self.twin.by_name[open_.pop()].inputs:
                 if name not in self.places.stands:
                     open_.append(name)
                 elif self.twin.by_name[name].op not in FIXED:
-                    found.append(name)
-        return list(dict.fromkeys(found))
+                    entering.append(name)
+        return list(dict.fromkeys(entering))
 
     def _new(self, node: Node, known: Mapping[str, Array], hybrid: Mapping[str, Array]) -> Floats | None:
         """The difference that this node makes by itself, for each input."""
@@ -207,7 +208,7 @@ class _Work:
         if constant.reason:
             self.reasons.append(constant.reason)
         with np.errstate(invalid="ignore"):
-            return joined(node, [np.where(one > 0, one * constant.value, 0.0) for one in arriving])
+            return joined(node, [np.where(error > 0, error * constant.value, 0.0) for error in arriving])
 
 
 def _margins(outputs: Array) -> Floats:

@@ -54,8 +54,8 @@ def largest_eigenvalue(
     """
     test = _Cholesky() if proof == "cholesky" else _Random(size, slack, uneven)
     level = 0.0
-    for some in _in_turn(traces, max(1, _MADE // size**2)):
-        left = some[traces[some] > level]
+    for numbers in _in_turn(traces, max(1, _MADE // size**2)):
+        left = numbers[traces[numbers] > level]
         for part in _cut(grams(left), max(1, _TESTED // size**2)) if len(left) else ():
             level = _raised(part, level, lambda seen: max((1 + slack) * seen - rounding, (1 + slack / 2) * seen), test)
     return level * (1 + 2 * (size + 1) ** 2 * float(np.finfo(np.float64).eps)) + rounding
@@ -86,14 +86,15 @@ def _raised(grams: Array, level: float, above_seen: Callable[[float], float], te
 
 
 def _not_short(grams: Array, level: float) -> Array:
-    """Without those whose Frobenius norm is below the level, if there may be any: it is at least trace/√c."""
+    """The matrices without those whose Frobenius norm is below the level, if there may be any: it is at least
+    trace/√c."""
     size = grams.shape[-1]
     traces = np.trace(grams, axis1=1, axis2=2).real
     if (traces > level * sqrt(size)).all():
         return grams
     lost = 1 + 2 * size**2 * float(np.finfo(grams.dtype).eps)  # to rounding, in the sum of so many squares
-    found: Array = grams[np.linalg.norm(grams, axis=(1, 2)) * lost > level]
-    return found
+    long: Array = grams[np.linalg.norm(grams, axis=(1, 2)) * lost > level]
+    return long
 
 
 def _solved(grams: Array) -> float:
@@ -175,7 +176,7 @@ class _Random:
         return (self._complex if kind.kind == "c" else self._real).astype(kind, copy=False)
 
     def _lost(self, grams: Array, level: float) -> Floats:
-        """To rounding in one step, as a part of the longer of the two vectors; ‖G‖_F² ≤ λ·tr G."""
+        """What rounding loses in one step, as a part of the longer of the two vectors; ‖G‖_F² ≤ λ·tr G."""
         size, scale = grams.shape[-1], 4 * self._within / level
         traces = np.trace(grams, axis1=1, axis2=2).real.astype(np.float64)
         roundings = 0.5 * float(np.finfo(grams.dtype).eps) * ((3 if np.iscomplexobj(grams) else 1) * size + 8)
@@ -183,7 +184,7 @@ class _Random:
 
 
 def _lengths(vectors: Array) -> Floats:
-    """Of the columns: (count, columns)."""
+    """The lengths of the columns: (count, columns)."""
     parts = vectors.view(vectors.real.dtype)
     squares = np.einsum("bik,bik->bk", parts, parts)
     return np.asarray(np.sqrt(squares.reshape(*vectors.shape[::2], -1).sum(axis=2, dtype=np.float64)))
