@@ -10,6 +10,7 @@ Run as a script, this file is the server: requests and answers are lines of JSON
 import importlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -35,15 +36,18 @@ class CommandServer:
         os.close(ours[1])
         self._answers, self._requests = os.fdopen(ours[0]), os.fdopen(theirs[1], "w")
 
-    def run(self, *arguments, environment=None, timeout=300):
-        """As `subprocess.run([sys.executable, "-m", "zoolens", …], capture_output=True, text=True)` does."""
+    def run(self, *arguments, code=None, environment=None, folder=None, memory=None, timeout=300):
+        """As `subprocess.run([sys.executable, "-m", "zoolens", …], capture_output=True, text=True)` does; with `code`,
+        as `[sys.executable, "-c", code, …]` does. `memory`: how many bytes of addresses it may have."""
         arguments = [str(argument) for argument in arguments]
-        with tempfile.TemporaryDirectory() as folder:
-            out, err = Path(folder) / "out", Path(folder) / "err"
+        with tempfile.TemporaryDirectory() as place:
+            out, err = Path(place) / "out", Path(place) / "err"
             request = {
                 "arguments": arguments,
+                "code": code,
                 "environment": environment or dict(os.environ),
-                "folder": str(Path.cwd()),
+                "folder": str(folder or Path.cwd()),
+                "memory": memory,
                 "out": str(out),
                 "err": str(err),
                 "timeout": timeout,
@@ -73,7 +77,9 @@ def become(request):
     # what an interpreter does with these when it starts
     sys.path[:0] = [request["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
-    sys.argv = ["zoolens", *request["arguments"]]
+    sys.argv = ["-c" if request["code"] else "zoolens", *request["arguments"]]
+    if request["memory"]:
+        resource.setrlimit(resource.RLIMIT_AS, (request["memory"],) * 2)
 
 
 def ended(child, timeout):
@@ -87,7 +93,8 @@ def ended(child, timeout):
 
 
 def serve(requests, answers):
-    """Returns in the child, which runs the command then; the server itself ends where no more requests come."""
+    """Returns in the child, with the code that it is to run, if any; the server itself ends where no more requests
+    come."""
     for line in requests:
         request = json.loads(line)
         child = os.fork()
@@ -95,7 +102,7 @@ def serve(requests, answers):
             become(request)
             requests.close()
             answers.close()
-            return
+            return request["code"]
         print(json.dumps(ended(child, request["timeout"])), file=answers, flush=True)
     os._exit(0)
 
@@ -109,5 +116,8 @@ if __name__ == "__main__":
     descriptors = [int(number) for number in sys.argv[1:]]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    serve(os.fdopen(descriptors[0]), os.fdopen(descriptors[1], "w"))
-    main()
+    code = serve(os.fdopen(descriptors[0]), os.fdopen(descriptors[1], "w"))
+    if code is None:
+        main()
+    else:
+        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})

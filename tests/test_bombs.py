@@ -1,10 +1,7 @@
 """Small files that would fill the memory, and files that never end: one sentence each, in little memory and time."""
 
 import os
-import resource
 import struct
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -17,18 +14,15 @@ MEMORY = 6 << 30  # of addresses, which frameworks reserve freely; each bomb bel
 SECONDS = 120
 
 
-def run(*arguments, code=None):
-    """A zoolens command, or code, in a process that may not grow; what it says, and how it ends."""
-    command = [sys.executable, "-c", code, *arguments] if code else [sys.executable, "-m", "zoolens", *arguments]
+@pytest.fixture
+def run(command_server):
+    def limited(*arguments, code=None):
+        """A zoolens command, or code, in a process that may not grow; what it says, and how it ends."""
+        done = command_server.run(*arguments, code=code, memory=MEMORY, timeout=SECONDS)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-    done = subprocess.run(
-        list(map(str, command)), preexec_fn=limit, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
+    return limited
 
 
 OPEN_DATA = """
@@ -68,7 +62,7 @@ def stretched(path, name, size):
     ("torch", "torch-export", "m.pt2"),
     ("tensorflow", "keras", "m.keras"),
 ])  # fmt: skip
-def test_archives_of_models(tmp_path, runtime, format_, name):
+def test_archives_of_models(run, tmp_path, runtime, format_, name):
     path = tmp_path / name
     with zipfile.ZipFile(path, "w") as archive:
         for entry in ("m/constants.pkl", "m/models/model.json", "config.json", "model.weights.h5"):
@@ -85,7 +79,7 @@ def parquet(path, **columns):
     return path
 
 
-def test_parquet_labels_and_images(tmp_path):
+def test_parquet_labels_and_images(run, tmp_path):
     count = 20_000_000  # equal values take no room
     labels = parquet(tmp_path / "labels.parquet", x=pa.array(np.zeros(count, "u1")), y=pa.array(np.zeros(count, "i8")))
     assert labels.stat().st_size < 2 << 20
@@ -100,7 +94,7 @@ def test_parquet_labels_and_images(tmp_path):
     assert "Row 0 of words is not an image" in said
 
 
-def test_images_that_are_devices_and_pipes(tmp_path):
+def test_images_that_are_devices_and_pipes(run, tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "0.png").symlink_to("/dev/zero")
     code, said = run(tmp_path, code=OPEN_DATA)
@@ -114,7 +108,7 @@ def test_images_that_are_devices_and_pipes(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["model", "labels", "manifest", "classes", "table", "plan"])
-def test_pipes_do_not_hang(tmp_path, place):
+def test_pipes_do_not_hang(run, tmp_path, place):
     pipe = tmp_path / {"model": "m.onnx", "labels": "labels.txt", "manifest": "m.yaml", "plan": "p.yaml"}.get(
         place, "p"
     )
@@ -143,7 +137,7 @@ def test_pipes_do_not_hang(tmp_path, place):
     assert said
 
 
-def test_a_labels_file_that_claims_little_and_unpacks_to_much(tmp_path):
+def test_a_labels_file_that_claims_little_and_unpacks_to_much(run, tmp_path):
     """An .npz whose index claims a small array: counted, not believed."""
     path = tmp_path / "d.npz"
     np.savez_compressed(path, x=np.zeros((1 << 14, 1 << 12), "u1"), y=np.zeros(1 << 14, "i8"))

@@ -7,8 +7,6 @@ for minutes runs in the slow tests only; one that cannot run here says why below
 import os
 import re
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,7 +61,7 @@ OTHERS = [page for page in PAGES if page.name in SLOW]
 
 
 @pytest.fixture
-def place(demo_home, tmp_path):
+def place(demo_home, command_server, tmp_path):
     """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home."""
     shutil.copytree(demo_home, tmp_path / "home")
     for name in ("lenet-wide.onnx", "lenet-wide.tflite", "lenet-wide.yaml"):
@@ -79,8 +77,7 @@ def place(demo_home, tmp_path):
             files[-1].write_text(
                 text.replace('"my-own-model.yaml", "photos"', '"my-own-model.yaml", "demo", limit=200')
             )
-        command = [sys.executable, "-c", DRIVER, *map(str, files)]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200)
+        return command_server.run(*files, code=DRIVER, environment=environment, folder=tmp_path, timeout=1200)
 
     return run
 
