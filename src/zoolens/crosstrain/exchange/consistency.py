@@ -16,9 +16,9 @@ from zoolens.crosstrain.training.architectures import build, parameters, tensor_
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import steps
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.trainers.registry import builds_common_networks, trainer_named
-from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, TENSORS, contradicted
+from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, contradicted
 from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.errors import ZoolensError
 
@@ -191,7 +191,7 @@ def _network(recipe: Recipe, semantics: Semantics, dataset: DatasetEntry) -> Net
     if not isinstance(image, list) or len(image) != 3 or not all(map(_whole, image)) or not classes:
         raise ZoolensError(f"{dataset.name!r} does not say how large its images are.")
     height, width, channels = image
-    return _built(recipe.architecture, semantics.over(TENSORS), (channels, height, width), classes)
+    return _built(recipe.architecture, semantics.over(USUAL), (channels, height, width), classes)
 
 
 @lru_cache(maxsize=64)

@@ -20,7 +20,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.exchange.files import Refused
-from zoolens.crosstrain.exchange.schema import MAX_NAME, NUMBERS, TABLES, Column, found_hyperparameters, shortened
+from zoolens.crosstrain.exchange.schema import (
+    MAX_COLUMNS,
+    MAX_NAME,
+    NUMBERS,
+    TABLES,
+    Column,
+    found_hyperparameters,
+    shortened,
+)
 from zoolens.engine.service import Service
 from zoolens.errors import first_line
 
@@ -50,6 +58,8 @@ def unpack(name: str, content: NDArray[np.uint8], limits: Limits) -> tuple[tuple
     """The columns of hyperparameters and what the table holds. Refused, with what is wrong with it."""
     try:
         plain = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
+        if len(plain) > MAX_COLUMNS:
+            raise Refused([f"{name}.parquet has more than {MAX_COLUMNS} columns."])
         # Texts stay behind numbers when they are read, so that one long text is not unpacked a million times.
         texts = [field.name for field in plain if pa.types.is_string(field.type)]
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)

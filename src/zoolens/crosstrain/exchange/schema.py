@@ -19,6 +19,7 @@ MIXED: Final = "hyperparameter-json."  # where a hyperparameter is a number in o
 STATUSES: Final = ("finished", "non-finite", "out-of-memory", "failed")
 MAX_TEXT: Final = 4096
 MAX_NAME: Final = 200  # of a column
+MAX_COLUMNS: Final = 2000
 MAX_JSON: Final = 1 << 20
 MAX_LIST: Final = 100_000
 MAX_PROBLEMS: Final = 20  # of one table; the first ones tell enough

@@ -47,6 +47,14 @@ def test_a_table_that_ends_within_a_page(folder):
     assert problem(folder).startswith("labels.parquet ")
 
 
+def test_more_columns_than_anybody_varies(folder):
+    path = folder.path / "trials.parquet"
+    table = pq.read_table(path)
+    more = {f"hyperparameter.x{number}": pa.array([1.0] * table.num_rows) for number in range(2000)}
+    pq.write_table(pa.table({**dict(zip(table.column_names, table.columns, strict=True)), **more}), path)
+    assert problem(folder) == "trials.parquet has more than 2000 columns."
+
+
 def test_cells_that_are_empty(folder):
     path = folder.path / "labels.parquet"
     table = pq.read_table(path)

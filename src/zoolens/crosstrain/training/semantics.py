@@ -72,6 +72,8 @@ def _same(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
+# What the layers of most frameworks have where nobody says otherwise, as far as it decides which tensors there are.
+USUAL: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
 # What "aligned" fixes unless the recipe says otherwise.
 ALIGNED: Final = Semantics(
     norm_momentum=0.9,

@@ -19,7 +19,7 @@ from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers, read_predictions
 from zoolens.crosstrain.training.trainer_process import PREDICTIONS
 from zoolens.crosstrain.training.trainers.registry import trainer_named
@@ -31,8 +31,6 @@ from zoolens.store.records import fingerprint
 Answers = NDArray[np.int32]
 Report = Callable[[str, Epoch], None]  # framework, epoch
 
-# What all frameworks' own layers have, as far as it decides which tensors there are.
-TENSORS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
 _PARTS: Final[Mapping[str, type[BaseModel]]] = {"optimizer": Optimizer, "semantics": Semantics}
 
 
@@ -213,7 +211,7 @@ def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[l
         if job.recipe.weights != "shared":
             given.append(job)
             continue
-        told = job.semantics.over(TENSORS)
+        told = job.semantics.over(USUAL)
         key = fingerprint([told.init, told.bias_init, told.conv_bias])[:8]
         if key not in files:
             files[key] = folder / f"initial-{key}.safetensors"

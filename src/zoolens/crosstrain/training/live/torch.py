@@ -17,6 +17,7 @@ from zoolens.crosstrain.training.diff.layers import layer_facts
 from zoolens.crosstrain.training.initial import fans
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
 from zoolens.crosstrain.training.live.subject import SEED, Subject, subject_of
+from zoolens.crosstrain.training.semantics import USUAL
 from zoolens.errors import MissingDependency
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
@@ -62,12 +63,12 @@ TORCH: Final = Importer(load=load, distributions=("torch", "torchvision"))
 
 
 def _built(wanted: Subject) -> tuple[str, Any]:
-    from zoolens.crosstrain.training.trainers.torch_building import HABITS, build_module, build_shipped
+    from zoolens.crosstrain.training.trainers.torch_building import build_module, build_shipped
 
     if wanted.shipped:
         module = build_shipped(wanted.architecture, wanted.input_shape, wanted.classes)
         return f"torchvision.models.{wanted.architecture}", module
-    return "torch.nn layers with their defaults", build_module(wanted.network(HABITS))
+    return "torch.nn layers with their defaults", build_module(wanted.network(USUAL))
 
 
 def _drawn(module: Any) -> Iterator[Drawn]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.semantics import USUAL
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import Weights
 from zoolens.crosstrain.training.trainers.torch_building import (
-    HABITS,
     build_module,
     build_shipped,
     install,
@@ -28,7 +28,7 @@ def torch_model(side: SideRecipe, weights: Weights) -> Any:
         module = build_shipped(recipe.architecture, side.shape, side.classes)
         _install_shipped(module, weights, recipe.architecture)
     else:
-        network = build(recipe.architecture, side.semantics.over(HABITS), side.shape, side.classes)
+        network = build(recipe.architecture, side.semantics.over(USUAL), side.shape, side.classes)
         module = build_module(network)
         if recipe.precision == "float64":
             module = module.double()

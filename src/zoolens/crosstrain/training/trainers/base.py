@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.errors import ModelError
 from zoolens.plugins import installed_version
@@ -58,7 +58,7 @@ class Trainer(ABC):
     # Its place among those that train where nobody is named; None: it trains only where it is named.
     default_place: ClassVar[int | None] = None
     # What its networks have where nobody says otherwise; decides at least `architectures.STRUCTURAL`.
-    habits: ClassVar[Semantics] = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
+    habits: ClassVar[Semantics] = USUAL
     # Its networks are those of `architectures.build`, so that their tensors and parameters are known beforehand.
     common_networks: ClassVar[bool] = False
     # It can begin with given weights also where a recipe asks for a network as its library ships it.

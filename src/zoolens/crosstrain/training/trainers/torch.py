@@ -17,11 +17,10 @@ from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome, Status
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import EpochBatches, batches
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
 from zoolens.crosstrain.training.trainers.torch_building import (
-    HABITS,
     as_arrays,
     build_module,
     build_shipped,
@@ -45,7 +44,6 @@ class Torch(Trainer):
     distributions: ClassVar = ("torch", "torchvision")
     extra: ClassVar = "torch"
     default_place: ClassVar = 1
-    habits: ClassVar = HABITS
     common_networks: ClassVar = True
     captures: ClassVar = True
     reference_precision: ClassVar = "float64"
@@ -163,7 +161,7 @@ class Training:
         if recipe.shipped:
             return build_shipped(recipe.architecture, (channels, height, width), self._data.classes)
         told = job.semantics
-        network = build(recipe.architecture, told.over(HABITS), (channels, height, width), self._data.classes)
+        network = build(recipe.architecture, told.over(USUAL), (channels, height, width), self._data.classes)
         module = build_module(network)
         self._network = network
         if weights is not None:

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.network import Layer, Network
-from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.torchvision_shim import import_torchvision
 
 # What a torch user gets who says nothing; norms, initial weights and Adam are left to torch's own objects.
-HABITS: Final = Semantics(conv_bias=True, dropout=0.0, stride="3x3", padding="symmetric")
 _PARTS: Final = {
     "conv": {"kernel": "weight", "bias": "bias"},
     "dense": {"kernel": "weight", "bias": "bias"},
