@@ -126,8 +126,8 @@ def _specs(
             reasons.append(f"{runtime.name}: {error.message}")
             hint = hint or error.hint
     if reasons:
-        told = "; ".join(reason.rstrip(".") for reason in reasons)
-        raise ModelError(f"{model.path().name} could not be opened. {told}.", hint=hint)
+        listed = "; ".join(reason.rstrip(".") for reason in reasons)
+        raise ModelError(f"{model.path().name} could not be opened. {listed}.", hint=hint)
     raise ModelError(
         f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
         hint=_how_to_open(model.format),
@@ -136,7 +136,9 @@ def _specs(
 
 def _how_to_open(format_: str) -> str:
     """An environment of its own, where a runtime for it names its packages."""
-    packages = next((one.requirements for one in _runtimes_for(format_, installed=False) if one.requirements), ())
+    packages = next(
+        (runtime.requirements for runtime in _runtimes_for(format_, installed=False) if runtime.requirements), ()
+    )
     several = "`zoolens runtimes` says what to install"
     return f"{several}, or open it with --env '{','.join(packages)}'." if packages else f"{several}."
 
@@ -144,15 +146,15 @@ def _how_to_open(format_: str) -> str:
 def _runtimes_for(format_: str, *, installed: bool = True) -> list[Runtime]:
     names = plugins.names(plugins.RUNTIMES)
     ordered = [*(name for name in _DRAFT_ORDER if name in names), *(n for n in names if n not in _DRAFT_ORDER)]
-    found: list[Runtime] = []
+    runtimes: list[Runtime] = []
     for name in ordered:
         try:
             runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
         except ZoolensError:  # a broken plug-in is not the file's fault
             continue
         if format_ in runtime.formats and (not installed or runtime.version() is not None):
-            found.append(runtime)
-    return found
+            runtimes.append(runtime)
+    return runtimes
 
 
 class _Guesses(Guesses):
@@ -162,9 +164,9 @@ class _Guesses(Guesses):
         return self.image_or_array(spec.name, spec.shape, spec.dtype, quantised=spec.quantised)
 
     def outputs(
-        self, specs: Sequence[TensorSpec], found: Sequence[Ending], sums_to_one: frozenset[str]
+        self, specs: Sequence[TensorSpec], known_ends: Sequence[Ending], sums_to_one: frozenset[str]
     ) -> Iterable[Output]:
-        ends = found if len(found) == len(specs) else [Ending.UNKNOWN] * len(specs)
+        ends = known_ends if len(known_ends) == len(specs) else [Ending.UNKNOWN] * len(specs)
         if _detects(specs, ends):
             self.said.append("the task is unknown, boxes among the outputs suggest a detector")
             return [Output(name=spec.name, task="other") for spec in specs]

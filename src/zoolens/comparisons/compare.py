@@ -158,8 +158,8 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
     answers = _compare_answers(*sides) if classifying else None
     vectors = tuple(_compare_vectors(*sides)) if sides else ()
     differ = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
-    differ = differ or any(one.identical_outputs < 1 for one in vectors)
-    manifests = [Difference(f"manifest {one.what}", one.a, one.b, telling=True) for one in manifest_lines(a, b)]
+    differ = differ or any(change.identical_outputs < 1 for change in vectors)
+    manifests = [Difference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)]
     return Report(
         a=a,
         b=b,
@@ -288,11 +288,11 @@ def _known(score: np.float32) -> float | None:
 
 
 def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]:
-    others = {(one.metric, one.scope): one for one in b}
+    others = {(figure.metric, figure.scope): figure for figure in b}
     return [
-        Figure(one.metric, one.scope, one.unit, one, others[(one.metric, one.scope)])
-        for one in a
-        if (one.metric, one.scope) in others
+        Figure(figure.metric, figure.scope, figure.unit, figure, others[(figure.metric, figure.scope)])
+        for figure in a
+        if (figure.metric, figure.scope) in others
     ]
 
 

@@ -94,9 +94,9 @@ def _as_wide(names: tuple[str, ...] | None, about: Any) -> tuple[str, ...] | Non
 
 
 def _manifest(run: Run) -> tuple[Manifest | None, tuple[str, ...]]:
-    for found in (run.origin.get("manifest"), run.model.manifest):
+    for described in (run.origin.get("manifest"), run.model.manifest):
         try:
-            return Manifest.model_validate(found), ()
+            return Manifest.model_validate(described), ()
         except ValidationError:
             continue
     return None, (f"{run.ref} has no readable manifest: its inputs are not compared.",)
@@ -167,14 +167,14 @@ def _input_notes(a: Interface, b: Interface) -> Iterator[str]:
     ours, theirs = a.inputs[0], b.inputs[0]
     if _sample(ours) != _sample(theirs):
         yield f"input shape: A {_shape(ours)}, B {_shape(theirs)}"
-    for what, one, two in (
+    for what, of_a, of_b in (
         ("input layout", ours.layout, theirs.layout),
         ("input type", ours.dtype, theirs.dtype),
         ("colour order", ours.color, theirs.color),
         ("image decoder", ours.decoder, theirs.decoder),
     ):
-        if one != two:
-            yield f"{what}: A {one}, B {two}"
+        if of_a != of_b:
+            yield f"{what}: A {of_a}, B {of_b}"
     if ours.preprocess != theirs.preprocess:
         yield f"preprocessing: A {_steps(ours)}; B {_steps(theirs)}"
 
@@ -192,32 +192,38 @@ def _outputs_alike(a: Interface, b: Interface) -> int:
     Classes are brought into one order for the main output only: further ones must have them in the same.
     """
     alike = 1
-    for one, two in zip(a.heads[1:], b.heads[1:], strict=False):
+    for head_a, head_b in zip(a.heads[1:], b.heads[1:], strict=False):
         same_classes = (
-            one.names is None or two.names is None or [*map(plain_name, one.names)] == [*map(plain_name, two.names)]
+            head_a.names is None
+            or head_b.names is None
+            or [*map(plain_name, head_a.names)] == [*map(plain_name, head_b.names)]
         )
-        if one.task != two.task or (one.width and two.width and one.width != two.width) or not same_classes:
+        if (
+            head_a.task != head_b.task
+            or (head_a.width and head_b.width and head_a.width != head_b.width)
+            or not same_classes
+        ):
             break
         alike += 1
     return alike
 
 
-def _sample(one: Input) -> tuple[int | None, ...]:
+def _sample(declared: Input) -> tuple[int | None, ...]:
     """The shape without its batch axis, channels last: layouts have a note of their own."""
-    shape = one.shape[1:]
-    return (*shape[1:], shape[0]) if one.layout == "NCHW" and len(shape) == 3 else shape
+    shape = declared.shape[1:]
+    return (*shape[1:], shape[0]) if declared.layout == "NCHW" and len(shape) == 3 else shape
 
 
-def _shape(one: Input) -> str:
-    return "×".join("?" if extent is None else str(extent) for extent in one.shape[1:])
+def _shape(declared: Input) -> str:
+    return "×".join("?" if extent is None else str(extent) for extent in declared.shape[1:])
 
 
-def _steps(one: Input) -> str:
+def _steps(declared: Input) -> str:
     def written(step: Any) -> str:
         given = step.model_dump(exclude_defaults=True, exclude={"op"})
         return f"{step.op}({', '.join(f'{name}={_value(value)}' for name, value in given.items())})"
 
-    return ", ".join(map(written, one.preprocess)) or "none"
+    return ", ".join(map(written, declared.preprocess)) or "none"
 
 
 def _value(value: Any) -> str:

@@ -21,40 +21,40 @@ from zoolens.present.pages import render
 SIDE: Final = 196  # of a picture, in pixels
 
 
-def html(found: Disagreements) -> str:
+def html(disagreements: Disagreements) -> str:
     """The page. The data are opened again where the run found them; refused where they have changed."""
-    names = short_names([neighbour.run for neighbour in found.panel])
-    with closing(open_inputs(found.run)) as dataset:
-        cards = [_card(found, names, contested, dataset) for contested in found.inputs]
+    names = short_names([neighbour.run for neighbour in disagreements.panel])
+    with closing(open_inputs(disagreements.run)) as dataset:
+        cards = [_card(disagreements, names, contested, dataset) for contested in disagreements.inputs]
     agreement = [
         {"name": name, "share": f"{100 * neighbour.agreement:.1f} %"}
-        for name, neighbour in zip(names[1:], found.panel[1:], strict=True)
+        for name, neighbour in zip(names[1:], disagreements.panel[1:], strict=True)
     ]
     return render(
         "contactsheet.html",
         title=f"Where {names[0]} and its nearest equivalents disagree",
         model=names[0],
-        dataset=found.dataset,
-        contested=found.total,
-        size=found.run.inputs,
+        dataset=disagreements.dataset,
+        contested=disagreements.total,
+        size=disagreements.run.inputs,
         agreement=agreement,
         cards=cards,
     )
 
 
-def _card(found: Disagreements, names: Sequence[str], contested: Contested, dataset: Dataset) -> dict[str, Any]:
+def _card(disagreements: Disagreements, names: Sequence[str], contested: Contested, dataset: Dataset) -> dict[str, Any]:
     return {
         "image": _image(dataset.read(contested.index).value),
-        "truth": found.class_name(contested.label),
+        "truth": disagreements.class_name(contested.label),
         "input": contested.input,
         "dissent": f"{contested.entropy:.2f}",
-        "votes": list(_votes(found, names, contested)),
+        "votes": list(_votes(disagreements, names, contested)),
     }
 
 
-def _votes(found: Disagreements, names: Sequence[str], contested: Contested) -> Iterator[dict[str, Any]]:
-    for name, neighbour, vote in zip(names, found.panel, contested.votes, strict=True):
-        answer = found.class_name(vote.answer)
+def _votes(disagreements: Disagreements, names: Sequence[str], contested: Contested) -> Iterator[dict[str, Any]]:
+    for name, neighbour, vote in zip(names, disagreements.panel, contested.votes, strict=True):
+        answer = disagreements.class_name(vote.answer)
         yield {
             "name": name,
             "ref": neighbour.run.ref,

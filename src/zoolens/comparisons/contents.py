@@ -72,8 +72,8 @@ def declared_by(run: Run) -> str:
 def replaced_contents(contents: Sequence[Content]) -> list[bool]:
     """For each, whether another content has taken its place since."""
     groups: dict[tuple[str, ...], list[int]] = {}
-    for number, one in enumerate(contents):
-        groups.setdefault(one.place, []).append(number)
+    for number, content in enumerate(contents):
+        groups.setdefault(content.place, []).append(number)
     replaced = [False] * len(contents)
     for numbers in groups.values():
         if len({contents[number].model for number in numbers}) > 1:
@@ -124,7 +124,7 @@ def file_state(run: Run) -> FileState:
     folder = Path(run.origin["folder"]) if run.origin.get("folder") else None
     try:
         manifest = Manifest.model_validate(run.origin.get("manifest"))
-        asset = next((one for one in manifest.assets if one.format == run.model.format), None)
+        asset = next((candidate for candidate in manifest.assets if candidate.format == run.model.format), None)
         if asset is None:
             return FileState(False, ())
         places = {file.role: locate(file, folder) for file in asset.files}

@@ -124,14 +124,14 @@ def disagree(
         candidates, notes = _candidates(opened, ours, runtime)
         panel, signatures = _panel(opened, ours, candidates[:n])
     contested, total = _contested(signatures, limit)
-    told = (*notes, *changed_notes(one.run for one in panel))
-    return Disagreements(panel, contested, total, data_classes(run), told)
+    said_of_runs = (*notes, *changed_notes(neighbour.run for neighbour in panel))
+    return Disagreements(panel, contested, total, data_classes(run), said_of_runs)
 
 
 def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:
     runs = runs_of(store, model, data=data, runtime=runtime)
     if not runs:
-        close = " ".join(f"Did you mean {one}?" for one in close_names(store, model))
+        close = " ".join(f"Did you mean {close_name}?" for close_name in close_names(store, model))
         raise ZoolensError(
             f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
             hint=close or f"Run: zoolens eval {model} --data {data or 'DATA'}.",
@@ -162,7 +162,7 @@ def _candidates(
             f"No other model was measured on {ours.run.dataset.name} that {ours.run.ref} can be compared with.",
             hint=" ".join(notes) or "Evaluate more models on the same data with `zoolens eval`.",
         )
-    return sorted(candidates, key=lambda one: (-one[0].agreement, one[0].name)), notes
+    return sorted(candidates, key=lambda candidate: (-candidate[0].agreement, candidate[0].name)), notes
 
 
 def _panel(
@@ -179,7 +179,7 @@ def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
     """One run of each other model on the same data, in the same stack or runtime where there is one."""
     chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
     everyone = probe_runs(store, task=task_of(run), kind=run.kind)
-    beside = [one for one in everyone if one.key.dataset == run.key.dataset]
+    beside = [other_run for other_run in everyone if other_run.key.dataset == run.key.dataset]
     for other in (
         beside if run.kind is RunKind.TRAINING else without_replaced(beside, everyone)
     ):  # none replaces another
@@ -198,8 +198,8 @@ def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
 
 def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tuple[Contested, ...], int]:
     """Inputs by the entropy of the votes; among equals those first on which the panel is least sure."""
-    answers = np.stack([one.answers for one in signatures])
-    scores = np.stack([_best(one) for one in signatures])
+    answers = np.stack([signature.answers for signature in signatures])
+    scores = np.stack([_best(signature) for signature in signatures])
     margins = scores[:, :, 0] - scores[:, :, 1]
     entropy = vote_entropy(answers)
     doubt = margins.mean(axis=0)
@@ -237,49 +237,55 @@ def _known(signature: Signature, score: np.float64) -> float | None:
 def vote_entropy(answers: NDArray[Any]) -> NDArray[np.float64]:
     """Entropy in bits of the answers (voters × inputs) to each input; exactly 0 where all are the same."""
     supporters = np.zeros(answers.shape)
-    for one in answers:
-        supporters += answers == one
+    for voter in answers:
+        supporters += answers == voter
     return np.asarray(-np.log2(supporters / len(answers)).mean(axis=0)) + 0.0
 
 
 # --- as plain values
 
 
-def as_data(found: Disagreements) -> dict[str, Any]:
+def as_data(disagreements: Disagreements) -> dict[str, Any]:
     return {
-        "dataset": found.dataset,
-        "n": found.run.inputs,
-        "contested": found.total,
+        "dataset": disagreements.dataset,
+        "n": disagreements.run.inputs,
+        "contested": disagreements.total,
         "panel": [
-            {"model": one.run.ref, "run": one.run.id, "runtime": one.run.stack.runtime, "agreement": one.agreement}
-            for one in found.panel
+            {"model": near.run.ref, "run": near.run.id, "runtime": near.run.stack.runtime, "agreement": near.agreement}
+            for near in disagreements.panel
         ],
         "inputs": [
             {
-                "index": one.index,
-                "input": one.input,
-                "label": one.label,
-                "truth": found.class_name(one.label),
-                "entropy": one.entropy,
-                "margin": one.margin,
+                "index": disputed.index,
+                "input": disputed.input,
+                "label": disputed.label,
+                "truth": disagreements.class_name(disputed.label),
+                "entropy": disputed.entropy,
+                "margin": disputed.margin,
                 "votes": [
-                    {"answer": vote.answer, "name": found.class_name(vote.answer), "score": vote.score}
-                    for vote in one.votes
+                    {"answer": vote.answer, "name": disagreements.class_name(vote.answer), "score": vote.score}
+                    for vote in disputed.votes
                 ],
             }
-            for one in found.inputs
+            for disputed in disagreements.inputs
         ],
-        "notes": list(found.notes),
+        "notes": list(disagreements.notes),
     }
 
 
-def as_csv(found: Disagreements) -> str:
+def as_csv(disagreements: Disagreements) -> str:
     """One row an input; an answer and its score for each of the panel."""
-    panel = [f"{one.name} {what}" for one in found.panel for what in ("answer", "score")]
+    panel = [f"{neighbour.name} {what}" for neighbour in disagreements.panel for what in ("answer", "score")]
     rows = [
-        [one.index, one.input, found.class_name(one.label), f"{one.entropy:.4f}", f"{one.margin:.4f}"]
-        + [cell for vote in one.votes for cell in (found.class_name(vote.answer), _score(vote))]
-        for one in found.inputs
+        [
+            contested.index,
+            contested.input,
+            disagreements.class_name(contested.label),
+            f"{contested.entropy:.4f}",
+            f"{contested.margin:.4f}",
+        ]
+        + [cell for vote in contested.votes for cell in (disagreements.class_name(vote.answer), _score(vote))]
+        for contested in disagreements.inputs
     ]
     return csv_text(["index", "input", "truth", "entropy", "margin", *panel], rows)
 

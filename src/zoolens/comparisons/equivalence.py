@@ -6,7 +6,6 @@ report.agreement, report.guaranteed
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from zoolens.statistics.anytime import paired_lower
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.groups import WorstGroup, worst_group
 from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
+from zoolens.store.jsontext import json_value
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tasks.base import TOLERANCE
@@ -271,7 +271,7 @@ def _data_of(pair: OnData) -> dict[str, Any]:
         "n": pair.n,
         "reasons": list(pair.fit.reasons),
         "notes": list(pair.fit.notes),
-        "outputs": [_finite({**asdict(output), "agreement": output.agreement}) for output in pair.outputs],
+        "outputs": [json_value({**asdict(output), "agreement": output.agreement}) for output in pair.outputs],
         "bounds": None if pair.bounds is None else asdict(pair.bounds),
     }
 
@@ -280,13 +280,4 @@ def _arora_data(bound: ModelBound | str) -> dict[str, Any]:
     if isinstance(bound, str):
         return {"refused": bound}
     properties = {"bound": bound.bound, "vacuous": bound.vacuous, "covered": bound.covered, "sentence": bound.sentence}
-    return _finite({**properties, **asdict(bound)})  # type: ignore[no-any-return]
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: null."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_value({**properties, **asdict(bound)})  # type: ignore[no-any-return]

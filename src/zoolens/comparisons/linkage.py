@@ -43,9 +43,9 @@ def families(distance: NDArray[Any]) -> Families:
 
 def _side_by_side(left: list[int], right: list[int], matrix: NDArray[np.float64]) -> list[int]:
     """The two in a row, turned so that the ends that meet are the nearest."""
-    turned = [(one, two) for one in (left, left[::-1]) for two in (right, right[::-1])]
-    one, two = min(turned, key=lambda pair: matrix[pair[0][-1], pair[1][0]])
-    return [*one, *two]
+    turned = [(start, end) for start in (left, left[::-1]) for end in (right, right[::-1])]
+    start, end = min(turned, key=lambda pair: matrix[pair[0][-1], pair[1][0]])
+    return [*start, *end]
 
 
 def _middle(matrix: NDArray[np.float64]) -> float:

@@ -80,8 +80,8 @@ def agreement_matrix(
                 hint="Name more models, or evaluate more with `zoolens eval`.",
             )
         read = [signature_or_reason(opened, run) for run in runs]
-    signatures = [one for one in read if isinstance(one, Signature)]
-    left_out = [one for one in read if isinstance(one, str)]
+    signatures = [result for result in read if isinstance(result, Signature)]
+    left_out = [result for result in read if isinstance(result, str)]
     if len(signatures) < 2:
         raise ZoolensError(f"A matrix needs two models that can be read: {' '.join(left_out)}")
     return _matrix(signatures, tolerance, left_out)
@@ -105,28 +105,28 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
     count = len(signatures)
     agreement, difference = np.eye(count), np.zeros((count, count))
     notes = dict.fromkeys(left_out)
-    interfaces = [interface_of(one.run) for one in signatures]
+    interfaces = [interface_of(signature.run) for signature in signatures]
     accuracy = np.array([_accuracy(*each) for each in zip(signatures, interfaces, strict=True)])
     for i, j in combinations(range(count), 2):
         fit = compare_interfaces(interfaces[i], interfaces[j])
         if not fit:
             agreement[i, j] = agreement[j, i] = difference[i, j] = difference[j, i] = np.nan
-            names = [bare(one.run.ref) for one in (signatures[i], signatures[j])]
+            names = [bare(signature.run.ref) for signature in (signatures[i], signatures[j])]
             notes[f"{names[0]} (A) and {names[1]} (B) cannot be compared: {'; '.join(fit.reasons)}"] = None
             continue
         agreement[i, j] = agreement[j, i] = agreement_of(signatures[i], signatures[j], fit, tolerance=tolerance)
         difference[i, j] = accuracy[j] - accuracy[i]
         difference[j, i] = -difference[i, j]
-    found = families(1 - agreement)
-    order = list(found.order)
+    linked = families(1 - agreement)
+    order = list(linked.order)
     return Matrix(
         names=tuple(short_names([signatures[i].run for i in order])),
         runs=tuple(signatures[i].run for i in order),
         agreement=agreement[np.ix_(order, order)],
         difference=difference[np.ix_(order, order)],
         accuracy=accuracy[order],
-        groups=tuple(found.groups[i] for i in order),
-        notes=(*notes, *changed_notes(one.run for one in signatures)),
+        groups=tuple(linked.groups[i] for i in order),
+        notes=(*notes, *changed_notes(signature.run for signature in signatures)),
     )
 
 

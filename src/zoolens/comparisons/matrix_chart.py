@@ -45,7 +45,7 @@ def chart(matrix: Matrix) -> Chart:
     }
     runtimes = ", ".join(dict.fromkeys(run.stack.runtime for run in matrix.runs))
     grey = " Grey: cannot be compared." if gaps else ""
-    said = f"In {runtimes}. Frames: families by average linkage. Left: accuracy.{grey}"
+    subtitle = f"In {runtimes}. Frames: families by average linkage. Left: accuracy.{grey}"
     title = f"Same answer, % of {matrix.n:,} inputs of {matrix.dataset}"
     tooltip = {"field": "hint", "type": "nominal"}
     ink = {"condition": {"test": "datum.light", "value": "#111"}, "value": "#fff"}
@@ -83,7 +83,7 @@ def chart(matrix: Matrix) -> Chart:
         },
     ]
     spec = {
-        "title": heading(title, said),
+        "title": heading(title, subtitle),
         "width": side,
         "height": side,
         "data": values(list(_cells(matrix, low))),

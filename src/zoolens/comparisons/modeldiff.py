@@ -147,9 +147,9 @@ def sentences(difference: ModelDifference) -> Iterator[str]:
 
 
 def _file_sentences(difference: ModelDifference) -> Iterator[str]:
-    one, two = difference.formats
-    if one != two:
-        yield f"A is {one}, B is {two}."
+    format_a, format_b = difference.formats
+    if format_a != format_b:
+        yield f"A is {format_a}, B is {format_b}."
     structure = difference.structure
     if structure is None:
         yield f"The structures cannot be compared: {difference.structure_error}"
@@ -158,8 +158,8 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
     if difference.weights is not None:
         yield _weights_sentence(difference.weights)
         return
-    if one == two:
-        yield f"Weights of {one} files such as these are compared as a whole, not by tensor."
+    if format_a == format_b:
+        yield f"Weights of {format_a} files such as these are compared as a whole, not by tensor."
     if structure is None or structure.same:
         yield "The weights or constants in the files differ."
 
@@ -181,7 +181,7 @@ def _paths(run: Run) -> dict[str, Path]:
     """The files of the run's model, where they are here and still the ones that ran."""
     try:
         entry = stored_entry(run)
-        asset = next(one for one in entry.manifest.assets if one.format == run.model.format)
+        asset = next(candidate for candidate in entry.manifest.assets if candidate.format == run.model.format)
         paths = resolve_asset(asset, entry.folder, fetch=False)
         return paths if model_fingerprint(entry.manifest, asset, paths) == run.model.fingerprint else {}
     except (ZoolensError, KeyError, StopIteration, ValueError):
@@ -196,14 +196,14 @@ def _lines(where: str, a: Any, b: Any) -> Iterator[Line]:
         for name in dict.fromkeys((*a, *b)):
             yield from _lines(f"{where}.{name}", a.get(name), b.get(name))
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b) and _of_parts(a):
-        for place, (one, two) in enumerate(zip(a, b, strict=True)):
-            yield from _lines(f"{where}[{place}]", one, two)
+        for place, (part_a, part_b) in enumerate(zip(a, b, strict=True)):
+            yield from _lines(f"{where}[{place}]", part_a, part_b)
     else:
         yield Line(where, _text(a), _text(b))
 
 
 def _of_parts(values: Any) -> bool:
-    return any(isinstance(one, Mapping) for one in values)
+    return any(isinstance(part, Mapping) for part in values)
 
 
 def _text(value: Any) -> str:
@@ -212,9 +212,9 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, Mapping):
-        kept = {name: one for name, one in value.items() if one is not None}
-        return "{" + ", ".join(f"{name}: {_text(one)}" for name, one in kept.items()) + "}"
+        kept = {name: inner for name, inner in value.items() if inner is not None}
+        return "{" + ", ".join(f"{name}: {_text(inner)}" for name, inner in kept.items()) + "}"
     if isinstance(value, list | tuple):
-        shown = ", ".join(_text(one) for one in value[:8])
+        shown = ", ".join(_text(inner) for inner in value[:8])
         return f"[{shown}{', …' if len(value) > 8 else ''}]"
     return str(value)

@@ -80,12 +80,12 @@ def verdicts(
 ) -> Iterator[Verdict]:
     """One for every figure the original has; a figure that is gone is not reproduced. With the same answers bit by bit
     every figure that is made of answers holds, whatever its interval says."""
-    found = {(one.metric, one.scope): one for one in now}
-    for one in then:
-        if one.value is not None:
-            again = found.get((one.metric, one.scope))
-            held = same_answers and not one.metric.startswith((*DRIFTING, *OF_FILES))
-            yield Verdict(one, again, again is not None and (held or inside(one, again)))
+    repeated = {(original.metric, original.scope): original for original in now}
+    for original in then:
+        if original.value is not None:
+            again = repeated.get((original.metric, original.scope))
+            held = same_answers and not original.metric.startswith((*DRIFTING, *OF_FILES))
+            yield Verdict(original, again, again is not None and (held or inside(original, again)))
 
 
 def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -> Run:
@@ -163,5 +163,7 @@ def _same_job(original: Run, allow_code: bool) -> Job:
                 "its files or its preprocessing have changed.",
                 hint="Use `zoolens eval` to measure it as it is now, then `zoolens compare`.",
             )
-        raise ZoolensError("; ".join(one.reason for one in skipped) or f"{original.ref} cannot be run here.")
+        raise ZoolensError(
+            "; ".join(reason_skipped.reason for reason_skipped in skipped) or f"{original.ref} cannot be run here."
+        )
     return fitting[0]

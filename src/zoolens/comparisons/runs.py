@@ -175,7 +175,7 @@ def _unmeasured(
     spec = next((run.origin["data"] for run in (*ours, *theirs) if run.origin.get("data")), "DATA")
     what = f"{'was' if len(missing) == 1 else 'were'} not measured"
     what += " on the same data" if ours and theirs else f" in {runtime}" if runtime else ""
-    close = " ".join(f"Did you mean {one}?" for name in missing for one in close_names(store, name))
+    close = " ".join(f"Did you mean {close_name}?" for name in missing for close_name in close_names(store, name))
     return ZoolensError(
         f"{' and '.join(missing)} {what}.",
         hint=close or f"Run: zoolens eval {' '.join(missing)} --data {spec} (or give --data to measure now).",
@@ -216,10 +216,10 @@ def choose_pair(store: Store, a: str, b: str, *, runtimes: Sequence[str] = ()) -
         raise ZoolensError(
             f"{len(runtimes)} runtimes are named for two runs.", hint="Name one for both, or one for each."
         )
-    ours, theirs = (runs_named(store, *one) for one in ((a, next(iter(runtimes), None)), (b, *runtimes[-1:])))
+    ours, theirs = (runs_named(store, *named) for named in ((a, next(iter(runtimes), None)), (b, *runtimes[-1:])))
     if len(ours) == len(theirs) == 1:
         return ours[0], theirs[0]
-    pairs = [(one, two) for one in ours for two in theirs if one.key.dataset == two.key.dataset]
+    pairs = [(run_a, run_b) for run_a in ours for run_b in theirs if run_a.key.dataset == run_b.key.dataset]
     if not pairs:
         raise ZoolensError(
             f"{a} and {b} were never evaluated on the same data.",

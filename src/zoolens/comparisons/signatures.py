@@ -70,11 +70,11 @@ def probe_runs(
     `data`: a pattern on the dataset's name, or the data as `zoolens eval --data` was told. In the second case runs on a
     part of it (`--limit`) count only where none is on the whole.
     """
-    found = store.runs(dataset=data, kind=kind)
-    if data is not None and not found:
-        found = _told(store, data)
+    runs = store.runs(dataset=data, kind=kind)
+    if data is not None and not runs:
+        runs = _told(store, data)
     last: dict[tuple[str, str, str], Run] = {}
-    for run in found:
+    for run in runs:
         if has_answers(run) and (task is None or task_of(run) == task):
             key = (run.key.model, run.key.dataset, run.key.stack)
             if key not in last or last[key].key.attempt < run.key.attempt:
@@ -110,6 +110,6 @@ def _told(store: Store, data: str) -> list[Run]:
     except DatasetError:
         return []
     runs = store.runs()
-    told = [run for run in runs if run.origin.get("data") == spec]
-    meant = {run.key.dataset for run in told if run.origin.get("limit") is None} or {run.key.dataset for run in told}
+    named = [run for run in runs if run.origin.get("data") == spec]
+    meant = {run.key.dataset for run in named if run.origin.get("limit") is None} or {run.key.dataset for run in named}
     return [run for run in runs if run.key.dataset in meant]

@@ -24,7 +24,7 @@ class Difference:
 
 def stack_differences(a: Run, b: Run) -> list[Difference]:
     """Effective precision, provider, runtime, options, packages, machine: only what differs."""
-    found = [
+    differences = [
         *_changed("effective", _resolved(a), _resolved(b), telling=("precision",)),
         *_changed("model", {"fingerprint": a.model.fingerprint[:12], "format": a.model.format},
                   {"fingerprint": b.model.fingerprint[:12], "format": b.model.format}, telling=("fingerprint",)),
@@ -37,7 +37,7 @@ def stack_differences(a: Run, b: Run) -> list[Difference]:
         *_changed("machine", _part(a, "machine"), _part(b, "machine")),
         *_changed("condition", _part(a, "conditions"), _part(b, "conditions")),
     ]  # fmt: skip
-    return sorted(found, key=lambda difference: not difference.telling)
+    return sorted(differences, key=lambda difference: not difference.telling)
 
 
 def likely_cause(a: Run, b: Run, model: str | None) -> str | None:

@@ -37,7 +37,11 @@ def weight_digests(format_: str, paths: Mapping[str, Path]) -> dict[str, str]:
             return _onnx(path)
         if format_ == "tflite":
             tensors = tflitefile.read_graph(path).tensors
-            return {one.name: _digest(one.shape, bytes(one.content)) for one in tensors if one.constant and one.shape}
+            return {
+                tensor.name: _digest(tensor.shape, bytes(tensor.content))
+                for tensor in tensors
+                if tensor.constant and tensor.shape
+            }
         if format_ in ("torch-state-dict", "torchscript", "torch-export"):
             return _safetensors(path) if path.suffix == ".safetensors" else _torch_archive(path)
     except (ZoolensError, OSError, ValueError, KeyError, TypeError, IndexError, struct.error, zipfile.BadZipFile):
@@ -59,43 +63,45 @@ def _safetensors(path: Path) -> dict[str, str]:
         if size > _LONGEST_HEADER:
             raise ValueError("a header that long")
         header: dict[str, Any] = parse_json(file.read(size))
-        found = {}
+        digests = {}
         for name, entry in header.items():
             if name != "__metadata__":
                 begin, end = map(int, entry["data_offsets"])
                 file.seek(8 + size + begin)
-                found[name] = _digest_of(f"{entry['dtype']}{entry['shape']}", file, end - begin)
-        return found
+                digests[name] = _digest_of(f"{entry['dtype']}{entry['shape']}", file, end - begin)
+        return digests
 
 
 def _torch_archive(path: Path) -> dict[str, str]:
     """Storages by the name of the tensor that first uses them; by their number where no name stands before them."""
     with open_archive(path) as archive:
         entries = [(entry, match) for entry in archive.infolist() if (match := _STORAGE.fullmatch(entry.filename))]
-        pickled = next((one for one in archive.namelist() if one.count("/") == 1 and one.endswith("/data.pkl")), None)
+        pickled = next(
+            (member for member in archive.namelist() if member.count("/") == 1 and member.endswith("/data.pkl")), None
+        )
         names = {} if pickled is None else _tensor_names(read_entry(archive, pickled, _LARGEST_PICKLE))
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for entry, match in entries:
-            key = next(one for one in match.groups() if one is not None)
+            key = next(member for member in match.groups() if member is not None)
             name = names.get(key) if match[1] else None
             with archive.open(entry) as stream:
                 digest = _digest_of("", stream, entry.file_size)
             own = entry.filename.split("/", 1)[1]
-            found[name if name is not None and name not in found else own] = digest
-        return found
+            digests[name if name is not None and name not in digests else own] = digest
+        return digests
 
 
 def _tensor_names(pickled: bytes) -> dict[str, str]:
     """The key of each storage and the text before it, which in a table of weights is the tensor's name. A storage is
     told as ("storage", type, key, place, size)."""
     names: dict[str, str] = {}
-    said: list[str] = []
+    arguments: list[str] = []
     for operation, argument in islice(_texts(pickled), _MOST_STEPS):
         if operation == "text":
-            said = [*said[-3:], argument]
-        elif len(said) == 4 and said[1] == "storage":
-            names.setdefault(said[2], said[0])
-            said = []
+            arguments = [*arguments[-3:], argument]
+        elif len(arguments) == 4 and arguments[1] == "storage":
+            names.setdefault(arguments[2], arguments[0])
+            arguments = []
     return names
 
 
@@ -127,10 +133,10 @@ def _digest(shape: tuple[int, ...], content: bytes) -> str:
 
 
 def _digest_of(shape: str, stream: IO[bytes], size: int) -> str:
-    found = hashlib.sha256(shape.encode())
+    hasher = hashlib.sha256(shape.encode())
     while size > 0 and (piece := stream.read(min(size, _CHUNK))):
-        found.update(piece)
+        hasher.update(piece)
         size -= len(piece)
     if size:
         raise ValueError("the file ends within a tensor")
-    return found.hexdigest()
+    return hasher.hexdigest()

@@ -104,13 +104,13 @@ def ensure_environment(spec: EnvSpec, needs: Sequence[str] = (), progress: Progr
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _alone(key, report):
-            found = _read(folder) or _build(folder, spec, requirements, report)
+            built = _read(folder) or _build(folder, spec, requirements, report)
     except OSError as error:
         raise EnvironmentBuildError(
             f"An environment cannot be made in the cache folder: {error.strerror or error}.",
             hint="Set ZOOLENS_HOME to a folder that can be written to.",
         ) from error
-    return Environment(found.python, spec, key, found.freeze)
+    return Environment(built.python, spec, key, built.freeze)
 
 
 def confirm_environment(spec: EnvSpec, needs: Sequence[str], asked_by: str) -> None:
@@ -128,8 +128,8 @@ def list_environments() -> list[Environment]:
     """All complete environments in the cache."""
     if not _root().is_dir():
         return []
-    found = (_read(folder) for folder in sorted(_root().iterdir()) if folder.is_dir())
-    return [environment for environment in found if environment is not None]
+    environments = (_read(folder) for folder in sorted(_root().iterdir()) if folder.is_dir())
+    return [environment for environment in environments if environment is not None]
 
 
 def remove_environment(key: str) -> None:
@@ -214,8 +214,8 @@ def _run(command: Sequence[str], folder: Path, report: Progress) -> None:
 def _decisive(lines: Sequence[str]) -> str:
     """The one line of pip's output that says why."""
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR:")]
-    told = [line for line in errors if any(word in line for word in _DECISIVE)]
-    for candidates in (told, errors, [line for line in lines if line]):
+    decisive = [line for line in errors if any(word in line for word in _DECISIVE)]
+    for candidates in (decisive, errors, [line for line in lines if line]):
         if candidates:
             return candidates[-1][:300].rstrip(".") + "."
     return "no reason was given."
@@ -307,8 +307,8 @@ def _python(folder: Path) -> Path:
 def _installed(folder: Path) -> dict[str, str]:
     from packaging.utils import canonicalize_name
 
-    found = metadata.distributions(path=[_path("purelib", folder)])
-    return {str(canonicalize_name(package.name)): package.version for package in found}
+    installed = metadata.distributions(path=[_path("purelib", folder)])
+    return {str(canonicalize_name(package.name)): package.version for package in installed}
 
 
 def _path(name: str, folder: Path) -> str:

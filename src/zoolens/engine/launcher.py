@@ -55,19 +55,19 @@ def launch(
 
     `streams` go to Popen: stdin, stdout, stderr, pass_fds. With a `policy`, settings["confined"] says what is in force.
     """
-    told = {**settings, "worker": worker, "lent": {}, "path": None, "sandbox": asdict(policy) if policy else None}
+    message = {**settings, "worker": worker, "lent": {}, "path": None, "sandbox": asdict(policy) if policy else None}
     around = {**(worker_variables(Path(policy.scratch), os.environ) if policy else os.environ), **(variables or {})}
     if environment is None:
         python, flags = sys.executable, ["-P", "-u"]
-        told["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
+        message["path"] = [str(Path(entry or ".").absolute()) for entry in sys.path]
     else:
         python, flags = str(environment.python), ["-I", "-u"]
         for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
             around.pop(name, None)
     if environment is not None or policy is not None:
-        told["lent"] = lent_modules(plugin)
+        message["lent"] = lent_modules(plugin)
     return subprocess.Popen(
-        [python, *flags, "-c", _BOOTSTRAP, json.dumps(told)],
+        [python, *flags, "-c", _BOOTSTRAP, json.dumps(message)],
         env=around,
         cwd=policy.scratch if policy else None,
         start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group

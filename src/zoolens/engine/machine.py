@@ -49,10 +49,10 @@ def gpu_names() -> tuple[str, ...]:
     """As NVIDIA's own tool lists them, in the order of their numbers; nothing where it is absent."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(line.strip() for line in told.splitlines() if line.strip())
+    return tuple(line.strip() for line in output.splitlines() if line.strip())
 
 
 def _cpu_info(text: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def worker_policy(
     """The policy of a worker that runs the module `plugin` on `files`. `accelerated`: it may use a GPU's devices.
     `memory`: bytes that it may use; None is as much as the machine has."""
     needed = [*_SYSTEM, *python_paths(plugin, environment), *_library_paths(), *map(str, files)]
-    readable = [str(Path(one).absolute()) for one in needed]
+    readable = [str(Path(path).absolute()) for path in needed]
     devices = [*_ALWAYS_USABLE, *(_accelerators() if accelerated else ())]
     return Policy(
         str(scratch),
@@ -114,7 +114,7 @@ def _harmless(name: str) -> bool:
 
 def _library_paths() -> list[str]:
     given = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return [one for one in given if one and _narrow(one)]
+    return [path for path in given if path and _narrow(path)]
 
 
 def _narrow(folder: str) -> bool:
@@ -126,4 +126,4 @@ def _narrow(folder: str) -> bool:
 
 
 def _accelerators() -> list[str]:
-    return [str(one) for one in Path("/dev").glob("*") if one.name.startswith(_ACCELERATORS)]
+    return [str(device) for device in Path("/dev").glob("*") if device.name.startswith(_ACCELERATORS)]

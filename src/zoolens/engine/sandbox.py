@@ -85,16 +85,16 @@ def describe() -> str:
 
 def shortcomings() -> list[str]:
     """What this machine's sandbox does not do, one sentence each."""
-    found = []
+    gaps = []
     held, filtered = landlock.version(), seccomp.available()
     if not held:
-        found.append("Files are not confined: a model that finds a hole in a framework has your user's rights on them.")
+        gaps.append("Files are not confined: a model that finds a hole in a framework has your user's rights on them.")
     elif held < 6 and not filtered:
-        found.append("Signals to other processes are not confined.")
+        gaps.append("Signals to other processes are not confined.")
     if not filtered:
         sockets = "only TCP is refused" if held >= 4 else "nothing is refused"
-        found.append(f"The network is not confined ({sockets}), and other programs can be started.")
-    return found
+        gaps.append(f"The network is not confined ({sockets}), and other programs can be started.")
+    return gaps
 
 
 def _words(held: int, filtered: bool) -> str:

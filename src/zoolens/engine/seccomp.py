@@ -79,7 +79,6 @@ _UNKNOWN: Final = 0x00050000 | errno.ENOSYS
 
 _SET_NO_NEW_PRIVS: Final = 38
 _SET_SECCOMP: Final = 22
-_GET_SECCOMP: Final = 21
 _FILTER: Final = 2
 
 Instruction = tuple[int, int, int, int]  # code, steps if true, steps if not, operand
@@ -103,7 +102,9 @@ def forbid_new_privileges() -> None:
 
 def install(*, programs: bool) -> None:
     """Filter this thread and all that it starts. `programs`: it may start other processes and programs."""
-    code = b"".join(struct.pack("=HBBI", *one) for one in program(programs=programs, process=os.getpid()))
+    code = b"".join(
+        struct.pack("=HBBI", *instruction) for instruction in program(programs=programs, process=os.getpid())
+    )
     held = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
     _prctl(_SET_SECCOMP, _FILTER, ctypes.create_string_buffer(header, len(header)))

@@ -41,9 +41,9 @@ def with_current_metrics(store: Store, first: Run) -> Run:
 def _last_carried(store: Store, run: Run) -> Run:
     key = run.key
     for attempt in range(store.next_attempt(key.model, key.dataset, key.stack) - 1, key.attempt, -1):
-        (found,) = store.runs_of([type(key)(key.model, key.dataset, key.stack, attempt).id]) or (run,)
-        if CARRIED in found.resolved:
-            return found
+        (later,) = store.runs_of([type(key)(key.model, key.dataset, key.stack, attempt).id]) or (run,)
+        if CARRIED in later.resolved:
+            return later
     return run
 
 

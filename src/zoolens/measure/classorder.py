@@ -76,16 +76,16 @@ def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
 
 def _moved(names: Sequence[str], classes: Sequence[str]) -> str | None:
     """What to say where lists that cannot be matched have a name in common that stands in different places."""
-    ours, theirs = ({plain_name(name): place for place, name in enumerate(one)} for one in (names, classes))
+    ours, theirs = ({plain_name(name): place for place, name in enumerate(listed)} for listed in (names, classes))
     once = [name for name, count in Counter(map(plain_name, names)).items() if count == 1]
-    found = next((name for name in once if theirs.get(name, ours[name]) != ours[name]), None)
-    if found is None:
+    shared = next((name for name in once if theirs.get(name, ours[name]) != ours[name]), None)
+    if shared is None:
         return None
-    moved = names[ours[found]]
+    moved = names[ours[shared]]
     missing = next((name for name in names if plain_name(name) not in theirs), "")
     lacking = f"{missing!r} is not among the data's" if missing else "the data have more classes"
     return (
-        f"class {ours[found]} of the model and class {theirs[found]} of the data are both called {moved!r}, and the "
+        f"class {ours[shared]} of the model and class {theirs[shared]} of the data are both called {moved!r}, and the "
         f"lists cannot be matched by name ({lacking}): its accuracy may be wrong. Spell the classes alike in the "
         "manifest and in the class file, or use a label_map"
     )
@@ -155,6 +155,6 @@ def _stored_names(output: Mapping[str, Any], folder: str | None) -> Sequence[str
 
 def judged_right(run: Run, observations: Sequence[Observation]) -> list[Observation]:
     """The observations without the figures that were made in the wrong order of classes."""
-    if not any(one.metric in ABOUT_CLASSES for one in observations) or stored_translation(run) is None:
+    if not any(observation.metric in ABOUT_CLASSES for observation in observations) or stored_translation(run) is None:
         return list(observations)
-    return [one for one in observations if one.metric not in ABOUT_CLASSES]
+    return [observation for observation in observations if observation.metric not in ABOUT_CLASSES]

@@ -100,8 +100,8 @@ def dockerfile(run: Run) -> str:
 def _locks(run: Run) -> dict[str, str]:
     """By file name: the model's packages first, those that are installed in the image last."""
     outer = outer_lock(run)
-    found = {"requirements.lock": requirements_lock(run)}
-    return found if outer is None else {**found, "zoolens-requirements.lock": outer}
+    locks = {"requirements.lock": requirements_lock(run)}
+    return locks if outer is None else {**locks, "zoolens-requirements.lock": outer}
 
 
 def write_stack(run: Run, folder: Path) -> list[Path]:

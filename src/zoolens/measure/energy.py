@@ -47,10 +47,10 @@ class Package:
 
 def packages(root: Path = POWERCAP) -> list[Package]:
     """The packages whose counters can be read."""
-    found = [package for zone in _zones(root) if (package := _package(zone)) is not None]
-    if not found:
+    readable = [package for zone in _zones(root) if (package := _package(zone)) is not None]
+    if not readable:
         raise NoEnergy(f"this machine shows no energy counters under {root}")
-    return found
+    return readable
 
 
 def energy_observations(
@@ -87,16 +87,16 @@ def _round(call: Callable[[], object], meters: list[Package], seconds: float) ->
 
 
 def _observation(rounds: list[_Round], meters: list[Package], scope: str, batch: int) -> Observation:
-    joules, calls = sum(one.joules for one in rounds), sum(one.calls for one in rounds)
+    joules, calls = sum(lap.joules for lap in rounds), sum(lap.calls for lap in rounds)
     if not joules:
         raise NoEnergy("the energy counters did not move")
-    each = [one.joules / one.calls for one in rounds]
+    each = [lap.joules / lap.calls for lap in rounds]
     details = {
         "interval": "range",
         "rounds": ROUNDS,
         "packages": [meter.name for meter in meters],
         "joules_per_input": joules / calls / batch,
-        "watts": joules / sum(one.seconds for one in rounds),
+        "watts": joules / sum(lap.seconds for lap in rounds),
         "what": "whole processor packages while the model ran: idle power and other processes included",
     }
     return Observation(

@@ -50,6 +50,6 @@ def plan_jobs(
         except ZoolensError as error:
             skipped.append(Skipped(entry.ref, str(error)))
             continue
-        jobs += [Job(*(getattr(way, one.name) for one in fields(Placement))) for way in ways]
+        jobs += [Job(*(getattr(way, part.name) for part in fields(Placement))) for way in ways]
         skipped += passed_over
     return jobs, skipped

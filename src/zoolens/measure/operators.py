@@ -52,25 +52,25 @@ def latency_table(
     """The table for every operator of these graphs. What the store has is not measured again; what failed is tried."""
     library = _runtime(runtime)
     stack = _stack(library)
-    wanted = {one.key: one for graph in graphs for one in operators(graph)}
+    wanted = {layer.key: layer for graph in graphs for layer in operators(graph)}
     known = _known(store, stack)
-    missing = [one for key, one in {NOTHING.key: NOTHING, **wanted}.items() if key not in known]
+    missing = [layer for key, layer in {NOTHING.key: NOTHING, **wanted}.items() if key not in known]
     watcher = progress or Silent()
     watcher.begin(f"operators in {runtime}", "latency", len(missing))
     try:
         with tempfile.TemporaryDirectory(prefix="zoolens-operators-") as name, opener(library, Path(name)) as opened:
-            for one in missing:
-                known[one.key] = _measured(store, stack, one, partial(_sampled, opened, one, Path(name)))
+            for layer in missing:
+                known[layer.key] = _measured(store, stack, layer, partial(_sampled, opened, layer, Path(name)))
                 watcher.advance(1)
     finally:
         watcher.end()
     call = known[NOTHING.key]
     if isinstance(call, str):
         raise ModelError(f"No operator can be timed in {runtime}: {call}")
-    found = {key: known[key] for key in wanted}
-    seconds = {key: max(value - call, 0.0) for key, value in found.items() if isinstance(value, float)}
+    times = {key: known[key] for key in wanted}
+    seconds = {key: max(value - call, 0.0) for key, value in times.items() if isinstance(value, float)}
     return LatencyTable(
-        f"{runtime} {stack.version}", call, seconds, {k: v for k, v in found.items() if isinstance(v, str)}
+        f"{runtime} {stack.version}", call, seconds, {k: v for k, v in times.items() if isinstance(v, str)}
     )
 
 
@@ -91,10 +91,10 @@ def _known(store: Store, stack: StackRecord) -> dict[str, float | str]:
     runs = {run.id: run for run in measured_here if run.key.stack == stack.fingerprint}
     measured = store.observations_by_run(list(runs), metrics=["latency_p50"])
     return {
-        str(runs[run_id].model.manifest["key"]): one.value
+        str(runs[run_id].model.manifest["key"]): observation.value
         for run_id, observations in measured.items()
-        for one in observations
-        if one.scope == batch_scope(1) and one.value is not None
+        for observation in observations
+        if observation.scope == batch_scope(1) and observation.value is not None
     }
 
 
@@ -112,7 +112,7 @@ def _measured(
         store.fail_stage(run_id, STAGE, str(error))
         return str(error)
     store.finish_stage(run_id, STAGE, observations)
-    return next(float(one.value or 0.0) for one in observations if one.metric == "latency_p50")
+    return next(float(observation.value or 0.0) for observation in observations if observation.metric == "latency_p50")
 
 
 def _sampled(opened: Callable[[ModelFiles], Session], operator: FusedOperator, folder: Path) -> LatencySamples:

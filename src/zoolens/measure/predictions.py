@@ -268,7 +268,7 @@ class PredictionBuffer:
         for name in self._schema.names:
             pieces = [part[name] for part in parts]
             if name == "input":
-                columns[name] = pa.array([one for piece in pieces for one in piece], pa.string())
+                columns[name] = pa.array([input_id for piece in pieces for input_id in piece], pa.string())
                 continue
             kind = self._schema.field(name).type
             stacked = np.concatenate(pieces)

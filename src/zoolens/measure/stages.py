@@ -127,7 +127,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     outputs = context.subject().outputs
     raw = [np.concatenate([answers[place] for _, answers in waiting]) for place in range(len(outputs))]
     answers = [Batch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
-    ids = [one for batch, _ in waiting for one in batch.ids]
+    ids = [input_id for batch, _ in waiting for input_id in batch.ids]
     labels = np.concatenate([batch.labels for batch, _ in waiting])
     waiting.clear()
     buffer.add(ids, labels, answers)
@@ -165,7 +165,7 @@ def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[In
     most = 1
     for batch in inputs:
         group.append(batch)
-        if len(group) >= most or sum(one.array.nbytes for one in group) >= BYTES_HANDED_OVER:
+        if len(group) >= most or sum(waiting.array.nbytes for waiting in group) >= BYTES_HANDED_OVER:
             yield group
             quick = (subject.session.last_predict_seconds or math.inf) < SECONDS_HANDED_OVER
             most = min(2 * most, BATCHES_HANDED_OVER) if quick else max(1, most // 2)
@@ -264,7 +264,7 @@ def measure_size(context: Context) -> Iterator[Observation]:
     size = 0
     for path in context.job.paths.values():
         size += (
-            sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+            sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             if path.is_dir()
             else path.stat().st_size
         )

@@ -57,7 +57,7 @@ class Subject:
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
         finish = self.session.begin_predict([self._named_inputs(batch) for batch in batches])
-        return lambda: [self._checked(one, batch) for one, batch in zip(finish(), batches, strict=True)]
+        return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
 
     def _named_inputs(self, batch: Array) -> dict[str, Array]:
         """What is fed for a batch: of records, a field for each input."""
@@ -114,7 +114,7 @@ def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec
     """Of any batch, with the extents that the manifest knows and the file leaves open, such as the size of images."""
     if len(declared) != len(spec.shape):
         return spec
-    known = [own if own is not None else told for own, told in zip(spec.shape[1:], declared[1:], strict=True)]
+    known = [own if own is not None else stated for own, stated in zip(spec.shape[1:], declared[1:], strict=True)]
     return replace(spec, shape=(None, *known))
 
 
@@ -140,8 +140,12 @@ def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
 
 def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
     """A record of inputs, each prepared as the manifest declares for it."""
-    specs = [_named(session.inputs, one.name, "input", place) for place, one in enumerate(job.manifest.inputs)]
-    steps = {spec.name: build_prepare(one, spec) for one, spec in zip(job.manifest.inputs, specs, strict=True)}
+    specs = [
+        _named(session.inputs, declared.name, "input", place) for place, declared in enumerate(job.manifest.inputs)
+    ]
+    steps = {
+        spec.name: build_prepare(declared, spec) for declared, spec in zip(job.manifest.inputs, specs, strict=True)
+    }
 
     def prepare(sample: Sample) -> Array:
         ready = {name: step(np.asarray(sample.value[name])) for name, step in steps.items()}

@@ -7,18 +7,11 @@ bounds beside each other does need one; those are kept apart (`simultaneous`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from zoolens.statistics.anytime import Method, paired_lower
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.multiplicity import corrected
-
-Data = TypeVar("Data")
 
 
 @dataclass(frozen=True)
@@ -43,35 +36,12 @@ class WorstGroup:
 
 def worst_group(groups: Mapping[str, tuple[int, int]], alpha: float) -> WorstGroup:
     """For shares: successes and inputs by dataset, such as how often two models agree on each."""
-
-    def bounded(counts: tuple[int, int], level: float) -> float:
-        return binomial_lower(*counts, level)
-
-    return _worst(groups, alpha, lambda counts: (counts[1], counts[0] / counts[1]), bounded)
-
-
-def worst_paired_group(
-    groups: Mapping[str, NDArray[Any]], alpha: float, method: Method = "betting", *, seed: int = 0
-) -> WorstGroup:
-    """For paired differences (B − A) by dataset: how much worse B may be on any of them."""
-
-    def bounded(differences: NDArray[Any], level: float) -> float:
-        return paired_lower(differences, level, method, seed=seed)
-
-    return _worst(groups, alpha, lambda differences: (len(differences), float(np.mean(differences))), bounded)
-
-
-def _worst(
-    groups: Mapping[str, Data],
-    alpha: float,
-    seen: Callable[[Data], tuple[int, float]],
-    bound: Callable[[Data, float], float],
-) -> WorstGroup:
     if not groups:
         raise ValueError("There are no groups to find the worst of.")
     level = corrected(alpha, len(groups))
-    bounded_groups = tuple(
-        Group(name, *seen(data), bound(data, alpha), bound(data, level)) for name, data in groups.items()
+    bounded = tuple(
+        Group(name, n, right / n, binomial_lower(right, n, alpha), binomial_lower(right, n, level))
+        for name, (right, n) in groups.items()
     )
-    worst = min(bounded_groups, key=lambda group: group.lower)
-    return WorstGroup(worst.lower, worst, bounded_groups)
+    worst = min(bounded, key=lambda group: group.lower)
+    return WorstGroup(worst.lower, worst, bounded)

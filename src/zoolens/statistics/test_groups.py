@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from zoolens.statistics.anytime import paired_lower
 from zoolens.statistics.binomial import binomial_lower
-from zoolens.statistics.groups import worst_group, worst_paired_group
+from zoolens.statistics.groups import worst_group
 
 
 def test_the_lowest_bound_decides_not_the_lowest_share():
@@ -40,15 +39,6 @@ def test_the_worst_of_several_groups_is_covered_without_correction_and_all_toget
 def test_the_bound_is_as_sharp_as_that_of_the_one_bad_group():
     worst, _, _ = simulated([0.7, 1.0, 1.0, 1.0])
     assert 0.05 < worst <= 0.1 + 0.03
-
-
-def test_paired_differences_by_dataset():
-    generator = np.random.default_rng(1)
-    groups = {"same": np.zeros(500), "worse": -(generator.random(500) < 0.1).astype(float)}
-    found = worst_paired_group(groups, 0.05)
-    assert found.worst.name == "worse"
-    assert found.lower == paired_lower(groups["worse"], 0.05)
-    assert found.worst.simultaneous < found.lower < found.worst.value
 
 
 def test_no_groups_are_refused():

@@ -36,9 +36,9 @@ def check_store(store: Store, say: Say | None = None) -> Checked:
     damage += store.read(_database_damage)
     for name in CHECKED:
         table = schema.metadata.tables[name]
-        count, found = store.read(lambda connection, table=table: _check_table(connection, table))  # type: ignore[misc]
+        count, broken = store.read(lambda connection, table=table: _check_table(connection, table))  # type: ignore[misc]
         rows += count
-        damage += found
+        damage += broken
         if say is not None:
             say(name, count)
     damage += store.read(lambda connection: list(_missing_facts(connection)))
@@ -56,10 +56,10 @@ def _database_damage(connection: Connection) -> list[str]:
     if connection.dialect.name != "sqlite":
         return []
     try:
-        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(100)")]
+        lines = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(100)")]
     except DBAPIError as error:
-        found = [reason(error)]
-    return [f"The database reports: {' '.join(text.split())}." for text in found if text != "ok"]
+        lines = [reason(error)]
+    return [f"The database reports: {' '.join(text.split())}." for text in lines if text != "ok"]
 
 
 def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:

@@ -36,7 +36,6 @@ CHECKED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 ADDED: Final[Mapping[str, Mapping[str, Any]]] = {"runs": {"kind": "evaluation"}}
 _FIGURE_SHIFT: Final = 32
-_REST: Final = (1 << _FIGURE_SHIFT) - 1
 
 
 class DamagedRow(Exception):

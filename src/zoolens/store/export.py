@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from zoolens.errors import ZoolensError
+from zoolens.store.jsontext import json_value
 from zoolens.store.records import Part
 from zoolens.store.spreadsheets import spreadsheet_cell
 from zoolens.store.store import Store
@@ -150,7 +150,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, list | dict):
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return json.dumps(json_value(value), ensure_ascii=False)
     return value
 
 
@@ -158,25 +158,12 @@ def _write_json(stream: IO[str], names: Sequence[str], rows: Iterable[dict[str, 
     """One array of objects, one object a line; `details` as an object, not as text."""
     separator = "[\n"
     for row in rows:
-        plain = {name: _plain(row.get(name)) for name in names}
+        plain = {name: json_value(row.get(name)) for name in names}
         if "details" in plain:
             plain["details"] = json.loads(plain["details"])
         stream.write(separator + json.dumps(plain, ensure_ascii=False, allow_nan=False))
         separator = ",\n"
     stream.write("\n]\n" if separator == ",\n" else "[]\n")
-
-
-def _plain(value: Any) -> Any:
-    """JSON has neither times nor NaN."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
 
 
 _TEXT_WRITERS: Final[dict[str, Callable[[IO[str], Sequence[str], Iterable[dict[str, Any]]], None]]] = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -12,15 +14,28 @@ _PARSED: Final = 256  # texts whose content is kept: who looks at a value once m
 
 @lru_cache(_PARSED)
 def _parsed(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, found {type(found).__name__}")  # noqa: TRY004 - damaged data
-    return found
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {type(value).__name__}")  # noqa: TRY004 - damaged data
+    return value
 
 
 def as_plain(value: Any) -> Any:
     """For `json.dumps(…, default=as_plain)`: a mapping as a dictionary, and what JSON has no words for as text."""
     return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def json_value(value: Any) -> Any:
+    """The value as JSON can hold it: lists for tuples, ISO 8601 for times, None for what is not finite."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    return value
 
 
 class JsonText(Mapping[str, Any]):

@@ -117,14 +117,14 @@ def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
     return runs.c.kind.not_in([kind for kind in RunKind if kind not in kinds])
 
 
-def told_apart(connection: Connection, found: list[Run]) -> list[Run]:
+def told_apart(connection: Connection, listed: list[Run]) -> list[Run]:
     """The same runs, with datasets that share their name called name#fingerprint."""
-    names = shared_names(connection) if found else []
+    names = shared_names(connection) if listed else []
     if not names:
-        return found
+        return listed
     return [
         replace(run, dataset=replace(run.dataset, name=full_name(run.dataset))) if run.dataset.name in names else run
-        for run in found
+        for run in listed
     ]
 
 
@@ -183,14 +183,16 @@ class _Subjects:
 
 
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
-    found = {}
+    by_fingerprint = {}
     for chunk in _chunks(wanted):
         for row in connection.execute(everything(table).where(table.c.fingerprint.in_(chunk))):
             check_row(table.name, row)
-            found[row.fingerprint] = row
-    if len(found) < len(wanted):
-        raise DamagedRow(f"{len(wanted) - len(found)} of {len(wanted)} {table.name} that runs refer to are missing")
-    return found
+            by_fingerprint[row.fingerprint] = row
+    if len(by_fingerprint) < len(wanted):
+        raise DamagedRow(
+            f"{len(wanted) - len(by_fingerprint)} of {len(wanted)} {table.name} that runs refer to are missing"
+        )
+    return by_fingerprint
 
 
 def _named(kind: str, pattern: str) -> Select[tuple[str]]:
@@ -198,9 +200,9 @@ def _named(kind: str, pattern: str) -> Select[tuple[str]]:
     name = _like(aliases.c.name, pattern)
     if kind == "model" and "@" not in pattern:
         name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
-    if kind == "dataset" and (told := _FULL_NAME.fullmatch(pattern)):
-        content = aliases.c.fingerprint.startswith(told[2].lower())
-        name = or_(name, and_(_like(aliases.c.name, told[1]), content) if told[1] else content)
+    if kind == "dataset" and (parts_of_name := _FULL_NAME.fullmatch(pattern)):
+        content = aliases.c.fingerprint.startswith(parts_of_name[2].lower())
+        name = or_(name, and_(_like(aliases.c.name, parts_of_name[1]), content) if parts_of_name[1] else content)
     return select(aliases.c.fingerprint).where(aliases.c.kind == kind, name)
 
 
@@ -217,19 +219,19 @@ def has_alias(connection: Connection, kind: str, name: str, fingerprint: str) ->
 
 
 def load_stages(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, StageState]]:
-    found: dict[str, dict[str, StageState]] = {}
+    by_run: dict[str, dict[str, StageState]] = {}
     for row in _stage_rows(connection, run_ids):
         state = StageState(row.state == DONE, row.error, JsonText(row.details), row.updated)
-        found.setdefault(row.run_id, {})[row.stage] = state
-    return found
+        by_run.setdefault(row.run_id, {})[row.stage] = state
+    return by_run
 
 
 def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, str]]:
     """The same in words, which take a tenth of the memory."""
-    found: dict[str, dict[str, str]] = {}
+    by_run: dict[str, dict[str, str]] = {}
     for row in _stage_rows(connection, run_ids):
-        found.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
-    return found
+        by_run.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
+    return by_run
 
 
 def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Row[Any]]:
@@ -247,21 +249,21 @@ def load_observations(
     metrics: Collection[str] | None = None,
     scope: str | None = None,
 ) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
+    by_run: dict[str, list[Observation]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for row in _observation_rows(connection, run_ids, metrics=metrics, scope=scope):
-        found.setdefault(row.run_id, []).append(_observation(row))
+        by_run.setdefault(row.run_id, []).append(_observation(row))
         counts[row.run_id, row.stage] += 1
     if run_ids is not None and metrics is None and scope is None:
         _check_counts(connection, run_ids, counts)
-    return found
+    return by_run
 
 
 def load_observations_by_stage(connection: Connection, run_id: str) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
+    by_stage: dict[str, list[Observation]] = {}
     for row in _observation_rows(connection, [run_id]):
-        found.setdefault(row.stage, []).append(_observation(row))
-    return found
+        by_stage.setdefault(row.stage, []).append(_observation(row))
+    return by_stage
 
 
 def _observation(row: Row[Any]) -> Observation:

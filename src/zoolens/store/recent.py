@@ -20,7 +20,7 @@ _KEY: Final = "recent runs"
 def remember_run(connection: Connection, run_id: str) -> None:
     """Put a run first. The row is held until the transaction ends, so that two processes forget nothing."""
     known = connection.execute(select(about.c.value).where(about.c.key == _KEY).with_for_update()).scalar()
-    ids = [run_id, *(one for one in _ids(known) if one != run_id)][:KEPT]
+    ids = [run_id, *(known_id for known_id in _ids(known) if known_id != run_id)][:KEPT]
     if known is None:
         connection.execute(about.insert().values(key=_KEY, value=json.dumps(ids)))
     else:
@@ -31,7 +31,7 @@ def recent_runs(connection: Connection) -> list[str]:
     """Ids of the runs that are still there."""
     ids = _ids(connection.execute(select(about.c.value).where(about.c.key == _KEY)).scalar())
     there = set(connection.execute(select(runs.c.id).where(runs.c.id.in_(ids))).scalars())
-    return [one for one in ids if one in there]
+    return [run_id for run_id in ids if run_id in there]
 
 
 def _ids(value: str | None) -> list[str]:

@@ -183,8 +183,8 @@ class Run:
         """Where this run's model and data were found, as told by whoever measured last: the same content may be
         reached by several names. Keys: ref, manifest, folder, data, limit, seed; file where a manifest was named by its
         path, classes where the data's are not called as in its record."""
-        found: Mapping[str, Any] = self.resolved.get("origin") or {}
-        return found
+        origin: Mapping[str, Any] = self.resolved.get("origin") or {}
+        return origin
 
     @property
     def ref(self) -> str:

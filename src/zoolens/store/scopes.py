@@ -28,7 +28,7 @@ class Dimension(StrEnum):
         return f"{self.value}="
 
 
-_DIMENSIONS: Final = {str(one): one for one in Dimension}
+_DIMENSIONS: Final = {str(dimension): dimension for dimension in Dimension}
 
 
 @dataclass(frozen=True)

@@ -155,11 +155,11 @@ class Store(Database):
     def runs_of(self, ids: Collection[str]) -> list[Run]:
         """The runs of these ids, newest first, whatever they are about."""
         wanted = list(ids)
-        found: list[Run] = []
+        runs: list[Run] = []
         for start in range(0, len(wanted), RUNS_AT_ONCE):
             some = wanted[start : start + RUNS_AT_ONCE]
-            found += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
-        return found
+            runs += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
+        return runs
 
     def model_names(self) -> list[tuple[str, str]]:
         """Every name that a model was given, with the fingerprint of its content."""
@@ -182,8 +182,8 @@ class Store(Database):
         at = {schema.changes.c.run_id: newest.change, schema.runs.c.id: newest.run}
         at[schema.observations.c.checksum] = newest.observation
         kept = [select(column).where(column.table.c.seq == seq).scalar_subquery() for column, seq in at.items()]
-        found = self.read(lambda connection: connection.execute(select(*kept)).one())
-        return tuple(found) == (newest.changed_run, newest.run_id, newest.checksum)
+        now = self.read(lambda connection: connection.execute(select(*kept)).one())
+        return tuple(now) == (newest.changed_run, newest.run_id, newest.checksum)
 
     def changed_since(self, mark: int) -> tuple[int, list[str]]:
         """The mark to ask with next time, and the runs that got something new after `mark`; 0 asks for all of them.
@@ -202,32 +202,32 @@ class Store(Database):
         """The run of this id, of an id that begins so, or "last", "last~1" and so on: the run that a user's own
         evaluation met last, also where all of it was there already, and the ones before it."""
         if last := _LAST.fullmatch(name):
-            found = self.read(lambda connection: _last(connection, int(last[1] or 0)))
+            matching = self.read(lambda connection: _last(connection, int(last[1] or 0)))
         elif _FULL_ID.fullmatch(name):
-            found = self.read(lambda connection: queries.load_runs(connection, ids=[name]))
+            matching = self.read(lambda connection: queries.load_runs(connection, ids=[name]))
         elif _PREFIX.fullmatch(name):
-            found = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
+            matching = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
         else:
-            found = []
-        if not found:
+            matching = []
+        if not matching:
             raise UnknownName("run", name, self._some_ids(), hint=self._hint_for_missing(last is not None))
-        if len(found) > 1:
+        if len(matching) > 1:
             raise ZoolensError(
-                f"{name!r} could be any of the runs {', '.join(run.id for run in found[:5])}"
-                f"{', …' if len(found) > 5 else ''}.",
+                f"{name!r} could be any of the runs {', '.join(run.id for run in matching[:5])}"
+                f"{', …' if len(matching) > 5 else ''}.",
                 hint="Give more of its id.",
             )
-        return found[0]
+        return matching[0]
 
     def measured_run(self, name: str, kinds: Collection[RunKind] = MEASURED_KINDS) -> Run:
         """The same, for who needs an evaluation, or a run of one of these kinds: others are refused."""
-        found = self.run(name)
-        if found.kind not in kinds:
+        named = self.run(name)
+        if named.kind not in kinds:
             raise ZoolensError(
-                f"Run {found.id[:8]} holds {_HELD.get(found.kind, 'facts about')} {found.ref}: nothing was run.",
+                f"Run {named.id[:8]} holds {_HELD.get(named.kind, 'facts about')} {named.ref}: nothing was run.",
                 hint="Name a measured run; `zoolens runs` lists them.",
             )
-        return found
+        return named
 
     def _some_ids(self) -> list[str]:
         query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
@@ -251,9 +251,9 @@ class Store(Database):
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """Store what a stage found and mark it done, both or neither. What is there already stays as it is."""
-        found = [storable(observation) for observation in observations]
+        stored = [storable(observation) for observation in observations]
         self._write(
-            lambda connection: commands.set_stage(connection, run_id, stage, DONE, observations=found, details=details)
+            lambda connection: commands.set_stage(connection, run_id, stage, DONE, observations=stored, details=details)
         )
 
     def fail_stage(self, run_id: str, stage: str, error: str) -> None:
@@ -266,14 +266,14 @@ class Store(Database):
 
     def observations(self, run_id: str, *, metric: str | None = None, scope: str | None = None) -> list[Observation]:
         """What is known about a run, in the order in which it was stored."""
-        found = self.read(
+        by_run = self.read(
             lambda connection: queries.load_observations(
                 connection, [run_id], metrics=None if metric is None else [metric], scope=scope
             )
         )
-        if not found:
+        if not by_run:
             self._require_run(run_id)
-        return found.get(run_id, [])
+        return by_run.get(run_id, [])
 
     def observations_by_stage(self, run_id: str) -> dict[str, list[Observation]]:
         """What is known about a run, by the stage that found it."""
@@ -380,9 +380,9 @@ class Store(Database):
 
         tables = list(self.iter_tables(run_id, kind))
         if not tables:
-            found = self.run(run_id).id
-            if found != run_id:
-                return self.table(found, kind)
+            full_id = self.run(run_id).id
+            if full_id != run_id:
+                return self.table(full_id, kind)
             raise UnknownName("kind of bulk facts", kind, self.kinds(run_id))
         return pa.concat_tables(tables, promote_options="permissive")
 

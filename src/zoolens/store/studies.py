@@ -56,8 +56,8 @@ def add_study(connection: Connection, study: StudyRecord, now: datetime) -> bool
     stored = replace(study, name=storable_text(study.name), details=json.loads(to_json(study.details)))
     if load_studies(connection, study.name).get(stored.name) == stored:
         return False
-    said = {"frameworks": list(study.frameworks), "details": dict(study.details), "removed": study.removed}
-    _insert(connection, studies, {"name": study.name, **said, "created": now})
+    content = {"frameworks": list(study.frameworks), "details": dict(study.details), "removed": study.removed}
+    _insert(connection, studies, {"name": study.name, **content, "created": now})
     return True
 
 
@@ -77,8 +77,12 @@ def add_trial(connection: Connection, trial: TrialRecord, now: datetime) -> bool
     known = _rows_of_trials(connection, trial.study, trial.name)
     if known and _trial(*known[-1]) == _stored(trial):
         return False
-    said = {"hyperparameters": dict(trial.hyperparameters), "notes": list(trial.notes), "details": dict(trial.details)}
-    about = {"study": trial.study, "name": trial.name, **said, "sides": len(trial.sides), "created": now}
+    content = {
+        "hyperparameters": dict(trial.hyperparameters),
+        "notes": list(trial.notes),
+        "details": dict(trial.details),
+    }
+    about = {"study": trial.study, "name": trial.name, **content, "sides": len(trial.sides), "created": now}
     number = _insert(connection, trials, about)
     for place, side in enumerate(trial.sides):
         row = {"trial": number, "place": place, "framework": side.framework, "run_id": side.run, "error": side.error}
@@ -88,8 +92,8 @@ def add_trial(connection: Connection, trial: TrialRecord, now: datetime) -> bool
 
 def load_trials(connection: Connection, study: str) -> list[TrialRecord]:
     """The last word on each trial of a study, in the order in which the trials were first added."""
-    found = (_trial(row, sides) for row, sides in _rows_of_trials(connection, study))
-    return list({trial.name: trial for trial in found}.values())
+    records = (_trial(row, sides) for row, sides in _rows_of_trials(connection, study))
+    return list({trial.name: trial for trial in records}.values())
 
 
 def names_with_trials(connection: Connection) -> list[str]:
@@ -108,13 +112,13 @@ def _rows_of_trials(connection: Connection, study: str, name: str | None = None)
     sides: dict[int, list[_Row]] = {}
     for side in load_rows(connection, trial_sides, trial_sides.c.trial.in_(select(trials.c.seq).where(*wanted))):
         sides.setdefault(side["trial"], []).append(side)
-    found: list[tuple[_Row, list[_Row]]] = []
+    rows: list[tuple[_Row, list[_Row]]] = []
     for row in sorted(load_rows(connection, trials, *wanted), key=lambda row: int(row["seq"])):
         own = sorted(sides.get(row["seq"], ()), key=lambda side: int(side["place"]))
         if len(own) != row["sides"]:
             raise DamagedRow(f"trial {row['name']} of {row['study']} has {len(own)} sides instead of {row['sides']}")
-        found.append((row, own))
-    return found
+        rows.append((row, own))
+    return rows
 
 
 def _trial(row: _Row, sides: Sequence[_Row]) -> TrialRecord:

@@ -67,7 +67,7 @@ class Classification(Task):
     def figures(self, a: Answers, b: Answers) -> PairFigures:
         ours, theirs = column(a, "top"), column(b, "top")
         l2 = UNKNOWN
-        if all(name in one.columns for one in (a, b) for name in _SCORED):
+        if all(name in side.columns for side in (a, b) for name in _SCORED):
             low, high = probability_distance(a, b)
             l2 = Interval(float(low.mean()), float(high.mean()))
         overlap = float((ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean())

@@ -57,7 +57,7 @@ def values_of(graph: Graph, names: Sequence[str], feed: Feed) -> dict[str, Array
     if wide is not None:
         return run(wide, fed)
     each = [run(asked, {name: value[i : i + 1] for name, value in fed.items()}) for i in range(count)]
-    return {name: np.concatenate([one[name] for one in each]) for name in asked.outputs}
+    return {name: np.concatenate([part[name] for part in each]) for name in asked.outputs}
 
 
 def batched(graph: Graph, count: int) -> Graph | None:

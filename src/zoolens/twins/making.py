@@ -124,10 +124,10 @@ def _check_runtime(name: str) -> None:
 
 
 def _one(model: str | Path) -> Entry:
-    found = find_entries([model])
-    if len(found) != 1:
-        raise ModelError(f"{model} names {len(found)} models.", hint="Name one.")
-    return found[0]
+    entries = find_entries([model])
+    if len(entries) != 1:
+        raise ModelError(f"{model} names {len(entries)} models.", hint="Name one.")
+    return entries[0]
 
 
 @dataclass(frozen=True)

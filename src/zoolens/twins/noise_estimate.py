@@ -98,9 +98,9 @@ def _perturbed(
     same, change = [], []
     for _ in range(draws):
         noisy = {**given, at: _with_noise(known[at], magnitude, generator)}
-        found = values_of(rest, [out], noisy)[out].reshape(clean.shape) if at != out else noisy[at]
-        same.append(found.argmax(axis=1) == clean.argmax(axis=1))
-        change.append(lengths(np.subtract(found, clean, dtype=np.float64)))
+        answers = values_of(rest, [out], noisy)[out].reshape(clean.shape) if at != out else noisy[at]
+        same.append(answers.argmax(axis=1) == clean.argmax(axis=1))
+        change.append(lengths(np.subtract(answers, clean, dtype=np.float64)))
     return np.array(same, np.float64), np.array(change)
 
 

@@ -44,15 +44,15 @@ def pieces_of(a: Graph, b: Graph, commons: Iterable[Common]) -> list[Piece]:
     """
     ours, theirs = _Costs(a), _Costs(b)
     taken: set[str] = set()
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for common in commons:
         parts = [_piece(part, ours, theirs) for part in _cut(a, b, common)]
         telling = [part for part in parts if part.parameters or part.donor_parameters or part.distance != 0]
         if telling and taken.isdisjoint(common.a.nodes):
             taken.update(common.a.nodes)
-            found += telling
+            pieces += telling
     place = {node.name: number for number, node in enumerate(a.nodes)}
-    return sorted(found, key=lambda piece: place[piece.common.a.exit])
+    return sorted(pieces, key=lambda piece: place[piece.common.a.exit])
 
 
 class _Costs:
@@ -93,13 +93,13 @@ def _computing(graph: Graph, segment: Segment) -> list[Node]:
 def _alike(a: Sequence[Node], b: Sequence[Node]) -> bool:
     """Node for node the same operator with parameters of the same shapes, in the same order of computation."""
     return len(a) == len(b) and all(
-        one.op == two.op and one.shape == two.shape and _shapes(one) == _shapes(two)
-        for one, two in zip(a, b, strict=True)
+        node_a.op == node_b.op and node_a.shape == node_b.shape and _shapes(node_a) == _shapes(node_b)
+        for node_a, node_b in zip(a, b, strict=True)
     )
 
 
 def _shapes(node: Node) -> list[tuple[str, tuple[int, ...]]]:
-    return sorted((one.role, one.shape) for one in node.parameters)
+    return sorted((parameter.role, parameter.shape) for parameter in node.parameters)
 
 
 def _narrow(nodes: Sequence[Node], segment: Segment) -> list[int]:
@@ -108,12 +108,12 @@ def _narrow(nodes: Sequence[Node], segment: Segment) -> list[int]:
     for place, node in enumerate(nodes):
         for name in node.inputs:
             last[name] = place
-    found, alive = [], last.get(segment.entry, 0)
+    places, alive = [], last.get(segment.entry, 0)
     for place, node in enumerate(nodes):
         if alive <= place:
-            found.append(place)
+            places.append(place)
         alive = max(alive, last.get(node.name, len(nodes) if node.name == segment.exit else place))
-    return found
+    return places
 
 
 def _ends(nodes: Sequence[Node], narrow: Sequence[int]) -> list[int]:
@@ -132,5 +132,5 @@ def _ends(nodes: Sequence[Node], narrow: Sequence[int]) -> list[int]:
 def _weighed(a: Graph, b: Graph, ours: Segment, theirs: Segment) -> Common:
     """What the weights of one piece say about its kind."""
     pairs = zip(_computing(a, ours), _computing(b, theirs), strict=True)
-    found = likeness(a, b, pairs, weighted=True)
-    return Common(ours, theirs, found.kind, found.distance)
+    alike = likeness(a, b, pairs, weighted=True)
+    return Common(ours, theirs, alike.kind, alike.distance)

@@ -54,7 +54,7 @@ def write_twin(
     model, path = folder / f"{stem}.onnx", folder / f"{stem}.yaml"
     asset = Asset(format="onnx", files=(AssetFile(location=model.name, sha256=digest, bytes=len(content)),))
     manifest = twin_manifest(graph, reference, donor, pieces, name=stem, asset=asset, among=among)
-    new = tuple(one for one in (model, path) if not one.exists())
+    new = tuple(file for file in (model, path) if not file.exists())
     _write(model, content)
     _write(path, dump_manifest(manifest).encode())
     return Written(path, model, stem, new)
@@ -101,7 +101,7 @@ def twin_manifest(
             "element_type": "float32",
             "requires": "",
             "inputs": tuple(_input(given, graph, place, reference) for place, given in enumerate(own.inputs)),
-            "outputs": tuple(_output(one, graph, place, reference) for place, one in enumerate(own.outputs)),
+            "outputs": tuple(_output(output, graph, place, reference) for place, output in enumerate(own.outputs)),
             "assets": (asset,),
             "claims": (),
             "attributes": _attributes(own, reference, donor, pieces, among or len(pieces)),
@@ -111,7 +111,7 @@ def twin_manifest(
 
 def _licence(own: Manifest, other: Manifest) -> str | None:
     """Both, where they differ: a twin is bound by each."""
-    return " and ".join(dict.fromkeys(one for one in (own.license, other.license) if one)) or None
+    return " and ".join(dict.fromkeys(text for text in (own.license, other.license) if text)) or None
 
 
 def _attributes(own: Manifest, reference: Entry, donor: Entry, pieces: Sequence[Piece], among: int) -> dict[str, Any]:
@@ -148,7 +148,9 @@ def _input(given: Input, graph: Graph, place: int, reference: Entry) -> Input:
     """As the canonical form takes it: real numbers, channels first, any batch where the graph allows it."""
     if place >= len(graph.inputs):
         raise ModelError(f"{reference.ref} declares more inputs than its network has.")
-    node = next((one for one in graph.inputs if given.name in (one.name, one.source)), graph.inputs[place])
+    node = next(
+        (node_in for node_in in graph.inputs if given.name in (node_in.name, node_in.source)), graph.inputs[place]
+    )
     axes = str(graph.facts.get("input_axes", {}).get(node.name, ""))
     moved = axes in _MOVED and given.layout == axes
     shape = tuple(given.shape[axis] for axis in _MOVED[axes]) if moved else given.shape
@@ -172,13 +174,13 @@ def _words(shape: Sequence[int | None]) -> str:
     return "×".join("?" if extent is None else str(extent) for extent in shape)
 
 
-def _output(one: Output, graph: Graph, place: int, reference: Entry) -> Output:
+def _output(declared: Output, graph: Graph, place: int, reference: Entry) -> Output:
     """Class names in place, for the twin lies in another folder; the name that its output has in the new file."""
     names = list(graph.facts.get("file_outputs", ()))
-    number = names.index(one.name) if one.name in names else place
+    number = names.index(declared.name) if declared.name in names else place
     if number >= len(graph.outputs):
         raise ModelError(f"{reference.ref} declares more outputs than its network has.")
     name = graph.outputs[number] if len(graph.outputs) > 1 else None
-    return one.model_copy(
-        update={"name": name, "labels": labels_of(one, reference.folder), "labels_file": None},
+    return declared.model_copy(
+        update={"name": name, "labels": labels_of(declared, reference.folder), "labels_file": None},
     )

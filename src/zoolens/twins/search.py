@@ -35,7 +35,7 @@ def attempts(
     for dropped in range(len(order)):
         gone = set(map(id, order[:dropped]))
         kept = [piece for piece in pieces if id(piece) not in gone]
-        found = measure(kept)
-        yield found
-        if good(found) or not any(map(expected_harm, kept)):
+        measured = measure(kept)
+        yield measured
+        if good(measured) or not any(map(expected_harm, kept)):
             return

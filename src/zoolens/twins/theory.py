@@ -67,8 +67,8 @@ class Theory:
     @property
     def noise_agreement(self) -> float | None:
         """As if every piece changed other answers: one, less the sum of what each is estimated to change."""
-        known = [one.agreement for one in self.noise if one.agreement is not None]
-        return max(0.0, 1 - sum(1 - one for one in known)) if known else None
+        known = [estimate.agreement for estimate in self.noise if estimate.agreement is not None]
+        return max(0.0, 1 - sum(1 - agreement for agreement in known)) if known else None
 
 
 def theory_of(original: Graph, donor: Graph, twin: Graph, pieces: Sequence[Piece], inputs: Array) -> Theory:
@@ -120,13 +120,13 @@ def as_data(theory: Theory) -> dict[str, Any]:
         },
         "noise_estimate": [
             {
-                "meaning": one.meaning,
-                "magnitude": one.magnitude,
-                "agreement": one.agreement,
-                "agreement_error": one.agreement_error,
-                "draws": one.draws,
+                "meaning": estimate.meaning,
+                "magnitude": estimate.magnitude,
+                "agreement": estimate.agreement,
+                "agreement_error": estimate.agreement_error,
+                "draws": estimate.draws,
             }
-            for one in theory.noise
+            for estimate in theory.noise
         ],
         "noise_agreement": theory.noise_agreement,
     }
