@@ -163,7 +163,7 @@ def _like(name: str, entries: Iterable[Entry]) -> list[str]:
 
 
 def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
-    """As semantic versioning orders: a pre-release comes before its release, and its numbers before its words."""
+    """Versions sort as semantic versioning says: a pre-release before its release, and its numbers before its words."""
     core, dash, pre = entry.manifest.version.partition("+")[0].partition("-")
     parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in pre.split("."))
     return tuple(int(part) for part in core.split(".")), not dash, parts if dash else ()

@@ -64,7 +64,7 @@ class Placement:
         )
 
     def open(self) -> Session:
-        """In a sandboxed worker, unless the user trusts the model; see `open_model`."""
+        """Open the model in a sandboxed worker, unless the user trusts it; see `open_model`."""
         return open_model(
             self.runtime,
             self.files(),
@@ -75,7 +75,7 @@ class Placement:
         )
 
     def open_isolated(self) -> IsolatedSession:
-        """In a worker of its own in any case."""
+        """Open the model in a worker of its own, also where the user trusts it."""
         return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=self._code())
 
     def _code(self) -> dict[str, str] | None:

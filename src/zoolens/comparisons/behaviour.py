@@ -121,8 +121,8 @@ class PairedAnswers:
         )
 
     def difference(self, confidence: float) -> Interval | None:
-        """Of how right the two are, B − A. Where answers are simply right or wrong, the interval is that of two
-        accuracies; else it is the one of sequences, which holds for any scores between 0 and 1."""
+        """The interval of how much more often B is right than A. Where answers are simply right or wrong, it is that of
+        two accuracies; else it is the one of sequences, which holds for any scores between 0 and 1."""
         if (accuracy := self.accuracy) is not None:
             return paired_difference(accuracy.only_a, accuracy.only_b, accuracy.n, confidence)
         scores = self.scores

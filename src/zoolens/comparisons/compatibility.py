@@ -236,7 +236,7 @@ def _value(value: Any) -> str:
 
 
 def _class_order(a: Interface, b: Interface) -> Compatibility:
-    """Both sides' classes by name, into the data's order where the names are the data's, else into A's."""
+    """Match the classes of both sides by name: into the data's order where the names are the data's, else into A's."""
     ours, theirs = a.main.names, b.main.names
     if ours is not None and theirs is not None and (problem := class_mismatch(ours, theirs)):
         return Compatibility((problem,))

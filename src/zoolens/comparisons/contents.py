@@ -70,7 +70,7 @@ def declared_by(run: Run) -> str:
 
 
 def replaced_contents(contents: Sequence[Content]) -> list[bool]:
-    """For each, whether another content has taken its place since."""
+    """For each content, whether another one has taken its place since."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, content in enumerate(contents):
         groups.setdefault(content.place, []).append(number)

@@ -146,7 +146,7 @@ def _reference(store: Store, model: str, data: str | None, runtime: str | None) 
 def _candidates(
     store: Store, ours: Signature, runtime: str | None
 ) -> tuple[list[tuple[Neighbour, Compatibility]], list[str]]:
-    """All other models that can be compared on the same inputs, nearest first, and who could not be read."""
+    """All other models that can be compared on the same inputs, nearest first, and notes on who cannot be read."""
     interface = interface_of(ours.run)
     candidates, notes = [], []
     for run in _others(store, ours.run, runtime):

@@ -131,8 +131,8 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
 
 
 def _accuracy(signature: Signature, interface: Interface) -> float:
-    """With classes in the data's order, where their names are the data's."""
-    if not (signature.labels >= 0).any():
+    """The accuracy of a model, with classes in the data's order where their names are the data's; NaN: it has none."""
+    if not signature.labelled:
         return np.nan
     scores = renumbered(signature, compare_interfaces(interface, interface).translation_a).scores
     return np.nan if scores is None else float(scores.mean())

@@ -125,7 +125,7 @@ def _is_called(run: Run, name: str) -> bool:
 def measured_pairs(
     store: Store, a: str, b: str, data: str | None, runtime: str | None, progress: Progress | None
 ) -> list[tuple[Run, Run]]:
-    """For each dataset in common a pair of runs; with `data`, models that were not run on it are run now."""
+    """A pair of runs for each dataset that both models were run on. Models that were not run on `data` are run now."""
     ours, theirs = (runs_of(store, name, data=data, runtime=runtime) for name in (a, b))
     pairs = best_pairs(ours, theirs)
     if not pairs and data is not None:

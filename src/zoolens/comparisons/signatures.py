@@ -45,7 +45,7 @@ def signature_of(store: Store, run: Run) -> Signature:
 
 
 def signature_or_reason(store: Store, run: Run) -> Signature | str:
-    """For one of many: where its file is missing or damaged, the sentence that says so."""
+    """The signature of a run, or the sentence that says why its file cannot be read, for whoever goes on without it."""
     try:
         return signature_of(store, run)
     except StoreError as error:

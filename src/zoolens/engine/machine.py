@@ -46,7 +46,7 @@ def describe_machine() -> Machine:
 
 @cache
 def gpu_names() -> tuple[str, ...]:
-    """As NVIDIA's own tool lists them, in the order of their numbers; nothing where it is absent."""
+    """The GPUs as NVIDIA's own tool lists them, in the order of their numbers; nothing where it is absent."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout

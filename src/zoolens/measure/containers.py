@@ -98,7 +98,7 @@ def dockerfile(run: Run) -> str:
 
 
 def _locks(run: Run) -> dict[str, str]:
-    """By file name: the model's packages first, those that are installed in the image last."""
+    """The locks by file name: the model's packages first, those that are installed in the image last."""
     outer = outer_lock(run)
     locks = {"requirements.lock": requirements_lock(run)}
     return locks if outer is None else {**locks, "zoolens-requirements.lock": outer}

@@ -181,7 +181,7 @@ def _padded(array: Any, fixed: int | None) -> Any:
 
 
 def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Any, ...]]) -> Iterator[_Answered]:
-    """Each batch with its answers, those to filled-up inputs cut off."""
+    """Each batch with its answers; answers to inputs that only fill up a batch are cut off."""
     for batch, answered in zip(group, answers, strict=True):
         yield batch, tuple(answer[: len(batch.array)] for answer in answered)
 

@@ -111,7 +111,7 @@ class Subject:
 
 
 def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec:
-    """Of any batch, with the extents that the manifest knows and the file leaves open, such as the size of images."""
+    """A shape for any batch, with the extents that the manifest knows and the file leaves open, such as image sizes."""
     if len(declared) != len(spec.shape):
         return spec
     known = [own if own is not None else stated for own, stated in zip(spec.shape[1:], declared[1:], strict=True)]

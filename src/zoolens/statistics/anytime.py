@@ -94,7 +94,7 @@ class Running:
 
     @property
     def interval(self) -> Interval:
-        """From all inputs so far; it never widens."""
+        """The bound from all inputs so far; it never widens."""
         rows = self.differences[None]
         low, mirrored = (
             lowers_in_order(sign * rows, self.alpha / 2, self.method, self.horizon) for sign in (1.0, -1.0)

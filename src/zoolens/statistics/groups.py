@@ -35,7 +35,7 @@ class WorstGroup:
 
 
 def worst_group(groups: Mapping[str, tuple[int, int]], alpha: float) -> WorstGroup:
-    """For shares: successes and inputs by dataset, such as how often two models agree on each."""
+    """The worst group by share, given successes and inputs of each, such as how often two models agree on a dataset."""
     if not groups:
         raise ValueError("There are no groups to find the worst of.")
     level = corrected(alpha, len(groups))

@@ -52,7 +52,7 @@ def checksum(table: str, row: Mapping[str, Any]) -> int:
 
 
 def figure_checksum(values: Iterable[Any]) -> int:
-    """Of the columns of FIGURE, in their order: 31 bits, so that all of a row's checksum fits a signed integer."""
+    """The checksum of FIGURE's columns, in their order: 31 bits, so that a row's whole one fits a signed integer."""
     return _crc(values) >> 1
 
 

@@ -85,7 +85,7 @@ def load_runs(
 
 
 def load_run_ids(connection: Connection, **wanted: Unpack[RunFilter]) -> list[str]:
-    """Of the runs that `load_runs` would give."""
+    """The ids of the runs that `load_runs` would give."""
     patterns = (wanted.get("model"), wanted.get("dataset"), wanted.get("runtime"))
     fitting = _fitting(*patterns, wanted.get("kind"), trials=wanted.get("trials", False))
     query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(wanted.get("limit"))
@@ -227,7 +227,7 @@ def load_stages(connection: Connection, run_ids: Collection[str]) -> dict[str, d
 
 
 def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, str]]:
-    """The same in words, which take a tenth of the memory."""
+    """The stages of runs in words, which take a tenth of the memory of `StageState`."""
     by_run: dict[str, dict[str, str]] = {}
     for row in _stage_rows(connection, run_ids):
         by_run.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
@@ -297,7 +297,7 @@ def _observation_rows(
     metrics: Collection[str] | None = None,
     scope: str | None = None,
 ) -> Iterator[Row[Any]]:
-    """Each found to bear its checksum; details as text."""
+    """Rows that bear their checksums, with details as text."""
     query = everything(observations).order_by(observations.c.seq)
     if metrics is not None:
         query = query.where(observations.c.metric.in_(metrics))

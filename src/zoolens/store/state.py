@@ -57,7 +57,7 @@ def unwritten_log(path: Path) -> Path | None:
 
 
 def state_of_file(path: Path) -> StoreState | None:
-    """Of an SQLite store of today's schema. None: it has to be opened to know, or to say what is wrong with it."""
+    """The state of an SQLite store of today's schema. None: it must be opened to know it, or to say what is wrong."""
     if not path.is_file():
         return None
     try:

@@ -136,7 +136,7 @@ class Store(Database):
         self._write(lambda connection: commands.merge_resolved(connection, run_id, resolved))
 
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
-        """As `set_resolved`, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
+        """Do as `set_resolved` does, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
         self.set_resolved(run_id, {**resolved, EVALUATED: commands.now().isoformat()})
         self._write(lambda connection: remember_run(connection, run_id))
 
@@ -282,7 +282,7 @@ class Store(Database):
     def observations_by_run(
         self, run_ids: Collection[str] | None = None, *, metrics: Collection[str] | None = None
     ) -> dict[str, list[Observation]]:
-        """The same for several runs, or all of them, at once. Runs without any are absent."""
+        """The observations of several runs, or of all, by run. Runs without any are absent."""
         return self.read(lambda connection: queries.load_observations(connection, run_ids, metrics=metrics))
 
     def figures(self, run_ids: Collection[str]) -> dict[str, list[StoredFigure]]:
@@ -357,7 +357,7 @@ class Store(Database):
         return self.read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
 
     def kinds(self, run_id: str) -> list[str]:
-        """Of which bulk facts a run has parts."""
+        """The kinds of bulk facts that a run has parts of."""
         query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()
         return sorted(str(row.kind) for row in self.read(lambda connection: connection.execute(query).all()))
 

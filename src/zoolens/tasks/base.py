@@ -45,7 +45,7 @@ class Answers:
 
     @property
     def digest(self) -> NDArray[np.uint64] | None:
-        """Of the raw output bits: equal digests, equal outputs. None: they were not kept."""
+        """Digests of the raw output bits: equal digests mean equal outputs. None: they were not kept."""
         return self.columns.get("digest")
 
 
@@ -127,7 +127,7 @@ def task_named(name: str) -> Task:
 
 
 def task_names() -> list[str]:
-    """Of all tasks, the built-in ones first."""
+    """The names of all tasks, the built-in ones first."""
     return [*BUILT_IN, *(name for name in plugins.names(plugins.TASKS) if name not in BUILT_IN)]
 
 

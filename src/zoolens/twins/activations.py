@@ -41,7 +41,7 @@ def _double(given: Array) -> Array:
 
 
 def in_parts(graph: Graph, feed: Feed) -> Iterator[dict[str, Array]]:
-    """As many examples at a time as have room for all their values."""
+    """Split examples into parts whose values all fit into memory."""
     count = len(next(iter(feed.values())))
     together = max(1, _NUMBERS // sum(prod(node.shape) for node in graph.nodes))
     for start in range(0, count, together):

@@ -145,7 +145,7 @@ def segment_data(piece: Piece) -> dict[str, Any]:
 
 
 def _input(given: Input, graph: Graph, place: int, reference: Entry) -> Input:
-    """As the canonical form takes it: real numbers, channels first, any batch where the graph allows it."""
+    """The input as the canonical form takes it: real numbers, channels first, any batch where the graph allows it."""
     if place >= len(graph.inputs):
         raise ModelError(f"{reference.ref} declares more inputs than its network has.")
     node = next(

@@ -66,7 +66,7 @@ class Theory:
 
     @property
     def noise_agreement(self) -> float | None:
-        """As if every piece changed other answers: one, less the sum of what each is estimated to change."""
+        """The agreement if every piece changed other answers: one, less the sum of what each is estimated to change."""
         known = [estimate.agreement for estimate in self.noise if estimate.agreement is not None]
         return max(0.0, 1 - sum(1 - agreement for agreement in known)) if known else None
 
@@ -102,7 +102,7 @@ def some_inputs(run: Run, given: Input, graph: Graph, count: int = INPUTS) -> Ar
 
 
 def as_data(theory: Theory) -> dict[str, Any]:
-    """As plain JSON-able values; JSON has no infinity."""
+    """The theory as plain JSON-able values, with None for infinity."""
     bound = theory.bound
     return {
         "inputs": theory.inputs,

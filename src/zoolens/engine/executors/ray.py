@@ -85,7 +85,7 @@ class RayExecutor(Executor):
 
 
 def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
-    """In Ray's process: with as many threads as whoever asks would use."""
+    """Run a job in Ray's process, with as many threads as whoever asks would use."""
     threads = asked.pop(_THREADS)
     if threads is None:
         os.environ.pop(_THREADS, None)
