@@ -31,7 +31,7 @@ from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_process import Worker
 from zoolens.crosstrain.training.trainers.base import TrainData, Weights
-from zoolens.crosstrain.training.trainers.torch_building import STRUCTURE
+from zoolens.crosstrain.training.trainers.torch_building import HABITS
 from zoolens.crosstrain.training.weights import write_weights
 
 LOOPS = (("torch", "eager"), ("torch", "compiled"), ("tensorflow", "compiled"), ("jax", "compiled"))
@@ -180,7 +180,7 @@ def take_turns(framework: str, loop: str, architecture: str, rounds: int, thread
         epochs=rounds + 1,
     )
     data = prepared(recipe)
-    weights = initial_weights(build(architecture, STRUCTURE, data.input_shape, data.classes), STRUCTURE, 0)
+    weights = initial_weights(build(architecture, HABITS, data.input_shape, data.classes), HABITS, 0)
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "initial.safetensors"
         write_weights(given, weights)

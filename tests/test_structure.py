@@ -1,6 +1,7 @@
 """The house rules that a newcomer cannot see from one file."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -257,3 +258,15 @@ def test_files_that_begin_first_are_there():
 
 def _assigns(node, name):
     return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "scripts", "examples"])
+def test_what_lies_outside_the_package_imports_names_that_are_there(folder):
+    """No test runs benchmarks, which a renamed name would break unseen."""
+    for file in (PACKAGE.parent.parent / folder).rglob("*.py"):
+        for statement in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "zoolens":
+                module = importlib.import_module(str(statement.module))
+                for name in (alias.name for alias in statement.names):
+                    known = hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}")
+                    assert known, f"{file.name} imports {name} from {module.__name__}"
