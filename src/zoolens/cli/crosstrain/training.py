@@ -112,7 +112,7 @@ class _Asked:
 
     def trained(self, store: Store, workers: Workers, bars: Bars) -> tuple[Trial, ...]:
         """The trial and its replicates."""
-        from zoolens.crosstrain.study.store_training import REPLICATES, begin_study, train_into, train_replicates
+        from zoolens.crosstrain.study.store_training import REPLICATES, begin_study, train_with_replicates
 
         def report(framework: str, epoch: Epoch) -> None:
             if epoch.number == 1:
@@ -125,7 +125,7 @@ class _Asked:
         what = store, self.study, self.recipe, self.frameworks, workers
         settings: dict[str, Any] = {"hyperparameters": self.hyperparameters, "manner": self.manner, "report": report}
         settings["trial_id"] = self.recipe.fingerprint[:8]  # the same recipe is the same trial
-        return train_into(*what, **settings), *train_replicates(*what, **settings, count=self.replicates)
+        return train_with_replicates(*what, **settings, count=self.replicates)
 
 
 def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:

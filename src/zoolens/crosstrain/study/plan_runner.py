@@ -21,7 +21,7 @@ from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.search.journal import Journal, Told, writing_lock
 from zoolens.crosstrain.study.search.search_loop import SearchResult, run_search
 from zoolens.crosstrain.study.search.search_state import SearchStatus
-from zoolens.crosstrain.study.store_training import REPLICATES, Manner, begin_study, train_into, train_replicates
+from zoolens.crosstrain.study.store_training import REPLICATES, Manner, begin_study, train_with_replicates
 from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.study.yaml_files import check_plan
 from zoolens.crosstrain.training.job import Epoch, Status
@@ -134,18 +134,7 @@ class Trials:
         def report(framework: str, epoch: Epoch) -> None:
             self._watch.epoch(name, framework, epoch, recipe.epochs)
 
-        first = train_into(
-            store,
-            plan.name,
-            recipe,
-            plan.frameworks,
-            workers,
-            trial_id=name,
-            hyperparameters=hyperparameters,
-            manner=self._manner,
-            report=report,
-        )
-        others = train_replicates(
+        trials = train_with_replicates(
             store,
             plan.name,
             recipe,
@@ -157,8 +146,8 @@ class Trials:
             manner=self._manner,
             report=report,
         )
-        self._watch.trial(first)
-        return told_by((first, *others))
+        self._watch.trial(trials[0])
+        return told_by(trials)
 
 
 def told_by(trials: Sequence[Trial]) -> Told:

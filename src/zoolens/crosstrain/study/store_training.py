@@ -123,7 +123,7 @@ def train_into(
         )
 
 
-def train_replicates(
+def train_with_replicates(
     store: Store,
     study: str,
     recipe: Recipe,
@@ -133,26 +133,26 @@ def train_replicates(
     trial_id: str,
     hyperparameters: Mapping[str, Hyperparameter],
     count: int,
-    manner: Manner | None = None,
+    manner: Manner,
     report: Report = no_report,
 ) -> tuple[Trial, ...]:
-    """The same trial with the next `count` seeds, filed in a study of its own beside `study`."""
-    found = []
-    for number in range(1, count + 1):
+    """The trial, then the same with the next `count` seeds, filed in a study of its own beside `study`."""
+    trials = []
+    for number in range(count + 1):
         seed = (recipe.seed + number) % _SEEDS
         trial = train_into(
             store,
-            f"{study}{REPLICATES}",
+            f"{study}{REPLICATES}" if number else study,
             apply(recipe, {"seed": seed}),
             frameworks,
             workers,
-            trial_id=f"{trial_id}.{number}",
-            hyperparameters={**hyperparameters, "seed": seed},
-            manner=None if manner is None else replace(manner, keep_weights=False),
+            trial_id=f"{trial_id}.{number}" if number else trial_id,
+            hyperparameters={**hyperparameters, "seed": seed} if number else hyperparameters,
+            manner=replace(manner, keep_weights=False) if number else manner,
             report=report,
         )
-        found.append(trial)
-    return tuple(found)
+        trials.append(trial)
+    return tuple(trials)
 
 
 def replicates(store: Store, study: str) -> dict[str, tuple[Trial, ...]]:

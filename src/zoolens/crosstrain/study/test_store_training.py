@@ -8,7 +8,7 @@ from zoolens.crosstrain.study.store_training import (
     begin_study,
     replicates,
     train_into,
-    train_replicates,
+    train_with_replicates,
 )
 from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.crosstrain.training.data import prepared
@@ -121,10 +121,11 @@ def test_a_side_whose_weights_are_wanted_is_trained_again(train, store):
 
 def test_replicates_have_other_seeds_and_a_study_of_their_own(train, store):
     first, _ = train()
-    others, trained = train(train_replicates, count=2)
+    (again, *others), trained = train(train_with_replicates, count=2)
+    assert again == first
     assert trained == 2
     assert [one.details["recipe"]["seed"] for one in others] == [1, 2]
-    assert replicates(store, "tiny") == {"0001": others}
+    assert replicates(store, "tiny") == {"0001": tuple(others)}
     assert replicates(store, "nothing") == {}
     assert read_study(store, "tiny").trials == (first,)
 
