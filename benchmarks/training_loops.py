@@ -28,10 +28,9 @@ from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.order import batches
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.trainer_process import Worker
 from zoolens.crosstrain.training.trainers.base import TrainData, Weights
-from zoolens.crosstrain.training.trainers.torch_building import HABITS
 from zoolens.crosstrain.training.weights import write_weights
 
 LOOPS = (("torch", "eager"), ("torch", "compiled"), ("tensorflow", "compiled"), ("jax", "compiled"))
@@ -180,7 +179,7 @@ def take_turns(framework: str, loop: str, architecture: str, rounds: int, thread
         epochs=rounds + 1,
     )
     data = prepared(recipe)
-    weights = initial_weights(build(architecture, HABITS, data.input_shape, data.classes), HABITS, 0)
+    weights = initial_weights(build(architecture, USUAL, data.input_shape, data.classes), USUAL, 0)
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "initial.safetensors"
         write_weights(given, weights)

@@ -1,11 +1,12 @@
 """The house rules that a newcomer cannot see from one file."""
 
 import ast
-import importlib.util
+import importlib
 import subprocess
 import sys
 from fnmatch import fnmatch
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -268,5 +269,6 @@ def test_what_lies_outside_the_package_imports_names_that_are_there(folder):
             if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] == "zoolens":
                 module = importlib.import_module(str(statement.module))
                 for name in (alias.name for alias in statement.names):
-                    known = hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}")
+                    is_package = hasattr(module, "__path__")
+                    known = hasattr(module, name) or (is_package and find_spec(f"{module.__name__}.{name}"))
                     assert known, f"{file.name} imports {name} from {module.__name__}"
