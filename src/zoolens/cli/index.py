@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -114,7 +114,7 @@ def show(data: str | None, task: str, store: str | None, as_json: bool) -> None:
 
     index = build_index(store, data=data, task=task)
     if as_json:
-        echo_json(_as_data(index))
+        echo_json(index.as_data())
         return
     _print_summary(index)
     _print_unsigned(index)
@@ -184,29 +184,10 @@ def verify(data: str | None, task: str, store: str | None) -> None:
     click.echo(f"All {verified.signatures:,} signatures in {verified.path} are those of the store.")
 
 
-def _as_data(index: Index) -> dict[str, Any]:
-    semantic = index.semantic
-    return {
-        "rows": len(index),
-        "models": len({row.ref for row in index.rows}),
-        "signatures": sum(row.signature for row in index.rows),
-        "probes": semantic.probes if semantic else 0,
-        "dataset": {"name": index.dataset.name, "fingerprint": index.dataset.fingerprint},
-        "metrics": list(index.columns.names),
-        "file": str(semantic.path) if semantic else None,
-        "file_bytes": semantic.file_bytes if semantic else 0,
-        "memory_bytes": index.nbytes,
-        "memory_budget_bytes": index.memory,
-        "sketched": bool(semantic and semantic.sketched),
-        "unsigned": [{"ref": row.ref, "runtime": row.runtime} for row in index.rows if not row.signature],
-        "notes": list(index.notes),
-    }
-
-
 def _print_summary(index: Index) -> None:
     from zoolens.present.figures import figure
 
-    about = _as_data(index)
+    about = index.as_data()
     echo_prose(
         f"{about['models']:,} models in {about['rows']:,} rows, {about['signatures']:,} of them with a signature "
         f"over {about['probes']:,} inputs of {index.dataset.name}."

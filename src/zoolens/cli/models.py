@@ -12,7 +12,7 @@ from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, print_table
 from zoolens.zoos.base import Entry, Weights
-from zoolens.zoos.listing import Listing, listing, params_of
+from zoolens.zoos.listing import Listing, as_data, listing, params_of
 
 LARGE = 100  # a zoo with more models gets one line until it is asked for
 COLUMNS = (
@@ -59,7 +59,7 @@ def command(
     state = _WEIGHTS[weights].value if weights else None
     listed = listing(zoo=zoo, task=task, max_params=max_params, search=search, weights=state)
     if as_json:
-        echo_json([_as_data(entry) for entry in listed.entries])
+        echo_json([as_data(entry) for entry in listed.entries])
     else:
         filtered = any(option is not None for option in (zoo, task, max_params, weights, search))
         _print(listed, in_full=show_all or filtered)
@@ -89,20 +89,3 @@ def _cells(entry: Entry) -> list[str]:
         count(params_of(manifest)),
         figure(manifest.claimed("top1"), "fraction"),
     ]
-
-
-def _as_data(entry: Entry) -> dict[str, Any]:
-    manifest = entry.manifest
-    return {
-        "ref": entry.ref,
-        "zoo": entry.zoo,
-        "name": manifest.name,
-        "version": manifest.version,
-        "task": manifest.task if entry.described else None,
-        "weights": str(entry.weights),
-        "described": entry.described,
-        "formats": [asset.format for asset in manifest.assets],
-        "params": params_of(manifest),
-        "claims": [claim.model_dump(exclude_none=True) for claim in manifest.claims],
-        "license": manifest.license,
-    }

@@ -88,6 +88,25 @@ class Index:
         signatures = self.semantic.nbytes if self.semantic is not None else 0
         return self.columns.nbytes + signatures + sum(ranking.nbytes for ranking in self._rankings.values())
 
+    def as_data(self) -> dict[str, Any]:
+        """What the index holds, as `zoolens index show --json` prints it."""
+        semantic = self.semantic
+        return {
+            "rows": len(self),
+            "models": len({row.ref for row in self.rows}),
+            "signatures": sum(row.signature for row in self.rows),
+            "probes": semantic.probes if semantic else 0,
+            "dataset": {"name": self.dataset.name, "fingerprint": self.dataset.fingerprint},
+            "metrics": list(self.columns.names),
+            "file": str(semantic.path) if semantic else None,
+            "file_bytes": semantic.file_bytes if semantic else 0,
+            "memory_bytes": self.nbytes,
+            "memory_budget_bytes": self.memory,
+            "sketched": bool(semantic and semantic.sketched),
+            "unsigned": [{"ref": row.ref, "runtime": row.runtime} for row in self.rows if not row.signature],
+            "notes": list(self.notes),
+        }
+
     def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
         """The row that a name means; an error that lists close ones where there is none, or several."""
         return self._names.find(reference, exec)

@@ -11,7 +11,6 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes import torcharchive
-from zoolens.runtimes.allowlists import refused
 from zoolens.runtimes.torcharchive import _ends_with_index, check_pickle, opened, text_of
 
 END = struct.Struct("<4sHHHHIIH")
@@ -110,11 +109,6 @@ def test_an_entry_larger_than_texts_may_be_is_refused(tmp_path, monkeypatch):
     assert _text(path, "code.py") == bytes(1000)
     with pytest.raises(ModelError, match="unpacks to more than the 1,000 bytes"):
         _text(path, "large.py")
-
-
-def test_a_refusal_names_the_file_and_the_finding():
-    error = refused("net.pt", "a thing", "Do this.")
-    assert str(error) == "net.pt carries a thing, which zoolens does not run. Do this."
 
 
 # --- the index

@@ -79,6 +79,24 @@ def params_of(manifest: Manifest) -> float | None:
     return stated if stated is not None else float(given) if isinstance(given, (int, float)) else None
 
 
+def as_data(entry: Entry) -> dict[str, Any]:
+    """A model as `zoolens models --json` prints it."""
+    manifest = entry.manifest
+    return {
+        "ref": entry.ref,
+        "zoo": entry.zoo,
+        "name": manifest.name,
+        "version": manifest.version,
+        "task": manifest.task if entry.described else None,
+        "weights": str(entry.weights),
+        "described": entry.described,
+        "formats": [asset.format for asset in manifest.assets],
+        "params": params_of(manifest),
+        "claims": [claim.model_dump(exclude_none=True) for claim in manifest.claims],
+        "license": manifest.license,
+    }
+
+
 def _params(entry: Entry) -> float:
     known = params_of(entry.manifest)
     return known if known is not None else float("inf")
