@@ -10,9 +10,9 @@ import click
 from zoolens.cli.options import trust_option
 from zoolens.errors import ManifestError, ZoolensError
 from zoolens.manifests.files import SUFFIXES, Problem, check_manifest, dump_manifest, is_manifest, line_of, read_text
-from zoolens.manifests.locations import presence, relocated, relocated_path, resolve_asset, resolve_file
+from zoolens.manifests.locations import presence, resolve_asset, resolve_file
 from zoolens.manifests.pickles import TORCH_FORMATS, check_no_object
-from zoolens.manifests.schema import AssetFile, DropLeading, Manifest, Output, Select
+from zoolens.manifests.schema import DropLeading, Manifest, Output, Select
 from zoolens.present.terminal import echo_json
 
 _QUICK_FORMATS = ("onnx", "tflite")
@@ -60,14 +60,17 @@ def import_(file: Path, output: Path | None, force: bool) -> None:
 
 def _write(manifest: Manifest, folder: Path, output: Path | None, force: bool) -> None:
     """Write a drafted manifest, whose files are named from `folder`, to `output` or else into that folder."""
+    from zoolens.preprocess.outputs import relocated_manifest
+
     target = output or folder / f"{manifest.name.replace('/', '_')}.yaml"
     if str(target) == "-":
         click.echo(dump_manifest(manifest), nl=False)
         return
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another with -o.")
+    text = dump_manifest(relocated_manifest(manifest, folder, target.resolve().parent))
     try:
-        target.write_text(dump_manifest(_relocated(manifest, folder, target.resolve().parent)), encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another with -o.") from error
     click.echo(f"{target} written. {manifest.description}")
@@ -132,26 +135,19 @@ def _check_files(manifest: Manifest, folder: Path, text: str) -> Iterator[Proble
 
 
 def _check_labels(manifest: Manifest, folder: Path, text: str) -> Iterator[Problem]:
+    from zoolens.preprocess.outputs import labels_of
+
     for index, output in enumerate(manifest.outputs):
         try:
-            labels = _label_count(output, folder)
+            labels = labels_of(output, folder)
             classes = _class_count(manifest, output, folder) if labels and index == 0 else None
         except ZoolensError as error:
             labels, classes = None, None
             yield Problem(line_of(text, "outputs", index, "labels_file"), f"outputs[{index}]", str(error))
-        if labels is not None and classes is not None and labels != classes:
+        if labels is not None and classes is not None and len(labels) != classes:
             key = "labels_file" if output.labels_file else "labels"
-            what = f"{labels:,} class names, but the model gives {classes:,} classes after postprocessing"
+            what = f"{len(labels):,} class names, but the model gives {classes:,} classes after postprocessing"
             yield Problem(line_of(text, "outputs", index, key), f"outputs[{index}].{key}", what)
-
-
-def _label_count(output: Output, folder: Path) -> int | None:
-    if output.labels is not None:
-        return len(output.labels)
-    if output.labels_file is None:
-        return None
-    path = resolve_file(AssetFile(location=output.labels_file, role="labels"), folder, fetch=False)
-    return len(read_text(path).splitlines())
 
 
 def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None:
@@ -173,20 +169,6 @@ def _class_count(manifest: Manifest, output: Output, folder: Path) -> int | None
         elif isinstance(step, Select):
             classes = len(step.indices)
     return classes
-
-
-def _relocated(manifest: Manifest, source: Path, target: Path) -> Manifest:
-    """The manifest with its files named from where it will lie."""
-    if source == target:
-        return manifest
-    assets = tuple(relocated(asset, source, target) for asset in manifest.assets)
-    outputs = tuple(
-        output.model_copy(update={"labels_file": relocated_path(source / output.labels_file, target)})
-        if output.labels_file
-        else output
-        for output in manifest.outputs
-    )
-    return manifest.model_copy(update={"assets": assets, "outputs": outputs})
 
 
 def _manifests_in(paths: tuple[Path, ...]) -> Iterator[Path]:

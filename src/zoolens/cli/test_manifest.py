@@ -79,7 +79,8 @@ def test_import_writes_a_draft_that_validates_and_says_what_it_does_not_know(tmp
     (tmp_path / "elsewhere").mkdir()
     other = tmp_path / "elsewhere" / "pair.yaml"
     assert invoke("import", tmp_path / "config.pbtxt", "-o", other).exit_code == 0
-    assert read_manifest(other).outputs[0].labels_file == f"file://{tmp_path.resolve()}/names.txt"
+    assert read_manifest(other).outputs[0].labels == ("a", "b"), "a run reads no labels file outside the folder"
+    assert read_manifest(other).outputs[0].labels_file is None
     assert invoke("validate", other).exit_code == 0
 
 
@@ -125,9 +126,12 @@ def test_validate_counts_labels_after_postprocessing_and_from_files(model):
     labels.write_text("x\n" * 48)
     assert "48 class names, but the model gives 40" in invoke("validate", path).stdout
     labels.unlink()
-    assert "does not exist" in invoke("validate", path).stdout
-    path.write_text(text.replace("labels.txt", "../../etc/passwd"))
-    assert "leads out" in invoke("validate", path).stdout
+    assert "labels.txt cannot be read: No such file" in invoke("validate", path).stdout
+    for outside in ("../../etc/passwd", "file:///etc/passwd"):  # what a run refuses, validate refuses too
+        path.write_text(text.replace("labels.txt", f"'{outside}'"))
+        result = invoke("validate", path)
+        assert result.exit_code == 1
+        assert "outputs[0]: The labels file" in result.stdout
 
 
 def test_validate_takes_folders_and_passes_over_other_yaml(model):

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import ManifestError, ModelError
-from zoolens.manifests.schema import DropLeading, Output, OutputStep, Select, Softmax
+from zoolens.manifests.locations import relocated, relocated_path
+from zoolens.manifests.schema import DropLeading, Manifest, Output, OutputStep, Select, Softmax
 from zoolens.runtimes.base import TensorSpec, shape_text
 from zoolens.untrusted import read_text
 
@@ -94,6 +95,29 @@ def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
     while lines and not lines[-1].strip():
         lines.pop()
     return tuple(line.strip() for line in lines)
+
+
+def relocated_manifest(manifest: Manifest, source: Path, target: Path) -> Manifest:
+    """The manifest with its files named from the folder `target` instead of from `source`.
+
+    A labels file has to lie below the manifest: the names in one that would not are written into the manifest.
+    """
+    if source == target:
+        return manifest
+    return manifest.model_copy(
+        update={
+            "assets": tuple(relocated(asset, source, target) for asset in manifest.assets),
+            "outputs": tuple(_relocated_labels(output, source, target) for output in manifest.outputs),
+        }
+    )
+
+
+def _relocated_labels(output: Output, source: Path, target: Path) -> Output:
+    if output.labels_file is None:
+        return output
+    if source.is_relative_to(target):
+        return output.model_copy(update={"labels_file": relocated_path(source / output.labels_file, target)})
+    return output.model_copy(update={"labels": labels_of(output, source), "labels_file": None})
 
 
 def softmax(logits: Array, temperature: float = 1.0) -> Scores:

@@ -11,9 +11,8 @@ from zoolens.audit.doctor.verdict import Diagnosis
 from zoolens.catalog.lookup import find
 from zoolens.errors import ManifestError
 from zoolens.manifests.files import dump_manifest
-from zoolens.manifests.locations import relocated
 from zoolens.manifests.schema import Manifest
-from zoolens.preprocess.outputs import labels_of
+from zoolens.preprocess.outputs import relocated_manifest
 
 SHOWN = 3  # entries of a long mapping
 
@@ -35,9 +34,12 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
         raise ManifestError("There is nothing to correct, so nothing was written.")
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another file.")
-    moved = _relocated(diagnosis.corrected, find(model).folder, target.resolve().parent)
+    folder = find(model).folder
+    corrected = diagnosis.corrected
+    if folder is not None:
+        corrected = relocated_manifest(corrected, folder.resolve(), target.resolve().parent)
     try:
-        target.write_text(dump_manifest(moved), encoding="utf-8")
+        target.write_text(dump_manifest(corrected), encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another file.") from error
 
@@ -70,18 +72,6 @@ def _what_is_short(manifest: Manifest) -> str:
     if output.labels or output.labels_file:
         lines.append("  # with the labels it has\n")
     return "".join(lines)
-
-
-def _relocated(manifest: Manifest, folder: Path | None, target: Path) -> Manifest:
-    """Files named from where the manifest will lie: relative if below it, absolute otherwise."""
-    if folder is None or folder.resolve() == target:
-        return manifest
-    assets = tuple(relocated(asset, folder.resolve(), target) for asset in manifest.assets)
-    outputs = tuple(
-        output.model_copy(update={"labels": labels_of(output, folder), "labels_file": None})
-        for output in manifest.outputs
-    )
-    return manifest.model_copy(update={"assets": assets, "outputs": outputs})
 
 
 def as_data(diagnosis: Diagnosis) -> dict[str, Any]:
