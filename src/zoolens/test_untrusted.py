@@ -1,4 +1,5 @@
 import errno
+import io
 import os
 import socket
 import struct
@@ -14,8 +15,10 @@ from zoolens.untrusted import (
     open_archive,
     open_entry,
     open_regular,
+    parse_json,
     read_bytes,
     read_entry,
+    read_limited,
     read_text,
 )
 
@@ -271,3 +274,39 @@ def test_a_sound_entry_is_read_by_name_and_by_what_the_index_says(tmp_path):
         )
         with pytest.raises(KeyError):
             _read(archive, "absent")
+
+
+# --- streams and JSON
+
+
+def test_a_stream_may_have_as_many_bytes_as_its_limit_and_not_one_more():
+    assert read_limited(io.BytesIO(b"12345"), 5) == b"12345"
+    with pytest.raises(Refused, match=r"^it has more than the 5 bytes that are read"):
+        read_limited(io.BytesIO(b"123456"), 5)
+
+
+def test_json_may_have_as_many_values_as_its_limit():
+    assert parse_json(b'{"a": [1, 2]}', most_values=3) == {"a": [1, 2]}  # "{", "[" and ","
+    with pytest.raises(ValueError, match=r"^it has more than 2 values$"):
+        parse_json(b'{"a": [1, 2]}', most_values=2)
+
+
+@pytest.mark.parametrize(
+    "many", [b"[" + b"[]," * 1200 + b"[]]", b"[" + b"{}," * 1200 + b"{}]", b"[" + b"1," * 2400 + b"1]"]
+)
+def test_lists_objects_and_plain_values_count_alike(many):
+    assert len(parse_json(many, most_values=2401)) in (1201, 2401)
+    with pytest.raises(ValueError, match=r"^it has more than 2,400 values$"):
+        parse_json(many, most_values=2400)
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error():
+    with pytest.raises(ValueError, match=r"^it is nested too deeply$"):
+        parse_json(b"[" * 100_000 + b"]" * 100_000)
+
+
+def test_json_with_eight_million_values_is_refused_before_it_is_parsed():
+    with pytest.raises(ValueError, match=r"^it has more than 8,388,608 values$"):
+        parse_json(b"," * ((1 << 23) + 1))
+    with pytest.raises(ValueError, match="Expecting value"):
+        parse_json(b"," * (1 << 23))
