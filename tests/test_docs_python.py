@@ -7,6 +7,8 @@ for minutes runs in the slow tests only; one that cannot run here says why below
 import os
 import re
 import shutil
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,7 +63,7 @@ OTHERS = [page for page in PAGES if page.name in SLOW]
 
 
 @pytest.fixture
-def place(demo_home, command_server, tmp_path):
+def place(demo_home, tmp_path):
     """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home."""
     shutil.copytree(demo_home, tmp_path / "home")
     for name in ("lenet-wide.onnx", "lenet-wide.tflite", "lenet-wide.yaml"):
@@ -77,7 +79,9 @@ def place(demo_home, command_server, tmp_path):
             files[-1].write_text(
                 text.replace('"my-own-model.yaml", "photos"', '"my-own-model.yaml", "demo", limit=200')
             )
-        return command_server.run(*files, code=DRIVER, environment=environment, folder=tmp_path, timeout=1200)
+        # A fresh interpreter: one that has imported more than a block does would hide what the block forgets.
+        command = [sys.executable, "-c", DRIVER, *files]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
 
     return run
 

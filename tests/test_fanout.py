@@ -87,14 +87,8 @@ def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):
     assert all("no-such-runtime" in outcome.errors[0] for outcome in outcomes)
 
 
-def test_a_diagnosis_elsewhere_is_the_same(tmp_path):
-    (tmp_path / "fake.json").write_text('{"classes": 3, "input": [4]}')
-    (tmp_path / "some.yaml").write_text(
-        "name: some\ninputs: [{modality: array, shape: [null, 4], layout: NC}]\noutputs: [{}]\n"
-        "assets: [{format: fake, files: [{location: fake.json}]}]\n"
-    )
-    np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).random((60, 4), np.float32), y=np.arange(60) % 3)
-    model, data = tmp_path / "some.yaml", tmp_path / "data.npz"
+def test_a_diagnosis_elsewhere_is_the_same(tmp_path, fake_model, data):
+    model = fake_model()
     ours = zoolens.doctor(model, data, store=tmp_path / "here.sqlite")
     with running_on(Pretended()):
         theirs = zoolens.doctor(model, data, store=tmp_path / "there.sqlite")

@@ -42,6 +42,10 @@ def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
     }
     assert len(shipped) >= 2
     assert shipped <= set(names)
+    lists = [path.name for path in (REPO / "src" / "zoolens" / "runtimes" / "allowed").glob("*.txt")]
+    assert len(lists) >= 6
+    for name in lists:  # without its list a reader of untrusted files refuses everything
+        assert f"zoolens/runtimes/allowed/{name}" in names
     for data in ("zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
         assert f"zoolens/{data}" in names
 
@@ -52,6 +56,7 @@ def core(wheel, tmp_path_factory):
     from outside and leaves compiling to whoever imports."""
     folder = tmp_path_factory.mktemp("core")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "--version"], check=True)
     pip = [sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python", "install", "-q"]
     pip += ["--no-compile", "--disable-pip-version-check"]
     constrained = [*pip, "--retries", "1", "-c", REPO / "constraints.txt", wheel]

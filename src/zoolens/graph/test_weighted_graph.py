@@ -76,6 +76,16 @@ def test_folded_norms_compute_the_same():
     assert np.allclose(*(next(iter(run(one, feed).values())) for one in (graph, plain)), rtol=1e-5, atol=1e-6)
 
 
+def test_only_what_folding_computed_is_rounded():
+    sketch = Sketch()
+    graph = canonical(sketch.graph(sketch.conv(sketch.norm(sketch.conv(sketch.input(3, 4, 4), 6)), 2)))
+    assert {values.dtype for values in graph.weights.values()} == {np.dtype(np.float64)}
+    plain = folded(graph)
+    first, second = (node.parameter("kernel").key for node in plain if node.op == "conv")
+    assert plain.weights[first].dtype == np.float32
+    assert plain.weights[second] is graph.weights[second]
+
+
 def worker_free_modules(path):
     """What a fresh process has imported after it read a graph: the framework only where the worker is."""
     code = (

@@ -63,12 +63,13 @@ def folded(graph: Graph) -> Graph:
     of a trained network and of its exported or quantised copy the same kind of thing."""
     plain = folded_norms(graph, ("conv", "dense"))
     used = {parameter.key for node in plain.nodes for parameter in node.parameters}
-    weights = {key: _single_precision(values) for key, values in plain.weights.items() if key in used}
+    made = used - graph.weights.keys()  # computed in double precision
+    weights = {
+        key: values.astype(np.float32) if key in made else values
+        for key, values in plain.weights.items()
+        if key in used
+    }
     return replace(plain, weights=weights)
-
-
-def _single_precision(values: Array) -> Array:
-    return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def _check_weights(graph: Graph) -> None:

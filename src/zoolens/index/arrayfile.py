@@ -25,8 +25,8 @@ from zoolens.paths import replaced_file
 Arrays = Mapping[str, NDArray[Any]]
 
 DERIVING: Final = (  # rooms and modules on whose code the arrays depend
-    "index", "measure", "manifests", "store", "comparisons", "preprocess", "tasks", "graph/structure.py",
-    "graph/structure_sources.py",
+    "index", "measure", "manifests", "store", "comparisons", "preprocess", "tasks", "statistics",
+    "datasets/imagenet.py", "graph/structure.py", "graph/structure_sources.py",
 )  # fmt: skip
 _ALIGNED: Final = 64
 _LENGTH: Final = 8  # bytes: of the header

@@ -14,6 +14,7 @@ from zoolens import plugins
 
 MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
 MAX_ELEMENTS = 1 << 28
+MAX_LABEL_BYTES = 1 << 22  # of a labels file
 
 FORMATS = (  # those of the built-in runtimes
     "onnx",

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.locations import relocated, relocated_path
-from zoolens.manifests.schema import DropLeading, Manifest, Output, OutputStep, Select, Softmax
+from zoolens.manifests.schema import MAX_LABEL_BYTES, DropLeading, Manifest, Output, OutputStep, Select, Softmax
 from zoolens.runtimes.base import TensorSpec, shape_text
 from zoolens.untrusted import read_text
 
 Array = NDArray[Any]
 Scores = NDArray[np.float32]
 
-MAX_LABEL_BYTES: Final = 1 << 22
 MAX_WIDTH: Final = 1 << 16  # numbers kept for each input of an output that is no classification
 
 

@@ -100,8 +100,8 @@ def check_name(path: Path, suffixes: tuple[str, ...], begins: bytes) -> None:
 
 def check_configuration(name: str, config: Any) -> None:
     """Refuse a model's configuration unless everything it names is known to be a plain layer or a part of one."""
-    if not isinstance(config, dict) or config.get("class_name") not in _ALLOWED["models"]:
-        kind = config.get("class_name") if isinstance(config, dict) else type(config).__name__
+    kind = config.get("class_name") if isinstance(config, dict) else type(config).__name__
+    if not isinstance(config, dict) or not isinstance(kind, str) or kind not in _ALLOWED["models"]:
         raise _refused(name, f"a model of class {str(kind)[:80]!r}")
     try:
         _check_object(name, {key: value for key, value in config.items() if key != "compile_config"})
@@ -148,6 +148,7 @@ def _check_function(name: str, part: Mapping[str, Any]) -> None:
     known = module == "builtins" or re.fullmatch(rf"{_PREFIX}\.activations(\.\w+)*", module)
     if (
         not known
+        or not isinstance(function, str)
         or function not in _ALLOWED["activations"]
         or part.get("registered_name") not in (None, "function", function)
     ):

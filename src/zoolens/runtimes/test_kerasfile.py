@@ -326,3 +326,28 @@ def test_real_networks_pass(library):
     else:
         config = json.loads(network.to_json())
     check_configuration("m", config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"class_name": ["Sequential"], "config": {}},
+        {"class_name": {"a": 1}, "config": {}},
+        ["Sequential"],
+        {
+            "class_name": "Sequential",
+            "config": {
+                "layers": [
+                    {
+                        "class_name": "Dense",
+                        "module": "keras.layers",
+                        "config": {"activation": {"class_name": "function", "module": "builtins", "config": ["relu"]}},
+                    }
+                ]
+            },
+        },
+    ],
+)
+def test_names_that_are_no_text_are_refused_in_a_sentence(config):
+    with pytest.raises(ModelError, match="which zoolens does not run"):
+        check_configuration("m.keras", config)

@@ -61,7 +61,7 @@ def test_the_page_begins_with_findings_by_cause_and_a_grid():
     ]
     assert places == sorted(places)
     (cause,) = audit().as_data()["causes"]
-    assert (cause["rule"], cause["findings"]) == ("structure/stride placement", [audit().findings[0].id])
+    assert (cause["rule"], cause["findings"]) == ("structure/stride placement", (audit().findings[0].id,))
 
 
 @pytest.mark.slow

@@ -52,7 +52,12 @@ def _into_layer(node: Node, editor: Editor) -> Node | str:
     norm = [node.parameter(f"norm_{role}") for role in ROLES]
     epsilon, width = float(node.get("epsilon", 0.0)), kernel.shape[0]
     scale, _ = _folded(norm, epsilon, width, node.name, editor)
-    scaled = editor.derived(f"{kernel.key}:folded", _scaled, kernel.key, scale)
+
+    def scaled_kernel(values: Array, by: Array) -> Array:
+        # A file may store the values in another shape of the same order.
+        return np.asarray(values.reshape(kernel.shape) * by.reshape(-1, *[1] * (len(kernel.shape) - 1)))
+
+    scaled = editor.derived(f"{kernel.key}:folded", scaled_kernel, kernel.key, scale)
     _, shift = _folded(norm, epsilon, width, node.name, editor, bias)
     parameters = (replace(kernel, key=scaled), Parameter("bias", (width,), shift))
     return replace(node, parameters=parameters).with_attributes(norm=None, epsilon=None)
@@ -94,7 +99,3 @@ def _folded(
 
     keys = [tensor.key for tensor in given]
     return editor.derived(f"{name}:scale", scale, *keys), editor.derived(f"{name}:shift", shift, *keys)
-
-
-def _scaled(kernel: Array, scale: Array) -> Array:
-    return np.asarray(kernel * scale.reshape(-1, *[1] * (kernel.ndim - 1)))

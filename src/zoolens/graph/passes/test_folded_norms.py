@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from zoolens.graph.passes.canonical import canonical
@@ -22,6 +24,17 @@ def test_folded_norms_compute_the_same(drawing):
     assert all(node.get("norm") is None and node.parameter("bias") for node in folded if node.op == "conv")
     feed = {"x": np.random.default_rng(1).standard_normal((1, 4, 6, 6))}
     np.testing.assert_allclose(answers(folded, feed), answers(graph, feed), rtol=1e-9)
+
+
+def test_kernels_that_are_stored_in_another_shape_are_folded_too(drawing):
+    sketch = drawing()
+    graph = canonical(sketch.graph(sketch.norm(sketch.conv(sketch.input(3, 4, 4), 6, k=3))))
+    [kernel] = [node.parameter("kernel") for node in graph if node.op == "conv"]
+    feed = {"x": np.random.default_rng(1).standard_normal((1, 3, 4, 4))}
+    for shape in (kernel.size,), (1, *kernel.shape), (2, 3, *kernel.shape[1:]):
+        stored = replace(graph, weights={**graph.weights, kernel.key: graph.weights[kernel.key].reshape(shape)})
+        folded = folded_norms(stored, {"conv"})
+        np.testing.assert_allclose(answers(folded, feed), answers(graph, feed), rtol=1e-9)
 
 
 def test_what_weights_alone_decide_is_stored_as_one_tensor(drawing):

@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 
 from zoolens.errors import ManifestError
 from zoolens.manifests.digests import digest
-from zoolens.manifests.schema import AssetFile
-from zoolens.untrusted import is_file
+from zoolens.manifests.schema import MAX_LABEL_BYTES, AssetFile
+from zoolens.untrusted import is_file, read_text
 
 
 def beside(folder: Path, name: str) -> str | None:
@@ -17,6 +17,18 @@ def beside(folder: Path, name: str) -> str | None:
         if inside and (is_file(folder / candidate) or _is_folder(folder / candidate)):
             return candidate.as_posix()
     return None
+
+
+def labels_beside(folder: Path, name: str) -> str | None:
+    """The path of a file with class names inside `folder`, relative to it; None: not here, or no run could read it."""
+    location = beside(folder, name)
+    if location is None:
+        return None
+    try:
+        read_text(folder / location, MAX_LABEL_BYTES)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return location
 
 
 def described(folder: Path, location: str, role: str) -> AssetFile:

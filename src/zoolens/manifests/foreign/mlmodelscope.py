@@ -19,7 +19,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from zoolens.errors import ManifestError
-from zoolens.manifests.foreign.files import beside, described
+from zoolens.manifests.foreign.files import beside, described, labels_beside
 from zoolens.manifests.formats import format_of_name, legal_name
 from zoolens.manifests.schema import (
     Asset,
@@ -275,7 +275,7 @@ def _output(tensor: _Tensor, folder: Path, notes: _Notes) -> Output:
     if tensor.type.lower() not in _CLASSES:
         notes.unknown.append(f"how an output of type {tensor.type} is judged")
         return Output(task="other")
-    labels = beside(folder, parameters.features_url) if parameters.features_url else None
+    labels = labels_beside(folder, parameters.features_url) if parameters.features_url else None
     if labels is None:
         where = f", which lie at {parameters.features_url}" if parameters.features_url else ""
         notes.unknown.append(f"class names{where}")

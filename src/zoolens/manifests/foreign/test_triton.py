@@ -147,3 +147,15 @@ def test_files_outside_the_folder_are_not_looked_at(tmp_path, name):
     (folder / "1").mkdir(parents=True)
     manifest = import_manifest(write(folder, CLASSIFIER + f'default_model_filename: "{name}"'))
     assert manifest.assets == ()
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9\n", b"a" * ((1 << 22) + 1), None])
+def test_labels_that_no_run_can_read_are_unknown(tmp_path, content):
+    path = write(tmp_path, CLASSIFIER, "1/model.onnx")
+    if content is None:
+        (tmp_path / "flowers.txt").mkdir()
+    else:
+        (tmp_path / "flowers.txt").write_bytes(content)
+    manifest = import_manifest(path)
+    assert manifest.outputs[0].labels_file is None
+    assert "class names: flowers.txt is not here, or is no text" in manifest.description

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from zoolens.errors import ManifestError
-from zoolens.manifests.foreign.files import beside, described
+from zoolens.manifests.foreign.files import beside, described, labels_beside
 from zoolens.manifests.foreign.textproto import NotTextProto, parse_textproto
 from zoolens.manifests.formats import legal_name
 from zoolens.manifests.guesses import Guesses
@@ -216,9 +216,9 @@ def _output(tensor: _Tensor, config: _Config, folder: Path, guesses: Guesses, un
 def _labels(tensor: _Tensor, folder: Path, unknown: list[str]) -> str | None:
     if tensor.label_filename is None:
         return None
-    location = beside(folder, tensor.label_filename)
+    location = labels_beside(folder, tensor.label_filename)
     if location is None:
-        unknown.append(f"class names: {tensor.label_filename} is not here")
+        unknown.append(f"class names: {tensor.label_filename} is not here, or is no text")
     return location
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.crosstrain.training.architectures import NAMES
 from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
-from zoolens.crosstrain.training.trainers.registry import inspectors
+from zoolens.crosstrain.training.trainers.registry import inspectable_trainers
 from zoolens.engine.pool import WorkerPool
 from zoolens.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
 from zoolens.graph.export_pool import reader
@@ -25,13 +25,15 @@ _NO_ROOM: Final = ("allocate memory", "not enough memory", "OOM when allocating"
 
 @dataclass(frozen=True)
 class Question:
-    """`inspector`: "module:NAME" of the importer that reads the live objects of the framework."""
+    """`inspector`: "module:NAME" of the importer that reads the live objects of the framework. `variables`: the
+    environment of its process, which for Keras decides about the framework below it."""
 
     framework: str
     architecture: str
     input_shape: tuple[int, int, int]
     classes: int
     inspector: str
+    variables: tuple[tuple[str, str], ...]
 
     @property
     def ref(self) -> str:
@@ -50,7 +52,7 @@ class Side:
 def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Question:
     """From "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
     framework, colon, architecture = ref.partition(":")
-    known = inspectors()
+    known = inspectable_trainers()
     if not colon and framework.lower() in NAMES:
         raise ModelError(f"{ref} names no framework.", hint=f"Write {next(iter(known))}:{ref}, for example.")
     if framework not in known:
@@ -64,7 +66,9 @@ def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Quest
             f"{architecture} as libraries ship it takes images of three channels, not {input_shape[0]}.",
             hint="Use another input shape.",
         )
-    return Question(framework, architecture.lower(), input_shape, classes, known[framework])
+    trainer = known[framework]
+    variables = tuple(trainer.variables.items())
+    return Question(framework, architecture.lower(), input_shape, classes, str(trainer.inspector), variables)
 
 
 def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
@@ -86,6 +90,7 @@ def _message(question: Question) -> dict[str, Any]:
 
 def _side(question: Question, workers: WorkerPool, timeout: float) -> Side:
     kind = reader(question.inspector.partition(":")[0], None, None)
+    kind = replace(kind, variables=(*kind.variables, *question.variables))
     try:
         answer = workers.ask(kind, _message(question), f"inspecting {question.ref}", timeout=timeout)
         graph = unpack(base64.b64decode(answer["graph"]))

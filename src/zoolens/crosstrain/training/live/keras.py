@@ -5,7 +5,6 @@ Keras chooses its backend once, at import: this module chooses it, in a process 
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -37,7 +36,6 @@ _ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "
 
 def load(backend: str, request: Request) -> Graph:
     """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
-    os.environ["KERAS_BACKEND"] = backend
     keras = import_keras(backend, f"Inspecting Keras on {backend}")
     from zoolens.graph.importers.keras.library import graph_of_keras_model
 

@@ -38,10 +38,10 @@ def reference_trainer() -> type[Trainer]:
     raise ZoolensError("No trainer that is installed can be the reference.", hint="Install zoolens[torch].")
 
 
-def inspectors() -> dict[str, str]:
-    """The importer of live objects ("module:NAME") by each name under which a trainer can be inspected."""
-    pairs = [(trainer, trainer.inspector) for trainer in trainers()]
-    return {name: place for trainer, place in pairs if place for name in (trainer.name, *trainer.aliases)}
+def inspectable_trainers() -> dict[str, type[Trainer]]:
+    """The trainers whose live objects an importer reads, by each name under which they can be inspected."""
+    declared = [trainer for trainer in trainers() if trainer.inspector]
+    return {name: trainer for trainer in declared for name in (trainer.name, *trainer.aliases)}
 
 
 def builds_common_networks(name: str) -> bool:
