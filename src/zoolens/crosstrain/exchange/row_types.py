@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from io import BytesIO
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -16,25 +17,28 @@ from typing_extensions import TypedDict
 from zoolens.crosstrain.exchange.schema import MAX_JSON, MAX_LIST, MAX_PROBLEMS, MAX_TEXT, Column, shortened
 
 Row = Mapping[str, Any]
-_JSON: Final[Mapping[str, Any]] = {"object": dict[str, Any], "remarks": list[str], "json": str | int | float}
+_JSON: Final[Mapping[str, Any]] = {"object": dict[str, Any], "remarks": list[str], "json": str | bool | int | float}
 _UNFIT: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # a terminal obeys some of these
 _LARGEST: Final = 1 << 63  # of a whole number that stands for itself
 
 
 def read_rows(table: str, columns: Sequence[Column], lines: bytes) -> tuple[list[Row], list[str]]:
-    """The rows of JSON `lines`, and what is wrong with them in one sentence each."""
+    """The rows of JSON `lines`, and what is wrong with them in one sentence each. A line that is no object of these
+    columns is a ValueError: the process that unpacks tables writes none."""
     by_name = {column.name: column for column in columns}
     typed = TypedDict(table, {name: _type(column) for name, column in by_name.items()})  # type: ignore[misc]
     typed.__pydantic_config__ = ConfigDict(strict=True, extra="forbid")  # type: ignore[attr-defined]
     adapter: TypeAdapter[Any] = TypeAdapter(typed)
     rows: list[Row] = []
     problems: list[str] = []
-    for number, line in enumerate(lines.splitlines()):
+    for number, line in enumerate(BytesIO(lines)):
         try:
             rows.append(adapter.validate_json(line))
         except ValidationError as error:
             for detail in error.errors():
-                name = str(detail["loc"][0])
+                name = str(next(iter(detail["loc"]), ""))
+                if name not in by_name:
+                    raise ValueError(f"line {number} is no row of {table}") from error
                 problems.append(f"{table}.parquet, row {number}, column {name}: {_words(by_name[name], detail)}.")
             if len(problems) >= MAX_PROBLEMS:
                 break
@@ -95,7 +99,7 @@ def _check_json(adapter: TypeAdapter[Any], text: str) -> str:
         adapter.validate_python(parsed)
     except ValidationError:
         raise ValueError("it is JSON of another kind") from None
-    if isinstance(parsed, bool) or (isinstance(parsed, int) and abs(parsed) >= _LARGEST):
+    if isinstance(parsed, int) and abs(parsed) >= _LARGEST:
         raise ValueError("it is JSON of another kind")
     return text
 

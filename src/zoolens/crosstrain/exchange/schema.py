@@ -15,7 +15,9 @@ from zoolens.store.records import Provenance
 
 FORMAT: Final = "zoolens crosstrain study 1"
 HYPERPARAMETER: Final = "hyperparameter."
-MIXED: Final = "hyperparameter-json."  # where a hyperparameter is a number in one trial and a word in another
+MIXED: Final = (
+    "hyperparameter-json."  # where a hyperparameter is true or false, or a number in one trial and a word in another
+)
 STATUSES: Final = ("finished", "non-finite", "out-of-memory", "failed")
 MAX_TEXT: Final = 4096
 MAX_NAME: Final = 200  # of a column
@@ -29,7 +31,7 @@ _KINDS: Final[Mapping[str, tuple[pa.DataType, Mapping[str, Any]]]] = {  # our na
     "text": (pa.string(), {"type": "string"}),
     "object": (pa.string(), _AS_JSON),  # an object
     "remarks": (pa.string(), _AS_JSON),  # a list of texts
-    "json": (pa.string(), _AS_JSON),  # a number or a text
+    "json": (pa.string(), _AS_JSON),  # a number, a text, true or false
     "int": (pa.int64(), {"type": "integer"}),
     "int32": (pa.int32(), {"type": "integer"}),
     "float": (pa.float64(), {"type": "number"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -18,7 +18,16 @@ from zoolens.crosstrain.exchange import parquet_worker
 from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile
 from zoolens.crosstrain.exchange.files import Refused
 from zoolens.crosstrain.exchange.row_types import Row, read_rows, strict_json
-from zoolens.crosstrain.exchange.schema import NUMBERS, TABLES, TRIALS, Column, description, hyperparameter_column
+from zoolens.crosstrain.exchange.schema import (
+    HYPERPARAMETER,
+    MIXED,
+    NUMBERS,
+    TABLES,
+    Column,
+    description,
+    hyperparameter_column,
+    shortened,
+)
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.engine.process import Rights, WorkerKind, WorkerProcess
 from zoolens.errors import Circumstance, WorkerError
@@ -57,14 +66,12 @@ def read_tables(content: Mapping[str, bytes]) -> FolderTables:
     recipes = _document(content, RECIPES, RecipeList.validate_python, problems)
     unpacked = {name: _reader().read(name, content[f"{name}.parquet"]) for name in TABLES}
     settings = unpacked["trials"].settings
-    columns = {**TABLES, "trials": (*TRIALS, *settings)}
     if _document(content, SCHEMA, _as_it_is, problems) != json.loads(json.dumps(description(settings))):
         problems.append(f"{SCHEMA} does not describe these tables.")
-    rows: dict[str, list[Row]] = {}
-    for name in TABLES.keys() - NUMBERS:
-        rows[name], wrong = read_rows(name, columns[name], unpacked[name].tensors["rows"].tobytes())
-        problems += wrong
-    numbers = {name: _by_owner(name, columns[name], unpacked[name].tensors, problems) for name in NUMBERS}
+    for name in TABLES:
+        problems += unpacked[name].problems
+    rows = {name: unpacked[name].rows for name in TABLES if name not in NUMBERS}
+    numbers = {name: _by_owner(name, TABLES[name], unpacked[name].numbers, problems) for name in NUMBERS}
     if problems or study is None or recipes is None:
         raise Refused(problems)
     return FolderTables(study, recipes, settings, rows, numbers["predictions"], numbers["labels"])
@@ -88,10 +95,13 @@ def _as_it_is(found: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Unpacked:
-    """`settings`: the columns of hyperparameters. `tensors`: as `parquet_worker` describes them."""
+    """`settings`: the columns of hyperparameters. A table of numbers has `numbers` by column, any other `rows`, and
+    what is wrong with them."""
 
-    settings: tuple[Column, ...]
-    tensors: Mapping[str, NDArray[Any]]
+    settings: tuple[Column, ...] = ()
+    rows: list[Row] = field(default_factory=list)
+    problems: Sequence[str] = ()
+    numbers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class _TableReader:
@@ -119,15 +129,38 @@ class _TableReader:
             answer = process.ask(request, f"reading {name}.parquet", {"content": content}, timeout=SECONDS)
             if answer["problems"]:
                 raise Refused(map(str, answer["problems"]))
-            settings = tuple(hyperparameter_column(str(place), kind) for place, kind in answer["settings"].items())
-            tensors = process.outputs.read(answer["tensors"])
-            return _Unpacked(settings, {place: view.copy() for place, view in tensors.items()})
+            return _unpacked(name, _settings(answer["settings"]), process.outputs.read(answer["tensors"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise process.nonsense(error, f"reading {name}.parquet") from error
         except Circumstance:
             raise
         except WorkerError as error:
             raise Refused([f"{name}.parquet cannot be read: {error.message}"]) from error
+
+
+def _settings(kinds: Mapping[str, str]) -> tuple[Column, ...]:
+    """The columns of hyperparameters that the process names. ValueError: it found none of these in a table."""
+    for name, kind in kinds.items():
+        if kind not in (("json",) if name.startswith(MIXED) else ("int", "float", "text")):
+            raise ValueError(f"a hyperparameter of the kind {shortened(str(kind))}")
+        if not name.startswith((HYPERPARAMETER, MIXED)):
+            raise ValueError(f"a hyperparameter {shortened(name)}")
+    return tuple(hyperparameter_column(name, kind) for name, kind in kinds.items())
+
+
+def _unpacked(name: str, settings: tuple[Column, ...], tensors: Mapping[str, NDArray[Any]]) -> _Unpacked:
+    """Copies of what `tensors` hold, since the process could change them. ValueError or KeyError: they are not those
+    of this table."""
+    if name not in NUMBERS:
+        if (written := tensors["rows"]).dtype != np.uint8:
+            raise ValueError(f"rows of the type {written.dtype}")
+        return _Unpacked(settings, *read_rows(name, (*TABLES[name], *settings), written.tobytes()))
+    numbers = {column.name: tensors[column.name].copy() for column in TABLES[name]}
+    if {column.dtype for column in numbers.values()} != {np.dtype(np.int32)}:
+        raise ValueError("columns that are no numbers of 32 bits")
+    if len({column.shape for column in numbers.values()}) > 1 or any(column.ndim != 1 for column in numbers.values()):
+        raise ValueError("columns that differ in length")
+    return _Unpacked(numbers=numbers)
 
 
 @cache
@@ -137,11 +170,11 @@ def _reader() -> _TableReader:
 
 
 def _by_owner(
-    name: str, columns: Sequence[Column], tensors: Mapping[str, NDArray[Any]], problems: list[str]
+    name: str, columns: Sequence[Column], numbers: Mapping[str, NDArray[Any]], problems: list[str]
 ) -> dict[int, Answers]:
     """The values of each side or dataset; its samples must come in order, from 0."""
-    owner, sample, value = (np.asarray(tensors[column.name], np.int32) for column in columns)
-    if min((int(numbers.min()) for numbers in (owner, sample, value) if len(numbers)), default=0) < 0:
+    owner, sample, value = (numbers[column.name] for column in columns)
+    if any((column < 0).any() for column in (owner, sample, value)):
         problems.append(f"{name}.parquet has numbers below 0.")
         return {}
     by_owner: dict[int, Answers] = {}

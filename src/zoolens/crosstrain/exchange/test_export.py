@@ -12,11 +12,11 @@ import pytest
 from zoolens.contrib.crossedwires.test_trials import write
 from zoolens.contrib.crossedwires.trials import import_published
 from zoolens.crosstrain.exchange.check import check_submission
-from zoolens.crosstrain.exchange.conftest import DATASET, LABELS
+from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, VERSIONS, file_numbered
 from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.exchange.merge import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
-from zoolens.crosstrain.study.stored_studies import read_study
+from zoolens.crosstrain.study.stored_studies import file_study, read_study
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.errors import UnknownName, ZoolensError
@@ -105,3 +105,16 @@ def test_claims_come_back_as_claims(store, elsewhere, tmp_path):
     assert again == read_study(store, "crossedwires-vgg16")
     run = again.trials[0].side("pytorch").run
     assert {one.provenance for one in elsewhere.observations(run, metric="accuracy")} == {Provenance.CLAIMED}
+
+
+def test_a_hyperparameter_that_is_true_or_false_is_in_order(store, elsewhere, tmp_path):
+    """`explain` files the semantics that it switches as hyperparameters, and a convolution's bias is one of them."""
+    file_study(store, "biased", tuple(VERSIONS), {})
+    for number in range(2):
+        file_numbered(store, number, study="biased", name=f"biased-{number}", **{"semantics.conv_bias": False})
+    out = export_study(store, "biased", tmp_path / "biased")
+    assert "hyperparameter-json.semantics.conv_bias" in pq.read_schema(out / "trials.parquet").names
+    check = check_submission(out)
+    assert check.fine, check.problems
+    again = import_study(elsewhere, out)
+    assert [trial.hyperparameters["semantics.conv_bias"] for trial in again.trials] == [False, False]

@@ -1,5 +1,6 @@
 """Tables that would do harm do it to the process that reads them, and are refused in one sentence."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,21 @@ import pytest
 from zoolens.crosstrain.exchange import tables
 from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.engine.process import Rights
+from zoolens.engine.service import Service
+from zoolens.errors import WorkerError
 
 MANY = 1 << 24
+
+
+def main(settings, began_ns):
+    """A process that was taken over: it answers what it was told to."""
+    service = Service(settings, began_ns)
+
+    def answer(request):
+        layout = service.outputs.write({settings["tensor"]: np.frombuffer(settings["rows"].encode(), np.uint8)})
+        return {"problems": [], "settings": json.loads(settings["kinds"]), "tensors": layout}
+
+    service.serve(answer, str)
 
 
 def problem(folder):
@@ -61,3 +75,31 @@ def test_cells_that_are_empty(folder):
     field = pa.field("label", pa.int32())
     pq.write_table(table.set_column(2, field, pa.array([None] * table.num_rows, pa.int32())), path)
     assert problem(folder) == "labels.parquet has empty cells."
+
+
+def test_problems_come_in_the_order_of_the_tables(folder):
+    for table, column in (("epochs", "seconds"), ("sides", "seconds"), ("pairs", "churn"), ("trials", "dataset")):
+        folder.change(table, 0, column, -1)
+    named = [problem.partition(",")[0] for problem in check_submission(folder.path).problems]
+    assert named == ["trials.parquet", "pairs.parquet", "sides.parquet", "epochs.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "tensor", "rows"),
+    [
+        ("{}", "other", ""),
+        ('{"hyperparameter.x": "nothing"}', "rows", ""),
+        ('{"hyperparameter.x": ["int"]}', "rows", ""),
+        ('{"trial": "int"}', "rows", ""),
+        ("[]", "rows", ""),
+        ("{}", "rows", "this is no JSON"),
+        ("{}", "rows", "[]"),
+        ("{}", "rows", '{"unheard of": 1}'),
+    ],
+)
+def test_an_answer_that_no_table_gives_is_an_error_in_one_sentence(folder, monkeypatch, kinds, tensor, rows):
+    told = (("kinds", kinds), ("tensor", tensor), ("rows", rows))
+    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=__name__, plugin=__name__, settings=told))
+    monkeypatch.setattr(tables, "_reader", tables._TableReader)
+    with pytest.raises(WorkerError, match=r"answered nonsense while reading trials\.parquet"):
+        check_submission(folder.path)
