@@ -26,13 +26,15 @@ from zoolens.measure.predictions import Predictions, renumbered
 from zoolens.statistics.intervals import CONFIDENCE, Interval, paired_difference
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import Observation, Run
+from zoolens.store.scopes import pair_scope
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tasks.base import task_named
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else."""
+    """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else; None: a value is unknown,
+    or the one of A is zero and the one of B is not."""
 
     metric: str
     scope: str
@@ -46,7 +48,9 @@ class Figure:
             return None
         if self.unit == "fraction":
             return self.b.value - self.a.value
-        return self.b.value / self.a.value - 1 if self.a.value else None
+        if self.a.value == 0:
+            return 0.0 if self.b.value == 0 else None
+        return self.b.value / self.a.value - 1
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class VectorChange:
 @dataclass(frozen=True)
 class Report:
     """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
-    outputs that are no classes."""
+    outputs that are no classes; `only_a` and `only_b` have the figures that the other run lacks."""
 
     a: Run
     b: Run
@@ -128,6 +132,8 @@ class Report:
     environment: tuple[Difference, ...]
     cause: str | None
     vectors: tuple[VectorChange, ...] = ()
+    only_a: tuple[Observation, ...] = ()
+    only_b: tuple[Observation, ...] = ()
 
 
 def compare(
@@ -160,14 +166,17 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
     differ = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
     differ = differ or any(change.identical_outputs < 1 for change in vectors)
     manifests = [Difference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)]
+    ours, theirs = (judged_right(run, store.observations(run.id)) for run in (a, b))
     return Report(
         a=a,
         b=b,
         answers=answers,
-        figures=tuple(_figures(*(judged_right(run, store.observations(run.id)) for run in (a, b)))),
+        figures=tuple(_figures(ours, theirs)),
         environment=(*manifests, *stack_differences(a, b)),
         cause=likely_cause(a, b, model_cause(store, a, b)) if differ else None,
         vectors=vectors,
+        only_a=_unpaired(ours, theirs, pair_scope(b.id)),
+        only_b=_unpaired(theirs, ours, pair_scope(a.id)),
     )
 
 
@@ -296,9 +305,22 @@ def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]
     ]
 
 
+def _unpaired(
+    observations: Sequence[Observation], others: Sequence[Observation], of_this_pair: str
+) -> tuple[Observation, ...]:
+    """The figures that the other run lacks, but for those about the two runs together, which only one of them keeps."""
+    known = {(other.metric, other.scope) for other in others}
+    return tuple(
+        observed
+        for observed in observations
+        if (observed.metric, observed.scope) not in known and observed.scope != of_this_pair
+    )
+
+
 def as_data(report: Report) -> dict[str, Any]:
     """The report as plain JSON-able values."""
     data = asdict(report)
+    del data["only_a"], data["only_b"]  # `runs show` has them
     for side in ("a", "b"):
         run: Run = getattr(report, side)
         data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}

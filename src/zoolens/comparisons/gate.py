@@ -4,7 +4,7 @@ Of `compare`: METRIC drop|rise|change OP NUMBER%, metric optionally with a scope
 "latency_p50[batch=8] rise > 10%". For metrics that are fractions (top1, recall, ece) the number is percentage points;
 for all others it is relative to run A. Without a scope every scope counts (each class, each batch size; raw timings
 only when named), and the worst one decides. "disagreement > 2%" is about answers that differ: another class, or a
-vector that is off by more than a thousandth.
+vector that is off by more than a thousandth; of several outputs the one that differs most decides.
 
 Of `equiv`: METRIC OP NUMBER%, where METRIC is `agreement` (measured), `guaranteed` (its lower bound), `identical`
 (share of bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). Over several datasets the worst
@@ -19,18 +19,18 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.store.records import is_disturbed
+from zoolens.store.records import Observation, is_disturbed
 from zoolens.store.scopes import parse_scope
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.compare import Report
+    from zoolens.comparisons.compare import Figure, Report
     from zoolens.comparisons.equivalence import Equivalence
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -45,6 +45,7 @@ _PATTERN: Final = re.compile(
     r"(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*"
 )
 _DISAGREEMENT: Final = "disagreement"
+_SHOWN: Final = 5  # names in one sentence
 
 Judged = TypeVar("Judged", "Report", "Equivalence")
 
@@ -93,20 +94,27 @@ class ComparisonGate(Gate["Report"]):
 
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""
-        if self.metric == _DISAGREEMENT and report.answers is not None:
-            return {"": 1 - report.answers.agreement}
-        if self.metric == _DISAGREEMENT and report.vectors:
-            return {"": max(1 - change.agreement for change in report.vectors)}
-        sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
+        compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
+        if self.metric == _DISAGREEMENT and compared:
+            shares = [1 - output.agreement for output in compared]
+            if any(map(math.isnan, shares)):
+                raise ZoolensError(
+                    "The share of equal answers is not a number, so that a gate on disagreement would prove nothing.",
+                    hint="The task of an output computes it: correct what that task says of the agreement.",
+                )
+            return {"": max(shares)}
         self._refuse_disturbed(report)
-        self._refuse_lost(report)
+        self._refuse_one_sided(report)
+        meant = [figure for figure in report.figures if self._is_meant(figure)]
+        self._refuse_unknown_changes(meant)
+        sign = {"drop": -1.0, "rise": 1.0}.get(self.way or "")
         values = {
             figure.scope: abs(figure.change) if sign is None else sign * figure.change
-            for figure in report.figures
-            if figure.metric == self.metric and figure.change is not None and self._is_meant(figure.scope)
+            for figure in meant
+            if figure.change is not None
         }
         if not values:
-            known = {f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric for figure in report.figures}
+            known = {_named(figure) for figure in report.figures}
             named = f"{self.metric}[{self.scope}]" if self.scope is not None else self.metric
             raise UnknownName("metric in both runs", named, known | {_DISAGREEMENT})
         return values
@@ -114,37 +122,63 @@ class ComparisonGate(Gate["Report"]):
     def _refuse_disturbed(self, report: Report) -> None:
         """A timing that others disturbed proves nothing, neither that the gate holds nor that it does not."""
         for figure in report.figures:
-            if figure.metric != self.metric or not self._is_meant(figure.scope):
+            if not self._is_meant(figure):
                 continue
             sides = [side for side, measured in (("A", figure.a), ("B", figure.b)) if is_disturbed(measured)]
             if sides:
-                where = f"{figure.metric}[{figure.scope}]"
                 raise ZoolensError(
-                    f"{where} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, so that a "
-                    "gate on it would judge what else the machine did.",
+                    f"{_named(figure)} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, "
+                    "so that a gate on it would judge what else the machine did.",
                     hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
                     f"on {figure.metric}[{replace(parse_scope(figure.scope), raw=True)}] if you mean the raw time.",
                 )
 
-    def _refuse_lost(self, report: Report) -> None:
-        """A figure that A has and B could not give may be the worst of all."""
-        lost = [
-            figure.scope
-            for figure in report.figures
-            if figure.metric == self.metric
-            and self._is_meant(figure.scope)
-            and figure.a.value is not None
-            and figure.b.value is None
-        ]
-        if lost:
-            where = ", ".join(f"{self.metric}[{scope}]" if scope else self.metric for scope in lost)
-            raise ZoolensError(
-                f"{where} is known of A and not of B, so that a gate on it would prove nothing.",
-                hint="Look at why with `zoolens runs show`, or gate on a scope that both have.",
-            )
+    def _refuse_one_sided(self, report: Report) -> None:
+        """A figure that A has and B lacks may be the worst of all. One that only B has decides nothing as long as
+        there is another that both have."""
+        paired = [figure for figure in report.figures if self._is_meant(figure)]
+        only_a = [figure for figure in paired if figure.a.value is not None and figure.b.value is None]
+        only_b = [figure for figure in paired if figure.a.value is None and figure.b.value is not None]
+        known_of_a: list[Figure | Observation] = [*only_a, *self._known(report.only_a)]
+        known_of_b: list[Figure | Observation] = [*only_b, *self._known(report.only_b)]
+        if known_of_a:
+            raise _one_sided(known_of_a, "A", "B")
+        if known_of_b and all(figure.change is None for figure in paired):
+            raise _one_sided(known_of_b, "B", "A")
 
-    def _is_meant(self, scope: str) -> bool:
-        return not parse_scope(scope).raw if self.scope is None else scope == self.scope
+    def _refuse_unknown_changes(self, figures: Sequence[Figure]) -> None:
+        """Nothing is a share of zero, and nothing can be said of what is not a number."""
+        for figure in figures:
+            if figure.a.value is None or figure.b.value is None:
+                continue
+            if figure.change is None or math.isnan(figure.change):
+                raise ZoolensError(
+                    f"{_named(figure)} is {figure.a.value:g} in A and {figure.b.value:g} in B, so that its change in "
+                    "percent is not known and a gate on it would prove nothing.",
+                    hint="Look at both with `zoolens runs show`, or gate on another scope or metric.",
+                )
+
+    def _known(self, observations: Sequence[Observation]) -> list[Observation]:
+        return [observed for observed in observations if self._is_meant(observed) and observed.value is not None]
+
+    def _is_meant(self, figure: Figure | Observation) -> bool:
+        if figure.metric != self.metric:
+            return False
+        return not parse_scope(figure.scope).raw if self.scope is None else figure.scope == self.scope
+
+
+def _one_sided(figures: Sequence[Figure | Observation], known_of: str, unknown_of: str) -> ZoolensError:
+    names = [_named(figure) for figure in figures]
+    where = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+    verb = "is" if len(names) == 1 else "are"
+    return ZoolensError(
+        f"{where} {verb} known of {known_of} and not of {unknown_of}, so that a gate would prove nothing.",
+        hint="Look at why with `zoolens runs show`, or gate on a scope that both have.",
+    )
+
+
+def _named(figure: Figure | Observation) -> str:
+    return f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric
 
 
 def parse_gate(text: str) -> ComparisonGate:

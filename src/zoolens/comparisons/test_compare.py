@@ -13,11 +13,13 @@ from zoolens.comparisons.compare import (
     _compare_answers,
     _disagreements,
     _figures,
+    _unpaired,
     as_data,
     compare,
     compare_runs,
     identical_share,
 )
+from zoolens.comparisons.gate import parse_gate
 from zoolens.errors import ZoolensError
 from zoolens.measure.lock import resolve_stack
 from zoolens.measure.predictions import Batch, PredictionBuffer, Predictions
@@ -158,6 +160,12 @@ def test_figures_are_those_that_both_have():
     assert _figures(a, b) == [Figure("top1", "", "fraction", a[0], b[0])]
 
 
+def test_figures_of_one_run_alone_are_kept_apart():
+    a = [Observation("latency_p50", 1.0, scope="batch=1"), Observation("latency_p50", 2.0, scope="batch=8")]
+    about_the_pair = Observation("churn", 0.1, scope="with=b")
+    assert _unpaired([*a, about_the_pair], a[:1], "with=b") == (a[1],)
+
+
 @pytest.mark.parametrize(
     ("unit", "a", "b", "change"),
     [
@@ -220,6 +228,17 @@ def _array(*rows):
 
 CLASSES = _array([0.9, 0.1], [0.2, 0.8], [0.6, 0.4])
 OTHERS = _array([0.9, 0.1], [0.7, 0.3], [0.4, 0.6])
+
+
+def test_a_gate_sees_the_figures_that_only_one_run_has(store):
+    figures = [Observation("latency_p50", 0.1, scope=f"batch={size}", unit="s") for size in (1, 8)]
+    a = _run(store, "zoo:more@1", ["classification"], [CLASSES], figures=figures)
+    b = _run(store, "zoo:fewer@1", ["classification"], [CLASSES], figures=figures[:1])
+    report = compare_runs(store, a, b)
+    assert (report.only_a, report.only_b) == ((figures[1],), ())
+    assert not {"only_a", "only_b"} & set(as_data(report))
+    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
+        parse_gate("latency_p50 rise > 10%").verdict(report)
 
 
 def test_runs_of_classes_are_compared(store):

@@ -1,3 +1,4 @@
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,7 @@ def report():
         figure("recall", 0.9, 0.9, "fraction", "class=0"),
         figure("recall", 0.9, 0.5, "fraction", "class=1"),
     ]
-    return SimpleNamespace(figures=figures, answers=SimpleNamespace(agreement=0.97))
+    return SimpleNamespace(figures=figures, answers=SimpleNamespace(agreement=0.97), vectors=(), only_a=(), only_b=())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         Figure("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
         Figure("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
     ]
-    report = SimpleNamespace(figures=figures, answers=None, vectors=())
+    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
         parse_gate("latency_p50 rise > 20%").verdict(report)
     assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False
@@ -91,7 +92,9 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
 
 
 def test_a_difference_that_is_exactly_the_limit_is_not_beyond_it():
-    report = SimpleNamespace(figures=[figure("top1", 0.91, 0.90, "fraction")], answers=None, vectors=())
+    report = SimpleNamespace(
+        figures=[figure("top1", 0.91, 0.90, "fraction")], answers=None, vectors=(), only_a=(), only_b=()
+    )
     assert not parse_gate("top1 drop > 1%").verdict(report)[0]  # 0.91 − 0.9 is 0.010000000000000009 in floats
     assert parse_gate("top1 drop >= 1%").verdict(report)[0]
 
@@ -99,8 +102,70 @@ def test_a_difference_that_is_exactly_the_limit_is_not_beyond_it():
 def test_a_figure_that_b_could_not_give_is_no_pass():
     lost = figure("latency_p50", 0.02, None, "s", "batch=8")
     report = SimpleNamespace(
-        figures=[figure("latency_p50", 0.01, 0.01, "s", "batch=1"), lost], answers=None, vectors=()
+        figures=[figure("latency_p50", 0.01, 0.01, "s", "batch=1"), lost],
+        answers=None,
+        vectors=(),
+        only_a=(),
+        only_b=(),
     )
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
         parse_gate("latency_p50 rise > 10%").verdict(report)
     assert not parse_gate("latency_p50[batch=1] rise > 10%").verdict(report)[0]
+
+
+def observed(value, scope):
+    return Observation("latency_p50", value, scope=scope, unit="s")
+
+
+def test_a_scope_that_only_a_has_is_no_pass():
+    shared = figure("latency_p50", 0.01, 0.01, "s", "batch=1")
+    lost = (observed(0.02, "batch=8"), observed(0.02, "batch=8,raw"), observed(None, "batch=16"))
+    report = SimpleNamespace(figures=[shared], answers=None, vectors=(), only_a=lost, only_b=())
+    with pytest.raises(ZoolensError, match=r"^latency_p50\[batch=8\] is known of A and not of B"):
+        parse_gate("latency_p50 rise > 10%").verdict(report)
+    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
+        parse_gate("latency_p50[batch=8] rise > 10%").verdict(report)
+    assert not parse_gate("latency_p50[batch=1] rise > 10%").verdict(report)[0]
+
+
+def test_a_scope_that_only_b_has_has_nothing_to_be_worse_than():
+    shared = figure("latency_p50", 0.01, 0.01, "s", "batch=1")
+    new = (observed(0.02, "batch=8"),)
+    report = SimpleNamespace(figures=[shared], answers=None, vectors=(), only_a=(), only_b=new)
+    assert not parse_gate("latency_p50 rise > 10%").verdict(report)[0]
+    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of B and not of A"):
+        parse_gate("latency_p50[batch=8] rise > 10%").verdict(report)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, 900.0), (1.0, math.nan), (math.nan, 1.0)])
+def test_a_change_that_is_not_known_is_no_pass(a, b):
+    figures = [figure("energy", 1.0, 1.0, "J", "batch=1"), figure("energy", a, b, "J", "batch=8")]
+    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
+    with pytest.raises(ZoolensError, match=r"energy\[batch=8\] is .* in A and .* in B, so that its change"):
+        parse_gate("energy rise > 10%").verdict(report)
+    assert not parse_gate("energy[batch=1] rise > 10%").verdict(report)[0]
+
+
+def test_zero_in_both_is_no_change():
+    figures = [figure("energy", 0.0, 0.0, "J")]
+    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
+    assert not parse_gate("energy rise > 0%").verdict(report)[0]
+
+
+def agreeing(classes, *vectors):
+    answers = None if classes is None else SimpleNamespace(agreement=classes)
+    outputs = tuple(SimpleNamespace(agreement=share) for share in vectors)
+    return SimpleNamespace(figures=[], answers=answers, vectors=outputs, only_a=(), only_b=())
+
+
+@pytest.mark.parametrize("report", [agreeing(math.nan), agreeing(1.0, 1.0, math.nan), agreeing(None, math.nan, 0.0)])
+def test_an_agreement_that_is_not_a_number_is_no_pass(report):
+    with pytest.raises(ZoolensError, match="not a number"):
+        parse_gate("disagreement > 2%").verdict(report)
+
+
+def test_the_output_that_differs_most_decides_about_disagreement():
+    holds, said = parse_gate("disagreement > 2%").verdict(agreeing(1.0, 0.0, 1.0))
+    assert holds
+    assert said.endswith("disagreement is 100.00 %")
+    assert not parse_gate("disagreement > 2%").verdict(agreeing(1.0, 0.99))[0]

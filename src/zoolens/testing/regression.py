@@ -136,7 +136,9 @@ def _name(run: Any, asked: Model) -> str:
 def _evidence(condition: ComparisonGate, report: Report) -> str:
     """The figures that a condition is about, with their intervals."""
     if condition.metric == "disagreement":
-        return _different(report.answers) if report.answers is not None else ""
+        of_classes = [_different(report.answers)] if report.answers is not None else []
+        of_vectors = [f"{change.output}: same answer {100 * change.agreement:.2f} %" for change in report.vectors]
+        return "; ".join([*of_classes, *of_vectors])
     scope, _ = condition.worst(report)
     figure = next((one for one in report.figures if (one.metric, one.scope) == (condition.metric, scope)), None)
     if figure is None:
