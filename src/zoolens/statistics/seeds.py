@@ -27,11 +27,10 @@ import numpy as np
 
 from zoolens.statistics.intervals import CONFIDENCE, Interval
 from zoolens.statistics.significance import sign_flip
-from zoolens.statistics.student import Estimate, Values, mean_estimate
+from zoolens.statistics.student import Estimate, Values, count_rounding, mean_estimate
 
 _DRAWS: Final = 20_000  # of the pivotal quantity
 _HALF_NORMAL: Final = math.sqrt(2 / math.pi)  # mean |x| of a standard normal x
-_COUNT_DIFFERENCE: Final = 2 / 12  # variance of rounding in the difference of two counts
 _TAILS: Final = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 
 
@@ -83,7 +82,7 @@ def seed_noise(
     """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images` is the number of test images, None
     where nobody knows it."""
     ours, theirs = np.asarray(accuracies_a, np.float64), np.asarray(accuracies_b, np.float64)
-    rounding = _COUNT_DIFFERENCE / images**2 if images else 0.0
+    rounding = 2 * count_rounding(images)
     difference = mean_estimate(theirs - ours, rounding)
     known = a, b, tuple(accuracies_a), tuple(accuracies_b)
     if len(ours) < 2:

@@ -39,12 +39,22 @@ def mean_estimate(values: Values, rounding: float = 0.0) -> Estimate:
     return Estimate(mean, Interval(mean - half, mean + half))
 
 
-def ratio_interval(part: Values, whole: Values) -> Interval | None:
-    """Fieller's 95 % interval of mean(part) / mean(whole): all r for which part − r · whole may have the mean 0."""
+def count_rounding(images: int | None) -> float:
+    """The variance that an accuracy has because it is a count of right answers among `images`, 0 where nobody knows
+    how many there are. A sum of accuracies with weights w has Σ w² times as much."""
+    return 1 / 12 / images**2 if images else 0.0
+
+
+def ratio_interval(part: Values, whole: Values, rounding: Values | None = None) -> Interval | None:
+    """Fieller's 95 % interval of mean(part) / mean(whole): all r for which part − r · whole may have the mean 0.
+
+    `rounding` is the 2 × 2 covariance that each pair of values has because it was rounded, as in `mean_estimate`.
+    """
     n = len(part)
     if n < 2:
         return None
-    covariance = np.cov(np.stack([part, whole])) * t_quantile(n - 1) ** 2 / n
+    observed = np.cov(np.stack([part, whole]))
+    covariance = (observed if rounding is None else observed + rounding) * t_quantile(n - 1) ** 2 / n
     square = float(whole.mean()) ** 2 - covariance[1, 1]
     middle = float(part.mean() * whole.mean()) - covariance[0, 1]
     constant = float(part.mean()) ** 2 - covariance[0, 0]

@@ -29,9 +29,13 @@ def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
 
 def noise_of_sides(a: str, ours: Sequence[Side], b: str, theirs: Sequence[Side]) -> SeedNoise:
     """From sides that have an accuracy, in the order of their seeds."""
-    totals = [side.total for side in (*ours, *theirs)]
-    images = None if None in totals else min(total for total in totals if total is not None)
-    return seed_noise(a, _accuracies(ours), b, _accuracies(theirs), images)
+    return seed_noise(a, _accuracies(ours), b, _accuracies(theirs), images_of((*ours, *theirs)))
+
+
+def images_of(sides: Iterable[Side]) -> int | None:
+    """The fewest test images that a side has. None: one of them does not know how many it had."""
+    totals = [side.total for side in sides]
+    return None if None in totals else min(total for total in totals if total is not None)
 
 
 def _accuracies(sides: Iterable[Side]) -> list[float]:

@@ -117,7 +117,7 @@ def fit(
     varying = tuple(each for each in inputs if each.levels[1:] or each.low < each.high)[:MOST_INPUTS]
     kept = tuple(used[each.name][rows] for each in varying)
     ignored = tuple(name for name in columns if name not in {each.name for each in varying})
-    return _fitted(varying, kept, target[rows], len(target) - len(rows), ignored)
+    return _fitted(varying, kept, target[rows], len(target) - len(rows), ignored, seed)
 
 
 def _present(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -145,11 +145,12 @@ def _fitted(
     target: Matrix,
     left_out: int,
     ignored: tuple[str, ...],
+    seed: int,
 ) -> Surrogate:
     mean = float(target.mean())
     centred = target - mean if np.ptp(target) > 0 else np.zeros(len(target))  # no rounding to explain
     seen = [given.seen(column) for given, column in zip(inputs, columns, strict=True)]
-    lengths, noise = _learnt(seen, centred) if inputs and centred.any() else ((1.0,) * len(inputs), NOISE[1])
+    lengths, noise = _learnt(seen, centred, seed) if inputs and centred.any() else ((1.0,) * len(inputs), NOISE[1])
     similar = tuple(_bell(places, places, length) for places, length in zip(seen, lengths, strict=True))
     kernel = np.prod(similar, axis=0) if similar else np.ones((len(target), len(target)))
     inverse = np.linalg.inv(kernel + noise * np.eye(len(target)))
@@ -163,9 +164,9 @@ def _fitted(
     )
 
 
-def _learnt(seen: Sequence[Matrix], centred: Matrix) -> tuple[tuple[float, ...], float]:
-    """The length of each input and the noise, as they make the trials most likely. Of many trials, every second one or
-    fewer are asked: they come in the order of their settings, so that these lie everywhere."""
+def _learnt(seen: Sequence[Matrix], centred: Matrix, seed: int) -> tuple[tuple[float, ...], float]:
+    """The length of each input and the noise, as they make the trials most likely. Of many trials a seeded random draw
+    is asked: every second trial of a sorted grid could have only one of the two levels of an input."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
@@ -190,8 +191,8 @@ def _learnt(seen: Sequence[Matrix], centred: Matrix) -> tuple[tuple[float, ...],
             return kernel, np.add.reduceat(gradient, np.cumsum((0, *self.widths[:-1])), axis=2)
 
     widths = tuple(places.shape[1] for places in seen)
-    step = -(-len(centred) // MOST_LEARNT_FROM)
-    settings, scaled = np.concatenate(seen, axis=1)[::step], centred[::step] / centred.std()
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(centred))[:MOST_LEARNT_FROM])
+    settings, scaled = np.concatenate(seen, axis=1)[drawn], centred[drawn] / centred.std()
     fits = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is an answer

@@ -113,6 +113,15 @@ def test_incomplete_trials_are_left_out_and_many_are_sampled():
     assert "" not in found.inputs[2].levels
 
 
+def test_a_hyperparameter_without_effect_is_seen_to_have_none_in_a_sorted_grid():
+    """Every second trial of this grid has the same level of "idle"."""
+    rates = np.repeat(np.geomspace(1e-5, 1e-1, 150), 2)
+    columns = {"idle": np.tile(["no", "yes"], 150), "rate": rates}
+    noise = np.random.default_rng(0).normal(0, 0.01, len(rates))
+    idle, rate = fit(columns, bump(columns) + noise).lengths
+    assert idle > 10 * rate
+
+
 def test_one_hyperparameter_has_a_curve_and_no_interaction():
     found = dependence({"rate": np.linspace(0, 1, 30)}, np.linspace(0, 1, 30) ** 2, "Δ")
     assert len(found.curves) == 1

@@ -15,7 +15,7 @@ from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Contest
 from zoolens.crosstrain.study.explanation.design import Fraction, choose
 from zoolens.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Switch, Verification
 from zoolens.crosstrain.study.explanation.shapley import Share, interactions, shares
-from zoolens.crosstrain.study.noise import noise_of_sides
+from zoolens.crosstrain.study.noise import images_of, noise_of_sides
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.study.stored_studies import file_study
 from zoolens.crosstrain.training.recipe import Recipe
@@ -26,7 +26,7 @@ from zoolens.crosstrain.training.trials import Side
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise
-from zoolens.statistics.student import Estimate, Values, mean_estimate
+from zoolens.statistics.student import Estimate, Values, count_rounding, mean_estimate
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 
@@ -87,6 +87,7 @@ class _Explaining:
         self._bench, self._study, self._fraction = bench, study, fraction
         self._asked = self._recipe = recipe
         self._seeds, self._fresh = seeds
+        self._images: int | None = None  # of the test, known once the pair is trained
 
     def run(self, a: Arm, b: Arm) -> Explanation:
         pair, game, resolved = self._met("the pair", a, b)
@@ -99,7 +100,7 @@ class _Explaining:
             self._recipe = apply(self._recipe, {"mode": "aligned"})
             doubles = (Arm(a.framework, resolved[0]), Arm(b.framework, resolved[1]))
             switched, game, decided = self._met("stand-ins", *doubles)
-            stand_in = stood_in(pair, switched, _added(resolved, decided))
+            stand_in = stood_in(pair, switched, _added(resolved, decided), self._images)
             if not stand_in.same_way:
                 return self._explanation(game, pair, stand_in=stand_in)
         explained = self._explained(game, switched.level or 0.0)
@@ -110,6 +111,7 @@ class _Explaining:
         """The two trained under all seeds, and what they do differently by their live objects."""
         found = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
         pair = self._noise(stage, a, b, self._seeds)
+        self._images = images_of(found.values())
         ours, theirs = (_resolved([found[arm, seed] for seed in self._seeds]) for arm in (a, b))
         return pair, contest(a, ours, b, theirs), (ours, theirs)
 
@@ -140,14 +142,14 @@ class _Explaining:
         cells = tuple(dict.fromkeys((*design.cells, *_single_cells(game))))
         table = self._bench.accuracies("the design", self._recipe, [game.arm(cell) for cell in cells], self._seeds)
         inside = table[:, : len(design.cells)]
-        parts, unassigned = shares(design, game.players, inside)
-        together = interactions(design, game.players, inside)
+        parts, unassigned = shares(design, game.players, inside, self._images)
+        together = interactions(design, game.players, inside, self._images)
         columns = {cell: table[:, place] for place, cell in enumerate(cells)}
         return Explained(
             design,
             tuple(sorted(parts, key=lambda part: -part.share.value)),
             unassigned,
-            (*_switches(game, columns), *self._unnamed_switches(game)),
+            (*_switches(game, columns, self._images), *self._unnamed_switches(game)),
             tuple(
                 interaction
                 for interaction in together
@@ -163,7 +165,7 @@ class _Explaining:
             side, value = (game.a, factor.b) if factor.a is None else (game.b, factor.a)
             arms = side, side.switched({factor.name: value})
             plain, changed = self._bench.accuracies("single switches", self._recipe, arms, self._seeds).T
-            effect = mean_estimate(changed - plain)
+            effect = mean_estimate(changed - plain, 2 * count_rounding(self._images))
             found.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
         return found
 
@@ -177,7 +179,8 @@ class _Explaining:
         everyone = tuple(dict.fromkeys((game.a, game.b, *arms.values())))
         self._bench.sides("verification", self._recipe, everyone, self._fresh)
         before = self._noise("verification", game.a, game.b, self._fresh)
-        return judged(culprits, side, before, self._noise("verification", arms["a"], arms["b"], self._fresh))
+        after = self._noise("verification", arms["a"], arms["b"], self._fresh)
+        return judged(culprits, side, before, after, self._images)
 
     def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
         self._bench.accuracies(stage, self._recipe, (a, b), seeds)  # says which run has none
@@ -199,19 +202,22 @@ def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def judged(culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedNoise) -> Verification:
-    """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show."""
+def judged(
+    culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedNoise, images: int | None = None
+) -> Verification:
+    """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show.
+    `images`: how many test images each accuracy counts, None where nobody knows it."""
     sign = 1 if before.difference.value > 0 else -1
-    gained = mean_estimate(sign * (_differences(before) - _differences(after)))
+    gained = mean_estimate(sign * (_differences(before) - _differences(after)), 4 * count_rounding(images))
     left = after.difference.interval
     least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
     verification = Verification(culprits, side, before, after, gained, closed=False)
     return replace(verification, closed=verification.shown and verification.narrowed and least <= (after.level or 0.0))
 
 
-def stood_in(shipped: SeedNoise, double: SeedNoise, assumed: tuple[str, ...]) -> StandIn:
-    """A gap is reproduced by one that is beyond noise, has its sign, and may be as large."""
-    off = mean_estimate(_differences(double) - _differences(shipped))
+def stood_in(shipped: SeedNoise, double: SeedNoise, assumed: tuple[str, ...], images: int | None = None) -> StandIn:
+    """A gap is reproduced by one that is beyond noise, has its sign, and may be as large. `images`: as in `judged`."""
+    off = mean_estimate(_differences(double) - _differences(shipped), 4 * count_rounding(images))
     near = abs(off.value) <= _FAITHFUL * abs(shipped.difference.value) or not off.excludes_zero
     same_way = bool(double.beyond_noise) and double.difference.value * shipped.difference.value > 0
     return StandIn(shipped, double, off, same_way, same_way and near, assumed)
@@ -241,12 +247,12 @@ def _single_cells(game: Contest) -> list[int]:
     return [0, game.everyone, *bits, *(game.everyone ^ bit for bit in bits)]
 
 
-def _switches(game: Contest, columns: dict[int, Values]) -> list[Switch]:
-    found = []
+def _switches(game: Contest, columns: dict[int, Values], images: int | None) -> list[Switch]:
+    found, rounding = [], 2 * count_rounding(images)
     for place, name in enumerate(game.players):
         bit = 1 << place
-        in_a: Estimate = mean_estimate(columns[bit] - columns[0])
-        in_b: Estimate = mean_estimate(columns[game.everyone ^ bit] - columns[game.everyone])
+        in_a: Estimate = mean_estimate(columns[bit] - columns[0], rounding)
+        in_b: Estimate = mean_estimate(columns[game.everyone ^ bit] - columns[game.everyone], rounding)
         found.append(Switch(name, in_a, in_b))
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.study.explanation.design import Design
-from zoolens.statistics.student import Estimate, Values, mean_estimate, ratio_interval
+from zoolens.statistics.student import Estimate, Values, count_rounding, mean_estimate, ratio_interval
 
 Matrix = NDArray[np.float64]
 
@@ -53,30 +53,39 @@ def _player_weights(design: Design, player: int) -> list[float]:
     return found
 
 
-def shares(design: Design, names: tuple[str, ...], table: Matrix) -> tuple[tuple[Share, ...], Share | None]:
+def shares(
+    design: Design, names: tuple[str, ...], table: Matrix, images: int | None = None
+) -> tuple[tuple[Share, ...], Share | None]:
     """`table`: seeds × cells. The players' shares, and what a fraction leaves to no player: interactions of three and
     more. None: the shares add up to the gap, as in a full design, or in a fraction with as many players as it can
-    hold."""
-    parts = table @ shapley_weights(design).T
-    gap = table[:, design.cells.index((1 << design.players) - 1)] - table[:, design.cells.index(0)]
-    found = tuple(_share(name, parts[:, place], gap) for place, name in enumerate(names))
+    hold. `images`: how many test images each accuracy counts, None where nobody knows it."""
+    weights = shapley_weights(design)
+    gap = np.zeros(len(design.cells))
+    gap[design.cells.index((1 << design.players) - 1)], gap[design.cells.index(0)] = 1, -1
+    found = tuple(_share(name, weights[place], gap, table, images) for place, name in enumerate(names))
     if design.full or 2 * design.players == len(design.cells):
         return found, None
-    return found, _share("no single one", gap - parts.sum(axis=1), gap)
+    return found, _share("no single one", gap - weights.sum(axis=0), gap, table, images)
 
 
-def _share(name: str, part: Values, gap: Values) -> Share:
+def _share(name: str, weights: Values, gap_weights: Values, table: Matrix, images: int | None) -> Share:
+    both = np.stack([weights, gap_weights])
+    part, gap = both @ table.T
+    rounding = both @ both.T * count_rounding(images)
     whole = float(gap.mean())
     share = float(part.mean()) / whole if whole else 0.0
-    return Share(name, mean_estimate(part), Estimate(share, ratio_interval(part, gap)))
+    return Share(name, mean_estimate(part, rounding[0, 0]), Estimate(share, ratio_interval(part, gap, rounding)))
 
 
-def interactions(design: Design, names: tuple[str, ...], table: Matrix) -> tuple[Interaction, ...]:
-    """Of two players each, the largest first."""
+def interactions(
+    design: Design, names: tuple[str, ...], table: Matrix, images: int | None = None
+) -> tuple[Interaction, ...]:
+    """Of two players each, the largest first. `images`: how many test images each accuracy counts."""
     found = []
     for chain in design.chains():
         i, j = chain[0]
-        signs = [1 if (cell >> i & 1) == (cell >> j & 1) else -1 for cell in design.cells]
-        points = mean_estimate(4 * (table @ np.array(signs, np.float64)) / len(design.cells))
+        signs = [1.0 if (cell >> i & 1) == (cell >> j & 1) else -1.0 for cell in design.cells]
+        weights = 4 * np.array(signs) / len(design.cells)
+        points = mean_estimate(table @ weights, float(weights @ weights) * count_rounding(images))
         found.append(Interaction(tuple((names[i], names[j]) for i, j in chain), points))
     return tuple(sorted(found, key=lambda one: -abs(one.points.value)))

@@ -73,6 +73,20 @@ def test_a_gap_that_turned_round_did_not_become_smaller():
     assert (turned.narrowed, turned.closed) == (False, False)
 
 
+def test_gaps_that_two_seeds_show_alike_are_known_to_the_image_and_no_better():
+    """100 test images, two seeds, one image of difference: an interval without width would call it certain."""
+    ours = [0.80, 0.70]
+    before = seed_noise("a", ours, "b", [0.70, 0.60], 100)
+    after = seed_noise("a", ours, "b", [0.71, 0.61], 100)
+    found = judged(("x",), "b", before, after, 100)
+    assert found.gained.value == pytest.approx(0.01)
+    assert not found.gained.excludes_zero
+    wide = seed_noise("a", ours, "b", [0.50, 0.40], 100)
+    other = seed_noise("a", ours, "b", [0.55, 0.45], 100)
+    off = stood_in(wide, other, (), 100).off
+    assert off.interval.high - off.interval.low > 0.05  # 2 · 12.7 · √(4/12 / 2) / 100
+
+
 def test_a_stand_in_must_have_the_same_gap():
     shipped = seed_noise("a", [0.8, 0.81, 0.82], "b", [0.5, 0.52, 0.51])
     assert stood_in(shipped, seed_noise("a", [0.79, 0.80, 0.82], "b", [0.5, 0.5, 0.52]), ()).reproduces

@@ -101,3 +101,22 @@ def test_interactions_are_found_and_named():
     assert ("p", "r") in chained[0].pairs
     assert len(chained[0].pairs) > 1
     assert chained[0].points.value == pytest.approx(0.3)
+
+
+def test_equal_seeds_leave_the_rounding_of_their_counts():
+    """Two seeds that gave the same accuracies: each is a count of 100 images, and its share is known no better."""
+    design = full(2)
+    table = played(design, lambda some: 0.5 + 0.3 * (0 in some) + 0.01 * (1 in some), seeds=2)
+    (large, small), _ = shares(design, NAMES[:2], table, 100)
+    assert large.points.excludes_zero
+    assert not small.points.excludes_zero
+    half = 12.706 * np.sqrt(4 * 0.25 / 12 / 2) / 100  # four cells with weights of ±1/2
+    assert tuple(small.points.interval) == pytest.approx((0.01 - half, 0.01 + half), abs=1e-5)
+    assert small.share.interval.low < 0 < small.share.interval.high
+    [together] = interactions(design, NAMES[:2], table, 100)
+    assert together.points.interval.high - together.points.interval.low == pytest.approx(4 * half, abs=1e-4)
+
+
+def test_the_share_of_the_only_player_is_all_of_the_gap_however_coarse_the_counts():
+    [only], _ = shares(full(1), NAMES[:1], played(full(1), lambda some: 0.4 * len(some), seeds=2), 100)
+    assert tuple(only.share.interval) == pytest.approx((1, 1))
