@@ -7,10 +7,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from zoolens.catalog.names import CHEAP_ZOOS, FILE_ZOO, Reference, ambiguous, is_pattern, nearest, parse
-from zoolens.errors import ManifestError, UnknownName
+from zoolens.errors import AssetError, ManifestError, UnknownName
+from zoolens.manifests.digests import digest
 from zoolens.manifests.files import SUFFIXES, read_manifest
 from zoolens.manifests.formats import detect_format, guess_format
+from zoolens.manifests.locations import resolve_file
+from zoolens.manifests.schema import AssetFile
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import kept_names, list_zoo, references
 from zoolens.zoos.undescribed import undescribed, weights_of
@@ -104,6 +109,8 @@ def _in_zoo(reference: Reference) -> Entry:
     exact = [entry for entry in entries if entry.manifest.name == name]
     chosen = exact or [entry for entry in entries if name in entry.manifest.attributes.get("aliases", ())]
     of_version = [entry for entry in chosen if version is None or entry.manifest.version == version]
+    if not exact and len({entry.manifest.name for entry in of_version}) > 1:
+        raise ambiguous(f"{zoo}:{name}", {entry.ref for entry in of_version})
     if of_version:
         return _unambiguous(max(of_version, key=_version_order), listed.namesakes)
     if chosen:
@@ -143,15 +150,39 @@ def _unambiguous(entry: Entry, namesakes: Mapping[str, Sequence[Path]]) -> Entry
     """The entry, unless a model of another content has the same name and version."""
     paths = namesakes.get(entry.full_ref, ())
     if paths:
-        from zoolens.catalog.stored import contents_of  # only here: files are read for it
-
         first, *others = (_from_path(path) for path in paths)
-        contents = contents_of(first)
+        contents, names = _contents(first), _label_files(first)
         for other in others:
             same_text = first.described and other.manifest == first.manifest  # all there is where no file is here
-            if contents_of(other) != contents or not (contents or same_text):
+            same = _contents(other) == contents and _label_files(other) == names
+            if not same or not (contents or same_text):
                 raise ambiguous(entry.full_ref, [str(path) for path in paths], hint="Say which, by its path.")
     return entry
+
+
+def _contents(entry: Entry) -> set[str]:
+    """What the files of a model hold, as far as they are here. Bare torch weights are no asset yet: they are known by
+    the bytes of their file."""
+    from zoolens.catalog.stored import contents_of  # only here: files are read for it
+
+    if entry.described or entry.manifest.assets:
+        return contents_of(entry)
+    digests = {_file_digest(location, entry.folder) for location in entry.manifest.attributes["files"].values()}
+    return {known for known in digests if known is not None}
+
+
+def _label_files(entry: Entry) -> list[str | None]:
+    """What the labels file of each output holds. A fingerprint has its name only."""
+    files = [output.labels_file for output in entry.manifest.outputs]
+    return [None if file is None else _file_digest(file, entry.folder) for file in files]
+
+
+def _file_digest(location: str, folder: Path | None) -> str | None:
+    """None: there is no such file here."""
+    try:
+        return digest(resolve_file(AssetFile(location=location), folder, fetch=False))
+    except (AssetError, ValidationError):
+        return None
 
 
 def _like(name: str, entries: Iterable[Entry]) -> list[str]:

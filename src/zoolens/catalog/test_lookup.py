@@ -17,6 +17,8 @@ def zoo(small_zoo) -> Path:
     return small_zoo
 
 
+OUTPUT_WITH_LABELS = "task: classification, labels_file: labels.txt"
+
 # --- finding
 
 
@@ -67,6 +69,47 @@ def test_two_copies_without_weights_are_one_model_and_two_texts_are_not(zoo):
     write_manifest(zoo / "old", "gamma", params=2)
     with pytest.raises(AmbiguousName, match="Say which"):
         find("gamma")
+
+
+def test_two_copies_with_other_class_names_must_be_said_which(zoo):
+    for folder, names in (("old", "cat\ndog\n"), ("new", "dog\ncat\n")):
+        (zoo / folder).mkdir()
+        write_manifest(zoo / folder, "gamma")
+        manifest = zoo / folder / "gamma.yaml"
+        manifest.write_text(manifest.read_text().replace("task: classification", OUTPUT_WITH_LABELS))
+        (zoo / folder / "gamma.onnx").write_bytes(b"1")
+        (zoo / folder / "labels.txt").write_text(names)
+    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+        find("folder:gamma")
+    (zoo / "old" / "labels.txt").write_text("dog\ncat\n")
+    assert find("folder:gamma").folder == zoo / "new"
+    (zoo / "old" / "labels.txt").unlink()
+    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+        find("folder:gamma")
+
+
+def test_two_copies_of_bare_torch_weights_are_one_model_and_two_contents_are_not(zoo, monkeypatch, tmp_path):
+    monkeypatch.setenv("ZOOLENS_ZOO_PATH", f"{zoo}:{tmp_path / 'more'}")
+    (tmp_path / "more").mkdir()
+    for folder in (zoo, tmp_path / "more"):
+        (folder / "weights.pth").write_bytes(b"\x80\x02}.")
+    (entry,) = [entry for entry in models(zoo="folder") if "weights" in entry.manifest.name]
+    assert find(entry.ref, draft=False).folder == zoo
+    (tmp_path / "more" / "weights.pth").write_bytes(b"\x80\x02].")
+    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+        find(entry.ref, draft=False)
+
+
+def test_an_alias_of_two_models_must_be_said_which(zoo):
+    for name, version in (("delta", "1.0.0"), ("epsilon", "2.0.0")):
+        write_manifest(zoo, name, version=version)
+        with (zoo / f"{name}.yaml").open("a") as manifest:
+            manifest.write("attributes: {aliases: [best]}\n")
+    with pytest.raises(AmbiguousName, match=r"'folder:best' could be any of folder:delta, folder:epsilon\. Say which"):
+        find("folder:best")
+    assert find("folder:best@2.0.0").manifest.name == "epsilon"
+    write_manifest(zoo, "epsilon", version="2.0.0")
+    assert find("folder:best").manifest.name == "delta"
 
 
 def test_by_path_of_a_manifest(zoo):
