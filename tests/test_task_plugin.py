@@ -24,6 +24,40 @@ PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 N, TAGS = 40, 5
 
 
+# Classes without their probabilities: the best one alone is kept, under a name of its own.
+SPECIES = """
+import numpy as np
+import pyarrow as pa
+
+from zoolens.tasks.base import Task
+
+
+class Species(Task):
+    name = "species"
+    summary = "One of several species"
+    discrete = True
+    judged = True
+
+    def columns(self, *, main):
+        return {"species": pa.int32()}
+
+    def keep(self, values, labels):
+        return {"species": values.argmax(axis=1).astype(np.int32)}
+
+    def agreement(self, a, b, tolerance=0.0):
+        return (a.columns["species"] == b.columns["species"]).astype(float)
+
+    def signature(self, answers):
+        return answers.columns["species"]
+
+    def scores(self, answers, labels):
+        return (answers.columns["species"] == labels).astype(float)
+
+    def show(self, answers, place, names=None):
+        return str(answers.columns["species"][place])
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
     """The package of the documentation, on the path as pip would put it."""
@@ -37,8 +71,10 @@ def installed(tmp_path_factory):
     about = folder / "zoolens_tagging-1.0.dist-info"
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-tagging\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(
-        "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\n", encoding="utf-8"
+        "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\nspecies = zoolens_tagging.species:Species\n",
+        encoding="utf-8",
     )
+    (folder / "zoolens_tagging" / "species.py").write_text(SPECIES, encoding="utf-8")
     sys.path.insert(0, str(folder))
     plugins.registered.cache_clear()
     task_named.cache_clear()
@@ -142,3 +178,14 @@ def test_an_evaluation_keeps_and_judges_its_answers(home, store, fake_model, dat
     assert store.table(outcome.run.id, KIND).column_names == ["index", "input", "label", "tags", "digest"]
     (score,) = store.observations(outcome.run.id, metric="score")
     assert (score.value, score.n) == (1.0, 300)
+
+
+def test_an_evaluation_of_classes_without_their_probabilities_goes_on(home, store, fake_model, data):
+    path = fake_model(behaviour="label_leak")
+    path.write_text(path.read_text().replace("scores: logits", "task: species"))
+    (outcome,) = evaluate([str(path)], data, batches=(), cold=False, store=store)
+    assert outcome.run is not None
+    assert {"predictions", "size"} <= set(outcome.measured)
+    assert all("no top" in error for error in outcome.errors)  # top-1 and top-5 are told to be absent
+    assert not outcome.warnings
+    assert compare(outcome.run.id, outcome.run.id, store=store).answers.agreement == 1

@@ -277,14 +277,15 @@ def _class_changes(
 
 def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
     """Inputs with different answers; those both were surest about first."""
-    where = np.flatnonzero(a.top[:, 0] != b.top[:, 0])
+    answers_a, answers_b = a.answers, b.answers
+    where = np.flatnonzero(answers_a != answers_b)
     sure = np.minimum(a.score[where, 0], b.score[where, 0])
     return tuple(
         Disagreement(
             input=str(a.inputs[i]),
             label=int(a.labels[i]),
-            answer_a=int(a.top[i, 0]),
-            answer_b=int(b.top[i, 0]),
+            answer_a=int(answers_a[i]),
+            answer_b=int(answers_b[i]),
             score_a=_known(a.score[i, 0]),
             score_b=_known(b.score[i, 0]),
         )

@@ -284,8 +284,11 @@ class _Stages:
         for name in plugins.names(plugins.METRICS):
             work = lambda name=name: compute_metric(context, name, predictions)  # noqa: E731
             self._stage(Stage.METRIC.of(name), work, metric_settings(name))
-        self._warnings += suspicions(predictions)
-        self._notes += remarks(predictions)
+        try:
+            self._warnings += suspicions(predictions)
+            self._notes += remarks(predictions)
+        except ZoolensError as error:
+            self._errors.append(str(error))
         self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
         if problem := class_order(context.job, context.dataset).problem:
             self._warnings.append(problem)

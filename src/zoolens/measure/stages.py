@@ -222,7 +222,7 @@ def measure_score(context: Context) -> list[Observation]:
 def suspicions(predictions: Predictions) -> Iterator[str]:
     """What is measured correctly and still cannot be right."""
     if len(predictions) >= 20 and len(np.unique(predictions.labels)) > 1:
-        answers = np.unique(predictions.top[:, 0])
+        answers = np.unique(predictions.answers)
         if len(answers) == 1:
             name = predictions.class_name(int(answers[0]))
             yield (
