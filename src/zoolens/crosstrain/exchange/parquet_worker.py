@@ -4,6 +4,7 @@ A few bytes of a Parquet file can unpack to more than any machine has, and a dam
 reads it. Both happen here, and not to whoever asks. A request names a table and its limits; the file lies in the
 shared memory. The answer is {"problems": sentences}, or {"settings": kinds of the hyperparameters' columns, "tensors":
 layout}: a table of numbers has a tensor for each column, any other table the tensor "rows" with a JSON object a line.
+A request that names no table asks whether the process runs; its answer is empty.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from zoolens.errors import first_line
 
 MEMORY: Final = 4 << 30  # bytes that the process may use
 _BATCH: Final = 1 << 16  # rows that are unpacked before they are counted
+_SLICE: Final = 1 << 10  # rows that are written as JSON before its bytes are counted
 
-Limits = Mapping[str, int]  # of "rows", "values" and "texts" (bytes)
+Limits = Mapping[str, int]  # of "rows", "values", "texts" (bytes) and "json" (bytes)
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -43,6 +45,8 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
     service = Service(settings, began_ns)
 
     def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+        if "table" not in request:
+            return {}
         content = service.inputs.read(request["tensors"])["content"]
         try:
             hyperparameters, tensors = unpack(request["table"], content, request["limits"])
@@ -68,7 +72,7 @@ def unpack(name: str, content: NDArray[np.uint8], limits: Limits) -> tuple[tuple
         if problems := list(_column_problems(name, columns, plain)):
             raise Refused(problems)
         batches = list(_batches(name, file, limits))
-        return hyperparameters, _numbers(name, columns, batches) if name in NUMBERS else _rows(batches)
+        return hyperparameters, _numbers(name, columns, batches) if name in NUMBERS else _rows(name, batches, limits)
     except MemoryError as error:
         raise Refused([f"{name}.parquet needs more than {MEMORY >> 20} MiB when it is unpacked."]) from error
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -123,6 +127,13 @@ def _numbers(table: str, columns: Sequence[Column], batches: Sequence[pa.RecordB
     return {name: np.concatenate([np.empty(0, np.int32), *arrays]) for name, arrays in parts.items()}
 
 
-def _rows(batches: Sequence[pa.RecordBatch]) -> Tensors:
-    lines = "\n".join(json.dumps(row) for batch in batches for row in batch.to_pylist())
-    return {"rows": np.frombuffer(lines.encode(), np.uint8)}
+def _rows(table: str, batches: Sequence[pa.RecordBatch], limits: Limits) -> Tensors:
+    """A text can be six times as long in JSON, and whoever asks holds all of it: its bytes are counted as they come."""
+    lines = bytearray()
+    for batch in batches:
+        for start in range(0, batch.num_rows, _SLICE):
+            for row in batch.slice(start, _SLICE).to_pylist():
+                lines += json.dumps(row).encode() + b"\n"
+                if len(lines) > limits["json"]:
+                    raise Refused([f"{table}.parquet has more than {limits['json'] >> 20} MiB of rows as JSON."])
+    return {"rows": np.frombuffer(lines, np.uint8)}

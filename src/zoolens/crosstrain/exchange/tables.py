@@ -35,6 +35,7 @@ from zoolens.errors import Circumstance, WorkerError
 MAX_ROWS: Final = 1_000_000
 MAX_NUMBERS: Final = 50_000_000  # rows of answers; values of any other table, entries of lists among them
 MAX_TEXTS: Final = 1 << 29  # bytes of a table's texts once they are unpacked
+MAX_ROW_JSON: Final = 1 << 28  # bytes of a table's rows as JSON, which this process holds
 SECONDS: Final = 300.0  # that one table may take
 _MODULE: Final = parquet_worker.__name__
 _KIND: Final = WorkerKind(
@@ -117,25 +118,43 @@ class _TableReader:
             "rows": MAX_NUMBERS if numbers else MAX_ROWS,
             "values": MAX_NUMBERS * (len(TABLES[name]) if numbers else 1),
             "texts": MAX_TEXTS,
+            "json": MAX_ROW_JSON,
         }
         with self._lock:
             return self._asked(name, {"table": name, "limits": limits}, np.frombuffer(content, np.uint8))
 
     def _asked(self, name: str, request: Mapping[str, Any], content: NDArray[np.uint8]) -> _Unpacked:
         if self._process is None or not self._process.alive:
-            self._process = WorkerProcess(_KIND)
+            self._process = _started()
         process = self._process
         try:
             answer = process.ask(request, f"reading {name}.parquet", {"content": content}, timeout=SECONDS)
             if answer["problems"]:
                 raise Refused(map(str, answer["problems"]))
-            return _unpacked(name, _settings(answer["settings"]), process.outputs.read(answer["tensors"]))
+            return _unpacked(name, _settings(answer["settings"]), process.outputs.read(answer["tensors"], _limit(name)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise process.nonsense(error, f"reading {name}.parquet") from error
         except Circumstance:
             raise
         except WorkerError as error:
-            raise Refused([f"{name}.parquet cannot be read: {error.message}"]) from error
+            hint = f" {error.hint}" if error.hint else ""
+            raise Refused([f"{name}.parquet cannot be read: {error.message}{hint}"]) from error
+
+
+def _started() -> WorkerProcess:
+    """A process that answers. One that cannot start on this machine says nothing of any table: a Circumstance."""
+    process = WorkerProcess(_KIND)
+    try:
+        process.ask({}, "starting", timeout=SECONDS)
+    except WorkerError as error:
+        process.stop()
+        raise Circumstance(error.message, hint=error.hint) from error
+    return process
+
+
+def _limit(name: str) -> int:
+    """The bytes that a table may have once it is unpacked."""
+    return MAX_NUMBERS * len(TABLES[name]) * 4 if name in NUMBERS else MAX_ROW_JSON
 
 
 def _settings(kinds: Mapping[str, str]) -> tuple[Column, ...]:

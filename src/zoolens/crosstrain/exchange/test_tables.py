@@ -1,6 +1,7 @@
 """Tables that would do harm do it to the process that reads them, and are refused in one sentence."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from zoolens.crosstrain.exchange import tables
 from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.engine.process import Rights
 from zoolens.engine.service import Service
-from zoolens.errors import WorkerError
+from zoolens.errors import Circumstance, WorkerError
 
 MANY = 1 << 24
 
@@ -22,10 +23,19 @@ def main(settings, began_ns):
     service = Service(settings, began_ns)
 
     def answer(request):
+        if "table" in request and settings["rows"] == "die":
+            print("these are my last words", flush=True)
+            os._exit(7)
         layout = service.outputs.write({settings["tensor"]: np.frombuffer(settings["rows"].encode(), np.uint8)})
         return {"problems": [], "settings": json.loads(settings["kinds"]), "tensors": layout}
 
     service.serve(answer, str)
+
+
+def take_over(monkeypatch, kinds, tensor, rows):
+    told = (("kinds", kinds), ("tensor", tensor), ("rows", rows))
+    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=__name__, plugin=__name__, settings=told))
+    monkeypatch.setattr(tables, "_reader", tables._TableReader)
 
 
 def problem(folder):
@@ -77,6 +87,34 @@ def test_cells_that_are_empty(folder):
     assert problem(folder) == "labels.parquet has empty cells."
 
 
+def test_texts_that_are_far_longer_as_json(folder, monkeypatch):
+    """What the process writes is counted there: it is whoever asks that would hold it."""
+    monkeypatch.setattr(tables, "MAX_ROW_JSON", 1 << 20)
+    path = folder.path / "pairs.parquet"
+    table = pq.read_table(path)
+    name = pa.array(["\x01" * 4000] * 100)
+    rows = pa.concat_tables([table.slice(0, 1)] * 100)
+    pq.write_table(rows.set_column(0, rows.schema.field(0), name), path)
+    assert path.stat().st_size < 1 << 15
+    assert problem(folder) == "pairs.parquet has more than 1 MiB of rows as JSON."
+
+
+def test_a_process_that_cannot_start_is_no_fault_of_the_folder(folder, monkeypatch):
+    missing = f"{__name__}_missing"
+    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=missing))
+    monkeypatch.setattr(tables, "_reader", tables._TableReader)
+    with pytest.raises(Circumstance, match="while starting"):
+        check_submission(folder.path)
+
+
+def test_a_table_that_ends_the_process_is_refused_with_its_last_words(folder, monkeypatch):
+    take_over(monkeypatch, "{}", "rows", "die")
+    sentence = problem(folder)
+    assert sentence.startswith("trials.parquet cannot be read: ")
+    assert "exited with code 7" in sentence
+    assert "these are my last words" in sentence
+
+
 def test_problems_come_in_the_order_of_the_tables(folder):
     for table, column in (("epochs", "seconds"), ("sides", "seconds"), ("pairs", "churn"), ("trials", "dataset")):
         folder.change(table, 0, column, -1)
@@ -98,8 +136,14 @@ def test_problems_come_in_the_order_of_the_tables(folder):
     ],
 )
 def test_an_answer_that_no_table_gives_is_an_error_in_one_sentence(folder, monkeypatch, kinds, tensor, rows):
-    told = (("kinds", kinds), ("tensor", tensor), ("rows", rows))
-    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=__name__, plugin=__name__, settings=told))
-    monkeypatch.setattr(tables, "_reader", tables._TableReader)
+    take_over(monkeypatch, kinds, tensor, rows)
     with pytest.raises(WorkerError, match=r"answered nonsense while reading trials\.parquet"):
+        check_submission(folder.path)
+
+
+def test_an_answer_that_is_too_long_is_not_read(folder, monkeypatch):
+    """A process that was taken over does not keep to the limit that it was told."""
+    take_over(monkeypatch, "{}", "rows", "{}" * 100)
+    monkeypatch.setattr(tables, "MAX_ROW_JSON", 100)
+    with pytest.raises(WorkerError, match="tensors of more than 100 bytes"):
         check_submission(folder.path)
