@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from zoolens.crosstrain.training.job import Epoch, Job
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
-from zoolens.crosstrain.training.trainers.keras_backend import import_keras
+from zoolens.crosstrain.training.trainers.keras_backend import EXTRAS, import_keras
 from zoolens.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
@@ -16,7 +16,6 @@ from zoolens.crosstrain.training.trainers.keras_training import train
 
 
 class _Keras(Trainer):
-    extra = "keras"
     habits = HABITS
     common_networks = True
     starts_shipped = True
@@ -35,13 +34,14 @@ class TensorFlow(_Keras):
     name = "tensorflow"
     summary = "Keras on TensorFlow"
     distributions = ("tensorflow", "keras")
+    extra = EXTRAS["tensorflow"]
     default_place = 2
     inspector = "zoolens.crosstrain.training.live.keras:TENSORFLOW"
     aliases = ("keras",)  # the backend that most have
     variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
-        import_keras(self.name, f"The trainer {self.name}", self.extra)
+        import_keras(self.name, f"The trainer {self.name}")
         with tensorflow_settings(job):
             return train(job, data, weights, report, TensorFlowLoop, self.versions())
 
@@ -52,12 +52,12 @@ class Jax(_Keras):
     name = "jax"
     summary = "Keras on JAX"
     distributions = ("jax", "jaxlib", "keras")
-    extra = "keras,jax"
+    extra = EXTRAS["jax"]
     inspector = "zoolens.crosstrain.training.live.keras:JAX"
     variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "jax"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         set_jax_threads(job.threads)
-        import_keras(self.name, f"The trainer {self.name}", self.extra)
+        import_keras(self.name, f"The trainer {self.name}")
         with jax_settings(job):
             return train(job, data, weights, report, JaxLoop, self.versions())
