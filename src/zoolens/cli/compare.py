@@ -71,6 +71,9 @@ def print_report(report: Report, shown: int) -> None:
         _print_accuracy(console, report.answers)
     for change in report.vectors:
         _print_vectors(console, change)
+    if report.uncompared:
+        names = plain(", ".join(report.uncompared))
+        console.print(f"Not compared: {names} (a further output of classes, or one without a partner like it).")
     if not report.answers and not report.vectors:
         console.print("Answers: none to compare (one of the runs was measured with --no-accuracy).")
     _print_figures(console, report)

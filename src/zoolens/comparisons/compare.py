@@ -123,7 +123,8 @@ class VectorChange:
 @dataclass(frozen=True)
 class Report:
     """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
-    outputs that are no classes; `only_a` and `only_b` have the figures that the other run lacks."""
+    outputs that are no classes; `only_a` and `only_b` have the figures that the other run lacks; `uncompared` names the
+    outputs without a partner of their kind and width, and the further ones of classes."""
 
     a: Run
     b: Run
@@ -134,6 +135,7 @@ class Report:
     vectors: tuple[VectorChange, ...] = ()
     only_a: tuple[Observation, ...] = ()
     only_b: tuple[Observation, ...] = ()
+    uncompared: tuple[str, ...] = ()
 
 
 def compare(
@@ -177,6 +179,7 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
         vectors=vectors,
         only_a=_unpaired(ours, theirs, pair_scope(b.id)),
         only_b=_unpaired(theirs, ours, pair_scope(a.id)),
+        uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
     )
 
 
@@ -208,10 +211,8 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
 
 
 def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
-    """Outputs in the same place that have the same width and are no classes."""
-    for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False)):
-        if task_named(ours.task).discrete or task_named(theirs.task).discrete or ours.width != theirs.width:
-            continue
+    for place in _vector_places(a, b):
+        ours, theirs = a.outputs[place], b.outputs[place]
         pair = pair_answers(ours, theirs, None if place else a.labels)
         figures, scores = pair.figures, pair.scores
         yield VectorChange(
@@ -227,6 +228,22 @@ def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             score_b=None if scores is None else float(scores[1].mean()),
             difference=pair.difference(CONFIDENCE),
         )
+
+
+def _vector_places(a: Signature, b: Signature) -> list[int]:
+    """Where both have outputs of the same width that are no classes."""
+    return [
+        place
+        for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False))
+        if ours.width == theirs.width and not any(task_named(side.task).discrete for side in (ours, theirs))
+    ]
+
+
+def _uncompared(a: Signature, b: Signature, *, classes: bool) -> tuple[str, ...]:
+    """The names of outputs that neither the classes nor the vectors of a report are about."""
+    compared = {*([0] if classes else []), *_vector_places(a, b)}
+    names = (output.output for side in (a, b) for place, output in enumerate(side.outputs) if place not in compared)
+    return tuple(dict.fromkeys(names))
 
 
 def identical_share(store: Store, a: Run, b: Run) -> float | None:
@@ -321,7 +338,8 @@ def _unpaired(
 def as_data(report: Report) -> dict[str, Any]:
     """The report as plain JSON-able values."""
     data = asdict(report)
-    del data["only_a"], data["only_b"]  # `runs show` has them
+    for left_out in ("only_a", "only_b", "uncompared"):  # `runs show` has them
+        del data[left_out]
     for side in ("a", "b"):
         run: Run = getattr(report, side)
         data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}

@@ -95,6 +95,12 @@ class ComparisonGate(Gate["Report"]):
     def _values(self, report: Report) -> dict[str, float]:
         """The quantity the condition is about, by scope."""
         compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
+        if self.metric == _DISAGREEMENT and report.uncompared:
+            raise ZoolensError(
+                f"Nothing is known of the disagreement in {', '.join(report.uncompared[:_SHOWN])}, which `compare` "
+                "does not compare, so that a gate on disagreement would prove nothing.",
+                hint="`zoolens equiv` has gates too, and says which outputs it leaves out.",
+            )
         if self.metric == _DISAGREEMENT and compared:
             shares = [1 - output.agreement for output in compared]
             if any(map(math.isnan, shares)):

@@ -346,6 +346,14 @@ def test_only_outputs_of_one_kind_and_width_are_compared(store):
         ("out3", "regression", 0.0, 0),
     ]
     assert report.vectors[1].max_distance == 1.0
+    assert report.uncompared == ("out2",)
+    with pytest.raises(ZoolensError, match=r"^Nothing is known of the disagreement in out2,"):
+        parse_gate("disagreement > 2%").verdict(report)
+    assert "uncompared" not in as_data(report)
+    twice = [
+        _run(store, f"zoo:twice@{n}", tasks[:1] * 2, [CLASSES, second]) for n, second in enumerate((CLASSES, OTHERS))
+    ]
+    assert compare_runs(store, *twice).uncompared == ("out1",)
     assert report.cause is not None
     assert identical_share(store, a, b) == 0.0
     swapped = _run(store, "zoo:p@1", tasks[:3], [OTHERS, vectors, vectors])

@@ -9,6 +9,13 @@ from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import Observation
 
 
+def report_of(**known):
+    """What a gate looks at: everything that is not given is empty."""
+    return SimpleNamespace(
+        **{"figures": (), "answers": None, "vectors": (), "only_a": (), "only_b": (), "uncompared": (), **known}
+    )
+
+
 def figure(metric, a, b, unit, scope=""):
     return Figure(metric, scope, unit, Observation(metric, a, unit=unit), Observation(metric, b, unit=unit))
 
@@ -24,7 +31,7 @@ def report():
         figure("recall", 0.9, 0.9, "fraction", "class=0"),
         figure("recall", 0.9, 0.5, "fraction", "class=1"),
     ]
-    return SimpleNamespace(figures=figures, answers=SimpleNamespace(agreement=0.97), vectors=(), only_a=(), only_b=())
+    return report_of(figures=figures, answers=SimpleNamespace(agreement=0.97))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         Figure("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
         Figure("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
     ]
-    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
+    report = report_of(figures=figures)
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
         parse_gate("latency_p50 rise > 20%").verdict(report)
     assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False
@@ -92,16 +99,14 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
 
 
 def test_a_difference_that_is_exactly_the_limit_is_not_beyond_it():
-    report = SimpleNamespace(
-        figures=[figure("top1", 0.91, 0.90, "fraction")], answers=None, vectors=(), only_a=(), only_b=()
-    )
+    report = report_of(figures=[figure("top1", 0.91, 0.90, "fraction")], only_a=(), only_b=())
     assert not parse_gate("top1 drop > 1%").verdict(report)[0]  # 0.91 − 0.9 is 0.010000000000000009 in floats
     assert parse_gate("top1 drop >= 1%").verdict(report)[0]
 
 
 def test_a_figure_that_b_could_not_give_is_no_pass():
     lost = figure("latency_p50", 0.02, None, "s", "batch=8")
-    report = SimpleNamespace(
+    report = report_of(
         figures=[figure("latency_p50", 0.01, 0.01, "s", "batch=1"), lost],
         answers=None,
         vectors=(),
@@ -120,7 +125,7 @@ def observed(value, scope):
 def test_a_scope_that_only_a_has_is_no_pass():
     shared = figure("latency_p50", 0.01, 0.01, "s", "batch=1")
     lost = (observed(0.02, "batch=8"), observed(0.02, "batch=8,raw"), observed(None, "batch=16"))
-    report = SimpleNamespace(figures=[shared], answers=None, vectors=(), only_a=lost, only_b=())
+    report = report_of(figures=[shared], only_a=lost, only_b=())
     with pytest.raises(ZoolensError, match=r"^latency_p50\[batch=8\] is known of A and not of B"):
         parse_gate("latency_p50 rise > 10%").verdict(report)
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
@@ -131,7 +136,7 @@ def test_a_scope_that_only_a_has_is_no_pass():
 def test_a_scope_that_only_b_has_has_nothing_to_be_worse_than():
     shared = figure("latency_p50", 0.01, 0.01, "s", "batch=1")
     new = (observed(0.02, "batch=8"),)
-    report = SimpleNamespace(figures=[shared], answers=None, vectors=(), only_a=(), only_b=new)
+    report = report_of(figures=[shared], only_a=(), only_b=new)
     assert not parse_gate("latency_p50 rise > 10%").verdict(report)[0]
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of B and not of A"):
         parse_gate("latency_p50[batch=8] rise > 10%").verdict(report)
@@ -140,7 +145,7 @@ def test_a_scope_that_only_b_has_has_nothing_to_be_worse_than():
 @pytest.mark.parametrize(("a", "b"), [(0.0, 900.0), (1.0, math.nan), (math.nan, 1.0)])
 def test_a_change_that_is_not_known_is_no_pass(a, b):
     figures = [figure("energy", 1.0, 1.0, "J", "batch=1"), figure("energy", a, b, "J", "batch=8")]
-    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
+    report = report_of(figures=figures)
     with pytest.raises(ZoolensError, match=r"energy\[batch=8\] is .* in A and .* in B, so that its change"):
         parse_gate("energy rise > 10%").verdict(report)
     assert not parse_gate("energy[batch=1] rise > 10%").verdict(report)[0]
@@ -148,14 +153,14 @@ def test_a_change_that_is_not_known_is_no_pass(a, b):
 
 def test_zero_in_both_is_no_change():
     figures = [figure("energy", 0.0, 0.0, "J")]
-    report = SimpleNamespace(figures=figures, answers=None, vectors=(), only_a=(), only_b=())
+    report = report_of(figures=figures)
     assert not parse_gate("energy rise > 0%").verdict(report)[0]
 
 
 def agreeing(classes, *vectors):
     answers = None if classes is None else SimpleNamespace(agreement=classes)
     outputs = tuple(SimpleNamespace(agreement=share) for share in vectors)
-    return SimpleNamespace(figures=[], answers=answers, vectors=outputs, only_a=(), only_b=())
+    return report_of(figures=[], answers=answers, vectors=outputs)
 
 
 @pytest.mark.parametrize("report", [agreeing(math.nan), agreeing(1.0, 1.0, math.nan), agreeing(None, math.nan, 0.0)])
