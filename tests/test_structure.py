@@ -236,8 +236,16 @@ def test_help_imports_no_command_and_no_heavy_library():
     assert done.stdout.strip().endswith("LOADED []")
 
 
-def test_runtimes_work_with_numpy_alone():
-    """An isolated environment holds numpy and one framework: nothing else may be needed to import the contract."""
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "zoolens.runtimes.worker",
+        "zoolens.graph.worker, zoolens.graph.passes.canonical",
+        "zoolens.contrib.gluon, zoolens.contrib.tensorflow_models",
+    ],
+)
+def test_workers_need_numpy_alone(imported):
+    """They are lent to environments that hold numpy and one framework."""
     code = (
         "import sys\n"
         "class Refuse:\n"
@@ -246,7 +254,7 @@ def test_runtimes_work_with_numpy_alone():
         "'packaging','platformdirs','filelock','alembic'}:\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, Refuse())\n"
-        "import zoolens.runtimes.worker\n"
+        f"import {imported}\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
