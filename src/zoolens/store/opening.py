@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, column, select, table
+from sqlalchemy import Connection, Engine, column, create_engine, insert, select, table
 
 from zoolens.errors import StoreError
 from zoolens.store.engines import BEGIN
@@ -14,6 +17,9 @@ from zoolens.store.schema import about, metadata
 from zoolens.store.state import HEAD, REVISIONS, VERSION_TABLE
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+SQLITE_SCHEMA: Final = (
+    MIGRATIONS / "sqlite.sql"
+)  # what all migrations make of an empty file; a test holds the two equal
 _one_migration_at_a_time = threading.Lock()  # Alembic keeps the current one in globals of this process
 _MIGRATION_LOCK: Final = 0x7A6F6F6C656E73  # "zoolens": the key of PostgreSQL's advisory lock
 
@@ -30,7 +36,10 @@ def make_ready(engine: Engine, name: str) -> str:
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
         if _version(connection, name) != HEAD:  # another process may have been first
-            _upgrade(connection)
+            if engine.dialect.name == "sqlite" and not _tables(connection):
+                _create(connection)
+            else:
+                _upgrade(connection)
         return _store_id(connection)
 
 
@@ -72,6 +81,24 @@ def _use_write_ahead_log(engine: Engine) -> None:
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
 
+def _create(connection: Connection) -> None:
+    """Write the schema of today into an empty SQLite file, without importing Alembic and running every migration."""
+    for statement in statements_of(SQLITE_SCHEMA.read_text("utf-8")):
+        connection.exec_driver_sql(statement)
+    connection.execute(insert(about).values(key="store_id", value=uuid4().hex))
+    connection.execute(insert(table(VERSION_TABLE, column("version_num"))).values(version_num=HEAD))
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """The statements of an SQL script. SQLite's own `executescript` would end the transaction that holds the lock."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement.strip().removesuffix(";")
+            statement = ""
+
+
 def _upgrade(connection: Connection) -> None:
     from alembic import command
     from alembic.config import Config
@@ -81,3 +108,11 @@ def _upgrade(connection: Connection) -> None:
     config.attributes["connection"] = connection
     with _one_migration_at_a_time:
         command.upgrade(config, "head")
+
+
+def migrated_schema() -> list[str]:
+    """The statements, in their order, that the migrations together make of an empty SQLite database."""
+    with create_engine("sqlite://").begin() as connection:
+        _upgrade(connection)
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+        return [str(sql) for (sql,) in connection.exec_driver_sql(query)]

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 
 from zoolens.errors import MissingDependency, StoreError, ZoolensError
 from zoolens.store.checksums import checksum
-from zoolens.store.opening import MIGRATIONS
+from zoolens.store.opening import MIGRATIONS, SQLITE_SCHEMA, migrated_schema, statements_of
 from zoolens.store.records import Observation
 from zoolens.store.state import REVISIONS
 from zoolens.store.store import open_store
@@ -193,6 +193,15 @@ def test_the_known_revisions_are_those_that_are_shipped():
     config.set_main_option("script_location", str(MIGRATIONS))
     shipped = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
     assert tuple(reversed(shipped)) == REVISIONS
+
+
+def test_a_new_store_has_the_schema_that_the_migrations_make(path):
+    """`python -m scripts.write_sqlite_schema` writes `sqlite.sql` again after a migration was added."""
+    with open_store(path) as store, store.engine.connect() as connection:
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+        created = [sql for (sql,) in connection.exec_driver_sql(query)]
+    assert created == migrated_schema() == list(statements_of(SQLITE_SCHEMA.read_text()))
+    assert any(sql.startswith("CREATE TRIGGER observations_refuse_replace") for sql in created)
 
 
 def hold_lock(path, seconds, locked):
