@@ -16,9 +16,9 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "torchvision_shim", "engine",
-    "manifests", "store", "present", "zoos", "runtimes", "catalog", "datasets", "preprocess", "tasks",
+    "manifests", "store", "present", "zoos", "protocol", "runtimes", "catalog", "datasets", "preprocess", "tasks",
     "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
-    "index", "queries", "contrib", "cli", "testing",
+    "index", "queries", "serving", "load", "contrib", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.

@@ -30,6 +30,7 @@ BOUNDS: Final = "zoolens.bounds"
 TWIN_BOUNDS: Final = "zoolens.twin_bounds"
 PUBLISHED_STUDIES: Final = "zoolens.published_studies"
 EXECUTORS: Final = "zoolens.executors"
+POLICIES: Final = "zoolens.policies"
 
 _KIND = {
     ZOOS: "zoo",
@@ -47,6 +48,7 @@ _KIND = {
     TWIN_BOUNDS: "bound on the outputs of a twin",
     PUBLISHED_STUDIES: "study that others published",
     EXECUTORS: "place to run work on",
+    POLICIES: "policy for switching",
 }
 
 

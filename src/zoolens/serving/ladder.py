@@ -1,0 +1,49 @@
+"""A ladder: the models that may answer for a service, from its reference down to the cheapest stand-in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Measured seconds of one call of a model, by batch size. In between it is interpolated, beyond it grows
+    by the last slope."""
+
+    seconds: Mapping[int, float]
+
+    def of(self, batch: int) -> float:
+        sizes = sorted(self.seconds)
+        if batch in self.seconds or len(sizes) == 1:
+            return self.seconds[batch] if batch in self.seconds else self.seconds[sizes[0]] * batch / sizes[0]
+        place = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1)
+        low, high = sizes[place - 1], sizes[place]
+        slope = (self.seconds[high] - self.seconds[low]) / (high - low)
+        return max(self.seconds[low] + slope * (batch - low), 0.0)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One candidate. `equivalence`: share of inputs on which it answers as the reference does, measured on the probes;
+    `equivalence_lower`: what the query promises of it. Both are 1 for the reference itself."""
+
+    model: str  # as the catalog names it
+    runtime: str
+    equivalence: float
+    equivalence_lower: float | None
+    profile: Profile
+    memory_bytes: int | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)  # accuracy, energy and the like, where they are known
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The reference first, then by falling equivalence. A plain model is a ladder of one rung."""
+
+    rungs: tuple[Rung, ...]
+
+    @property
+    def reference(self) -> Rung:
+        return self.rungs[0]

@@ -1,0 +1,65 @@
+"""The contract of policies: asked before each batch, they look at the situation and name a rung.
+
+A policy is called by the one thread that forms the batches of its service, so it needs no lock. It must answer in
+microseconds: everything that takes longer (a battery, a clock of the grid) is read in the background.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from zoolens.serving.ladder import Ladder
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a policy may look at. Times are in seconds, `now` and `wall` are those of the monotonic and the wall clock.
+
+    `waiting` counts requests in the queue, those of the next batch among them; `oldest_wait` is how long the first of
+    them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that can answer at
+    once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model or set a
+    floor on equivalence). `busy_until`: when the instance that takes the batch is free.
+    """
+
+    now: float
+    wall: float
+    current: int  # the rung that answered the last batch
+    batch: int
+    waiting: int
+    oldest_wait: float
+    time_left: float | None
+    arrival_rate: float  # requests per second, over the last second or so
+    loaded: frozenset[int]
+    allowed: frozenset[int]
+    busy_for: float = 0.0
+    memory_limit: int | None = None  # bytes for models, where a limit is set; it may fall while serving
+    memory_used: int | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`reason` is one sentence for the switch's event; `preload`: rungs that will probably be wanted next."""
+
+    rung: int
+    reason: str
+    preload: tuple[int, ...] = ()
+
+
+class Policy(ABC):
+    """`settings` are those of the service's definition; an unknown or wrong one is a ZoolensError."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __init__(self, ladder: Ladder, settings: Mapping[str, Any]) -> None:
+        self.ladder = ladder
+        self.settings = settings
+
+    @abstractmethod
+    def choose(self, situation: Situation) -> Choice: ...
+
+    def served(self, rung: int, batch: int, seconds: float) -> None:
+        """Told after each batch how long the model really took."""
