@@ -21,7 +21,8 @@ class Situation:
     `waiting` counts requests in the queue, those of the next batch among them; `oldest_wait` is how long the first of
     them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that can answer at
     once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model or set a
-    floor on equivalence). `busy_until`: when the instance that takes the batch is free.
+    floor on equivalence). `busy_for`: seconds until the instance that takes the batch is free. `max_batch` and
+    `instances` say how much of the queue is answered at once: so many batches of at most that size.
     """
 
     now: float
@@ -35,6 +36,8 @@ class Situation:
     loaded: frozenset[int]
     allowed: frozenset[int]
     busy_for: float = 0.0
+    max_batch: int = 1
+    instances: int = 1
     memory_limit: int | None = None  # bytes for models, where a limit is set; it may fall while serving
     memory_used: int | None = None
 

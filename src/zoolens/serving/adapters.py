@@ -1,0 +1,27 @@
+"""What lies between a service's own tensors and those of the model that answers: one adapter for each rung of a ladder.
+
+A client of a service always sends the same inputs and gets the same outputs, whichever model answers. A model that
+wants another layout, another normalisation or its classes in another order has an adapter that converts both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zoolens.protocol.messages import Tensor
+
+
+class Adapter:
+    """The adapter of a model that takes and gives exactly what its clients send and expect.
+
+    Both methods are called with whole batches, in the thread of the instance that runs the model. What cannot be
+    converted, such as a damaged image, is a `ServingError`.
+    """
+
+    def feeds(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """From what the clients sent to what the model is fed."""
+        return inputs
+
+    def outputs(self, answers: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """From what the model answered to what the clients get."""
+        return answers
