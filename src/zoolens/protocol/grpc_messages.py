@@ -1,0 +1,155 @@
+"""Protobuf messages of the protocol to plain ones and back, for servers and clients.
+
+Tensors are sent as raw bytes, which every client reads; typed contents, which are slow, are understood as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.protocol import json_text
+from zoolens.protocol.datatypes import datatype_of, from_bytes, numpy_type, strings, to_bytes
+from zoolens.protocol.limits import DEFAULT, Limits, check_body, check_count, element_count, invalid
+from zoolens.protocol.messages import InferRequest, InferResponse, Parameter, Parameters, RequestedOutput, Tensor
+from zoolens.protocol.protobuf import message
+from zoolens.protocol.rest import deadline_of, refuse_shared_memory, requested_output
+
+_CONTENTS: Final = {
+    "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
+    "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents", "UINT32": "uint_contents",
+    "UINT64": "uint64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
+
+
+def request_to_protobuf(request: InferRequest) -> Any:
+    """A ModelInferRequest with the tensors as raw bytes. The deadline is the call's, not the message's."""
+    protobuf = message("ModelInferRequest")(model_name=request.model, model_version=request.version, id=request.id)
+    _write_parameters(protobuf.parameters, request.parameters)
+    _write_tensors(protobuf.inputs, protobuf.raw_input_contents, request.inputs)
+    for output in request.outputs:
+        item = protobuf.outputs.add(name=output.name)
+        _write_parameters(item.parameters, output.parameters)
+        if output.classes:
+            item.parameters["classification"].int64_param = output.classes
+    return protobuf
+
+
+def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT) -> InferRequest:
+    """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, becomes its deadline."""
+    check_body(protobuf.ByteSize(), limits)
+    parameters = _read_parameters(protobuf.parameters, limits)
+    return InferRequest(
+        model=json_text.text(protobuf.model_name, "The name of the model", limits),
+        version=json_text.text(protobuf.model_version, "The version of the model", limits),
+        id=json_text.text(protobuf.id, "The id of a request", limits),
+        inputs=_read_tensors(protobuf.inputs, protobuf.raw_input_contents, limits),
+        outputs=_read_requested(protobuf.outputs, limits),
+        parameters=parameters,
+        deadline=deadline_of(parameters),
+    )
+
+
+def response_to_protobuf(response: InferResponse) -> Any:
+    """A ModelInferResponse with the tensors as raw bytes."""
+    protobuf = message("ModelInferResponse")(model_name=response.model, model_version=response.version, id=response.id)
+    _write_parameters(protobuf.parameters, response.parameters)
+    _write_tensors(protobuf.outputs, protobuf.raw_output_contents, response.outputs)
+    return protobuf
+
+
+def response_from_protobuf(protobuf: Any, limits: Limits = DEFAULT) -> InferResponse:
+    """The answer in a ModelInferResponse."""
+    return InferResponse(
+        model=protobuf.model_name,
+        version=protobuf.model_version,
+        id=protobuf.id,
+        outputs=_read_tensors(protobuf.outputs, protobuf.raw_output_contents, limits),
+        parameters=_read_parameters(protobuf.parameters, limits),
+    )
+
+
+def _write_tensors(described: Any, raw: Any, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        described.add(name=name, datatype=datatype_of(tensor.dtype), shape=tensor.shape)
+        raw.append(bytes(to_bytes(tensor)))
+
+
+def _write_parameters(target: Any, parameters: Parameters) -> None:
+    for name, value in parameters.items():
+        if isinstance(value, bool):
+            target[name].bool_param = value
+        elif isinstance(value, int):
+            field = "int64_param" if -(1 << 63) <= value < 1 << 63 else "uint64_param"
+            setattr(target[name], field, value)
+        elif isinstance(value, float):
+            target[name].double_param = value
+        else:
+            target[name].string_param = value
+
+
+def _read_parameters(source: Any, limits: Limits) -> dict[str, Parameter]:
+    parameters: dict[str, Parameter] = {}
+    for name, value in source.items():
+        choice = value.WhichOneof("parameter_choice")
+        if choice is None:
+            raise invalid(f"Parameter {name[:100]!r} has no value.")
+        parameters[name] = getattr(value, choice)
+    return json_text.parameters(parameters, limits)
+
+
+def _read_requested(items: Sequence[Any], limits: Limits) -> tuple[RequestedOutput, ...]:
+    check_count(len(items), limits)
+    outputs: dict[str, RequestedOutput] = {}
+    for item in items:
+        name = _name(item.name, outputs, limits)
+        outputs[name] = requested_output(name, _read_parameters(item.parameters, limits))
+    return tuple(outputs.values())
+
+
+def _read_tensors(items: Sequence[Any], raw: Sequence[bytes], limits: Limits) -> dict[str, Tensor]:
+    check_count(len(items), limits)
+    if len(raw) and len(raw) != len(items):
+        raise invalid(f"There are {len(items)} tensors, but raw contents for {len(raw)}.")
+    tensors: dict[str, Tensor] = {}
+    for place, item in enumerate(items):
+        name = _name(item.name, tensors, limits)
+        if item.parameters:
+            refuse_shared_memory(name, _read_parameters(item.parameters, limits))
+        if len(raw) and item.HasField("contents"):
+            raise invalid(f"Tensor {name!r} has raw and typed contents.")
+        shape = tuple(item.shape)
+        if len(raw):
+            tensors[name] = from_bytes(name, item.datatype, shape, raw[place], limits)
+        else:
+            tensors[name] = _typed(name, item.datatype, shape, item.contents, limits)
+    return tensors
+
+
+def _name(name: str, known: Iterable[str], limits: Limits) -> str:
+    json_text.text(name, "The name of a tensor", limits)
+    if name in known:
+        raise invalid(f"Tensor {name!r} is named twice.")
+    return name
+
+
+def _typed(name: str, datatype: str, shape: tuple[int, ...], contents: Any, limits: Limits) -> Tensor:
+    count, dtype = element_count(name, shape), numpy_type(datatype)
+    field = _CONTENTS.get(datatype)
+    if field is None:
+        raise invalid(f"Tensor {name!r} of type {datatype} must be sent as raw contents.")
+    others = sorted({kind.name for kind, _ in contents.ListFields()} - {field})
+    if others:
+        raise invalid(f"Tensor {name!r} of type {datatype} has its values in {others[0]} instead of {field}.")
+    values = getattr(contents, field)
+    if len(values) != count:
+        raise invalid(f"Tensor {name!r} of shape {list(shape)} has {count:,} elements, but {len(values):,} were sent.")
+    if datatype == "BYTES":
+        if count > limits.strings:
+            raise invalid(f"Tensor {name!r} has {count:,} BYTES elements; at most {limits.strings:,} are accepted.")
+        return strings(list(values), shape)
+    if dtype.kind in "iu" and count and not np.iinfo(dtype).min <= min(values) <= max(values) <= np.iinfo(dtype).max:
+        raise invalid(f"Tensor {name!r} holds a number beyond the range of {datatype}.")
+    return np.fromiter(values, dtype, count).reshape(shape)
