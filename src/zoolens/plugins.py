@@ -71,11 +71,18 @@ def code_of(group: str, name: str) -> dict[str, str] | None:
     our own, whose changes of meaning raise a protocol number instead, and for what is not registered.
     """
     point = registered(group).get(name)
-    distribution = point.dist if point is not None else None
-    if point is None or (distribution is not None and distribution.name == OURS):
+    if point is None:
         return None
-    known = {"distribution": distribution.name, "version": distribution.version} if distribution else {}
-    return {**known, "digest": _source_digest(point.module)}
+    distribution = _distribution(point)
+    if distribution.get("distribution") == OURS:
+        return None
+    return {**distribution, "digest": _source_digest(point.module)}
+
+
+@cache
+def _distribution(point: EntryPoint) -> dict[str, str]:
+    """Name and version of the distribution that registers a plug-in. Both are parsed from a file, hence the cache."""
+    return {"distribution": point.dist.name, "version": point.dist.version} if point.dist is not None else {}
 
 
 @cache

@@ -234,17 +234,18 @@ class _Stages:
                 )
             if plan.cold:
                 self._stage(Stage.COLD, lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
+        run = context.store.run(context.run.id)
         return Outcome(
             context.job.title,
-            run=context.store.run(context.run.id),
+            run=run,
             measured=tuple(self._measured),
             kept=tuple(self._kept),
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
-            notes=(*self._notes, *self._said_of_run(plan)),
+            notes=(*self._notes, *self._said_of_run(run, plan)),
         )
 
-    def _said_of_run(self, plan: EvaluationPlan) -> Iterator[str]:
+    def _said_of_run(self, run: Run, plan: EvaluationPlan) -> Iterator[str]:
         """Why figures are absent that one would look for."""
         task = self._context.job.manifest.task
         if plan.accuracy and not self._errors and not task_named(task).judged:
@@ -252,18 +253,18 @@ class _Stages:
         elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
         elif plan.accuracy and not self._errors:
-            yield from self._said_of_outputs()
+            yield from self._said_of_outputs(run)
             yield from said_of_classes(self._context.dataset)
-        made_up = self._context.store.run(self._context.run.id).resolved.get(TIMED_WITH)
+        made_up = run.resolved.get(TIMED_WITH)
         if made_up:
             yield f"it was timed with {made_up}"
-        for timing in self._context.store.observations(self._context.run.id, metric="latency_p50"):
+        for timing in self._context.store.observations(run.id, metric="latency_p50"):
             if timing.provenance is Provenance.UNAVAILABLE:
                 yield f"no latency at {timing.scope}: {timing.details.get('reason')}"
 
-    def _said_of_outputs(self) -> Iterator[str]:
+    def _said_of_outputs(self, run: Run) -> Iterator[str]:
         """Outputs that stand for no class of the data, where no names tell that this is meant."""
-        run, classes = self._context.store.run(self._context.run.id), self._context.dataset.classes
+        classes = self._context.dataset.classes
         outputs = run.resolved.get("outputs") or [{}]
         width = int(outputs[0].get("width") or 0)
         if classes and width > len(classes) and not matched_by_name(run):

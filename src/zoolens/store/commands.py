@@ -58,8 +58,8 @@ def create_run(
     row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
     row |= {"lock": lock, "resolved": dict(resolved), "created": created, "kind": kind.value}
     _add(connection, schema.runs, [row])
-    if kind is RunKind.EVALUATION and _lock_run(connection, key.id)["kind"] == RunKind.TRIAL:
-        _change_run(connection, key.id, kind=kind.value)
+    if kind is RunKind.EVALUATION and (known := _lock_run(connection, key.id))["kind"] == RunKind.TRIAL:
+        _change_run(connection, known, kind=kind.value)
     note_change(connection, key.id)
     return load_runs(connection, ids=[key.id])[0]
 
@@ -86,16 +86,15 @@ def _add_subjects(
 
 def merge_resolved(connection: Connection, run_id: str, resolved: Mapping[str, Any]) -> None:
     """Add to what only the open session of a run knew; keys given here replace those of the same name."""
-    known = json.loads(_lock_run(connection, run_id)["resolved"])
-    _change_run(connection, run_id, resolved={**known, **resolved})
+    row = _lock_run(connection, run_id)
+    _change_run(connection, row, resolved={**json.loads(row["resolved"]), **resolved})
     note_change(connection, run_id)
 
 
-def _change_run(connection: Connection, run_id: str, **values: Any) -> None:
-    """Give columns of a run, which `_lock_run` holds, other values, and the row its checksum."""
-    changed = {**_lock_run(connection, run_id), **values}
-    signed = {**values, COLUMN: checksum(schema.runs.name, changed)}
-    connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(**signed))
+def _change_run(connection: Connection, row: Mapping[str, Any], **values: Any) -> None:
+    """Give columns of a run, whose row `_lock_run` holds, other values, and the row its checksum."""
+    signed = {**values, COLUMN: checksum(schema.runs.name, {**row, **values})}
+    connection.execute(update(schema.runs).where(schema.runs.c.id == row["id"]).values(**signed))
 
 
 def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
@@ -147,8 +148,9 @@ def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool],
     return [dict(row._mapping) for row in rows]
 
 
+@cache
 def everything(table: Table) -> Select[Any]:
-    """All columns of a table, JSON as text."""
+    """All columns of a table, JSON as text. A statement is never changed in place, so that one of each table serves."""
     return select(*(_as_text(column) for column in table.c))
 
 
