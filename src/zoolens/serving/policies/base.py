@@ -66,3 +66,6 @@ class Policy(ABC):
 
     def served(self, rung: int, batch: int, seconds: float) -> None:
         """Told after each batch how long the model really took."""
+
+    def close(self) -> None:
+        """Told once, when the policy is not asked any more: end what it has started in the background."""

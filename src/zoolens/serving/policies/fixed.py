@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from zoolens.serving.ladder import Ladder
 from zoolens.serving.policies.base import Choice, Policy, Situation
+from zoolens.serving.policies.settings import Settings, read_settings
 
 
 class Fixed(Policy):
     name = "fixed"
     summary = "always the reference, or what the client pins"
 
+    def __init__(self, ladder: Ladder, settings: Mapping[str, Any]) -> None:
+        super().__init__(ladder, settings)
+        read_settings(Settings, settings, self.name)
+
     def choose(self, situation: Situation) -> Choice:
-        rung = 0 if 0 in situation.allowed else min(situation.allowed)
-        return Choice(rung, "The policy is fixed.")
+        usable = situation.loaded & situation.allowed or situation.allowed
+        return Choice(min(usable), "The policy is fixed.")

@@ -1,0 +1,128 @@
+"""A service without models or time: requests arrive, a policy chooses, and a virtual clock says who was late.
+
+    ladder = simulated_ladder((0.010, 0.004, 0.001))  # seconds for one input, best model first
+    result = simulate(Latency(ladder, {"target": 0.05}), arrivals, deadline=0.05, max_batch=8)
+    assert result.kept >= 0.99
+
+It is for tests of policies, ours and those of plug-ins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.policies.base import Policy, Situation
+
+_SIZES = (1, 2, 4, 8, 16, 32)
+
+
+def simulated_ladder(
+    seconds: Sequence[float],
+    *,
+    equivalence: Sequence[float] | None = None,
+    memory: Sequence[int | None] | None = None,
+    energy: Sequence[float] | None = None,
+    batching: float = 0.5,
+) -> Ladder:
+    """One rung for each number of seconds that a single input takes. `batching`: what a further input of a batch costs,
+    as a share of the first."""
+    falling = equivalence or [1.0 - 0.02 * place for place in range(len(seconds))]
+    return Ladder(
+        tuple(
+            Rung(
+                model=f"toys:model-{place}",
+                runtime="fake",
+                equivalence=falling[place],
+                equivalence_lower=falling[place] - 0.01 if place else 1.0,
+                profile=Profile({size: one * (1 + batching * (size - 1)) for size in _SIZES}),
+                memory_bytes=memory[place] if memory else None,
+                figures={"energy": energy[place]} if energy else {},
+            )
+            for place, one in enumerate(seconds)
+        )
+    )
+
+
+@dataclass
+class Simulated:
+    """`latencies` are in the order of arrival; `rungs` names the rung of each answer; `switches` are (time, rung)."""
+
+    deadline: float
+    latencies: list[float] = field(default_factory=list)
+    rungs: list[int] = field(default_factory=list)
+    switches: list[tuple[float, int]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def kept(self) -> float:
+        """Share of the answers that came within the deadline."""
+        return sum(latency <= self.deadline for latency in self.latencies) / max(1, len(self.latencies))
+
+    def share(self, rung: int) -> float:
+        return self.rungs.count(rung) / max(1, len(self.rungs))
+
+
+def simulate(
+    policy: Policy,
+    arrivals: Sequence[float],
+    *,
+    deadline: float,
+    max_batch: int = 8,
+    slowness: Callable[[float, int], float] = lambda now, rung: 1.0,
+    memory_limit: Callable[[float], int | None] = lambda now: None,
+    loading: float = 0.0,
+    loaded: frozenset[int] | None = None,
+    wall: float = 1_700_000_000.0,
+) -> Simulated:
+    """Answer requests that arrive at these seconds with one worker. `slowness`: by how much a rung is slower than its
+    profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`: those that can at once
+    (all of them, if not given)."""
+    ready = dict.fromkeys(range(len(policy.ladder.rungs)) if loaded is None else loaded, 0.0)
+    result = Simulated(deadline)
+    free, first, current = 0.0, 0, 0
+    while first < len(arrivals):
+        now = max(free, arrivals[first])
+        waiting = _arrived(arrivals, first, now)
+        batch = min(waiting, max_batch)
+        situation = Situation(
+            now=now,
+            wall=wall + now,
+            current=current,
+            batch=batch,
+            waiting=waiting,
+            oldest_wait=now - arrivals[first],
+            time_left=arrivals[first] + deadline - now,
+            arrival_rate=float(_rate(arrivals, first + waiting, now)),
+            loaded=frozenset(rung for rung, since in ready.items() if since <= now),
+            allowed=frozenset(range(len(policy.ladder.rungs))),
+            max_batch=max_batch,
+            memory_limit=memory_limit(now),
+        )
+        choice = policy.choose(situation)
+        for rung in choice.preload:
+            ready.setdefault(rung, now + loading)
+        if choice.rung not in situation.loaded:  # the server waits for it: a good policy avoids that
+            now = max(now, ready.setdefault(choice.rung, now + loading))
+        if choice.rung != current:
+            result.switches.append((now, choice.rung))
+            result.reasons.append(choice.reason)
+        current = choice.rung
+        seconds = policy.ladder.rungs[current].profile.of(batch) * slowness(now, current)
+        free = now + seconds
+        policy.served(current, batch, seconds)
+        result.latencies += [free - arrival for arrival in arrivals[first : first + batch]]
+        result.rungs += [current] * batch
+        first += batch
+    return result
+
+
+def _arrived(arrivals: Sequence[float], first: int, now: float) -> int:
+    return max(1, bisect_right(arrivals, now, first) - first)
+
+
+def _rate(arrivals: Sequence[float], end: int, now: float) -> int:
+    """Requests of the last second."""
+    return end - bisect_right(arrivals, now - 1.0, 0, end)
