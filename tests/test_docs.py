@@ -33,6 +33,7 @@ GROUPS = [
     plugins.BOUNDS,
     plugins.TWIN_BOUNDS,
     plugins.EXECUTORS,
+    plugins.POLICIES,
     plugins.TASKS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
