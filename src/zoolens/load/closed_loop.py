@@ -15,7 +15,7 @@ import numpy as np
 from zoolens.errors import ZoolensError
 from zoolens.load.driver import DriverSettings, Exchanger, Watch, run_loop
 from zoolens.load.exchanges import Exchanges
-from zoolens.load.transport import Transport
+from zoolens.load.transport_base import Transport
 from zoolens.load.workload import Workload
 
 MOST_REQUESTS = 2_000_000

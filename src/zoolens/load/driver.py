@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from zoolens.errors import ZoolensError
 from zoolens.load.exchanges import Exchanges, Outcome
-from zoolens.load.transport import Reply, Transport
+from zoolens.load.transport_base import Reply, Transport
 from zoolens.load.workload import Workload
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferResponse

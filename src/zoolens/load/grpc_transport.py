@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from zoolens.load.exchanges import Outcome, outcome_of_code
-from zoolens.load.transport import Reply, Transport
+from zoolens.load.transport_base import Reply, Transport
 from zoolens.protocol.address import Address
-from zoolens.protocol.client import ANSWER_LIMITS
+from zoolens.protocol.client_base import ANSWER_LIMITS
 from zoolens.protocol.grpc_client import OPTIONS, library
 from zoolens.protocol.grpc_messages import request_to_protobuf, response_from_protobuf
 from zoolens.protocol.messages import InferRequest, InferResponse

@@ -11,9 +11,9 @@ from typing import Any
 
 from zoolens.errors import MissingDependency
 from zoolens.load.exchanges import Outcome, outcome_of_status
-from zoolens.load.transport import Reply, Transport
+from zoolens.load.transport_base import Reply, Transport
 from zoolens.protocol.address import Address
-from zoolens.protocol.client import ANSWER_LIMITS
+from zoolens.protocol.client_base import ANSWER_LIMITS
 from zoolens.protocol.documents import error_from
 from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.protocol.rest import HEADER_LENGTH, decode_response, encode_request, parse_header_length

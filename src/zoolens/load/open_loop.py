@@ -12,7 +12,7 @@ import time
 from zoolens.load.arrivals import Arrivals
 from zoolens.load.driver import DriverSettings, Exchanger, Watch, run_loop
 from zoolens.load.exchanges import Exchanges
-from zoolens.load.transport import Transport
+from zoolens.load.transport_base import Transport
 from zoolens.load.workload import Workload
 
 _AHEAD = 0.05  # seconds before the first request

@@ -1,48 +1,11 @@
-"""Asking a server of the protocol, whichever transport its address names. Each call waits for its answer."""
+"""Opening a client of the protocol for an address: over HTTP or over gRPC."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from typing import Final, Self
 
 from zoolens.protocol.address import Address
-from zoolens.protocol.limits import Limits
-from zoolens.protocol.messages import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, ServerMetadata
-
-TOKEN: Final = "ZOOLENS_TOKEN"  # noqa: S105 - the environment variable that holds the token for a server that asks for one
-SECONDS: Final = 60.0
-BINARY: Final = "binary_tensor_data"
-ANSWER_LIMITS: Final = Limits(body_bytes=1 << 30, tensor_bytes=1 << 30)
-
-
-class Client(ABC):
-    """One server. An error that it answers with is a `ServingError` with its sentence, a server that cannot be reached
-    a `ZoolensError`. It belongs to one thread; close it, or use it as a context manager."""
-
-    address: Address
-
-    @abstractmethod
-    def server(self) -> ServerMetadata: ...
-
-    @abstractmethod
-    def model(self, model: str, version: str = "") -> ModelMetadata: ...
-
-    @abstractmethod
-    def repository(self) -> list[RepositoryEntry]:
-        """What the server says it has; not every server tells."""
-
-    @abstractmethod
-    def infer(self, request: InferRequest) -> InferResponse: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+from zoolens.protocol.client_base import SECONDS, TOKEN, Client
 
 
 def open_client(address: Address, *, token: str | None = None, seconds: float = SECONDS) -> Client:

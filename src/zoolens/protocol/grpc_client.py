@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from zoolens.errors import MissingDependency, ZoolensError
 from zoolens.protocol.address import Address
-from zoolens.protocol.client import ANSWER_LIMITS, Client
+from zoolens.protocol.client_base import ANSWER_LIMITS, Client
 from zoolens.protocol.documents import from_protobuf, model_from_data, repository_from_data, server_from_data
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.grpc_messages import request_to_protobuf, response_from_protobuf

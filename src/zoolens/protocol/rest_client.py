@@ -12,7 +12,7 @@ from typing import Any, Final
 from zoolens.errors import ZoolensError
 from zoolens.protocol import json_text
 from zoolens.protocol.address import Address
-from zoolens.protocol.client import ANSWER_LIMITS, BINARY, Client
+from zoolens.protocol.client_base import ANSWER_LIMITS, BINARY, Client
 from zoolens.protocol.documents import error_from, model_from_data, repository_from_data, server_from_data
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, ServerMetadata
