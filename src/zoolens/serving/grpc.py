@@ -1,0 +1,309 @@
+"""Open Inference Protocol V2 over gRPC: a grpc.aio server before a data plane, with the health service of gRPC.
+
+Messages are parsed here and not by grpc, so that nonsense is answered as an invalid argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from zoolens.protocol import documents
+from zoolens.protocol.errors import ServingError
+from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_protobuf
+from zoolens.protocol.limits import check_body, invalid
+from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
+from zoolens.serving.call import unforeseen, with_headers
+from zoolens.serving.contract import DataPlane
+from zoolens.serving.options import ServerOptions, check_token
+
+Context = Any  # grpc.aio.ServicerContext, which is generic in two types that nobody here knows
+Handler = Callable[[DataPlane, Any], Awaitable[Any]]
+
+_IN_FLIGHT: Final = 64  # requests of one stream that are answered at the same time
+_WATCH_SECONDS: Final = 1.0
+_OVERHEAD: Final = 1 << 16  # what names and shapes may add to the tensors' bytes
+
+
+async def start(plane: DataPlane, options: ServerOptions) -> tuple[grpc.aio.Server, int]:
+    """A server that answers, and its port."""
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", options.limits.body_bytes + _OVERHEAD),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_metadata_size", 1 << 16),
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
+        ]
+    )
+    service = _Service(plane, options)
+    server.add_generic_rpc_handlers((service.inference(), service.health()))
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"{host}:{options.grpc_port}"
+    try:
+        if options.tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            certificate, key = options.tls.contents()
+            port = server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise OSError(f"{address} is in use, is not an address of this machine, or its certificate cannot be used")
+    await server.start()
+    return server, port
+
+
+class _Service:
+    def __init__(self, plane: DataPlane, options: ServerOptions) -> None:
+        self._plane, self._options = plane, options
+
+    def inference(self) -> Any:
+        handlers = {}
+        for name, method in methods(INFERENCE).items():
+            if name == "ModelStreamInfer":
+                handlers[name] = grpc.stream_stream_rpc_method_handler(self._stream)
+            elif name == "ModelInfer":
+                handlers[name] = grpc.unary_unary_rpc_method_handler(self._infer)
+            else:
+                handlers[name] = grpc.unary_unary_rpc_method_handler(self._unary(method, _HANDLERS[name]))
+        return grpc.method_handlers_generic_handler(INFERENCE, handlers)
+
+    def health(self) -> Any:
+        return grpc.method_handlers_generic_handler(
+            HEALTH,
+            {
+                "Check": grpc.unary_unary_rpc_method_handler(self._check),
+                "Watch": grpc.unary_stream_rpc_method_handler(self._watch),
+            },
+        )
+
+    # --- inference
+
+    async def _infer(self, content: bytes, context: Context) -> bytes:
+        headers = _headers(context)
+        try:
+            self._authorise(headers)
+            response = await self._answer(content, headers, context.time_remaining())
+            serialised: bytes = response.SerializeToString()
+        except Exception as error:
+            return await _refuse(context, error)
+        if (trace := headers.get("traceparent")) is not None:
+            context.set_trailing_metadata((("traceparent", trace),))
+        return serialised
+
+    async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> Any:
+        request = self._read(message("ModelInferRequest"), content)
+        plain = with_headers(request_from_protobuf(request, self._options.limits), headers, remaining)
+        return response_to_protobuf(await self._plane.infer(plain))
+
+    async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+        """Answers in the order of the requests, several of which are worked on at a time."""
+        headers = _headers(context)
+        try:
+            self._authorise(headers)
+        except ServingError as error:
+            await _refuse(context, error)
+        pending: deque[asyncio.Task[bytes]] = deque()
+        incoming = aiter(contents)
+        following: asyncio.Task[Any] | None = asyncio.ensure_future(_next(incoming))
+        try:
+            while following is not None or pending:
+                waiting = {
+                    task for task in (following if len(pending) < _IN_FLIGHT else None, *list(pending)[:1]) if task
+                }
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if following is not None and following.done() and len(pending) < _IN_FLIGHT:
+                    content = following.result()
+                    following = None
+                    if content is not None:
+                        pending.append(asyncio.ensure_future(self._streamed(content, headers, context)))
+                        following = asyncio.ensure_future(_next(incoming))
+                while pending and pending[0].done():
+                    yield pending.popleft().result()
+        finally:
+            for task in (*pending, *([following] if following else [])):
+                task.cancel()
+
+    async def _streamed(self, content: bytes, headers: Mapping[str, str], context: Context) -> bytes:
+        """An error ends its request and not the stream."""
+        answer = message("ModelStreamInferResponse")()
+        try:
+            answer.infer_response.CopyFrom(await self._answer(content, headers, context.time_remaining()))
+        except Exception as error:
+            refused = error if isinstance(error, ServingError) else unforeseen(error)
+            answer = message("ModelStreamInferResponse")(error_message=str(refused))
+            answer.infer_response.id = _id_of(content)
+        answer.infer_response.parameters["triton_final_response"].bool_param = True
+        serialised: bytes = answer.SerializeToString()
+        return serialised
+
+    # --- everything else
+
+    def _unary(self, method: Method, handler: Handler) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        async def answer(content: bytes, context: Context) -> bytes:
+            try:
+                headers = _headers(context)
+                if not method.path.endswith(("/ServerLive", "/ServerReady")):
+                    self._authorise(headers)
+                response = await handler(self._plane, self._read(method.request, content))
+                serialised: bytes = response.SerializeToString()
+            except Exception as error:
+                return await _refuse(context, error)
+            return serialised
+
+        return answer
+
+    async def _check(self, content: bytes, context: Context) -> bytes:
+        method = methods(HEALTH)["Check"]
+        try:
+            request = self._read(method.request, content)
+        except ServingError as error:
+            return await _refuse(context, error)
+        if request.service not in ("", INFERENCE):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "There is no such service.")
+        return self._health(method)
+
+    async def _watch(self, _: bytes, context: Context) -> AsyncIterator[bytes]:
+        method = methods(HEALTH)["Watch"]
+        last = b""
+        while not context.cancelled():
+            state = self._health(method)
+            if state != last:
+                yield state
+                last = state
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    def _health(self, method: Method) -> bytes:
+        state: bytes = method.response(status="SERVING" if self._plane.ready() else "NOT_SERVING").SerializeToString()
+        return state
+
+    def _authorise(self, headers: Mapping[str, str]) -> None:
+        check_token(self._options.token, headers.get("authorization"))
+
+    def _read(self, kind: Any, content: bytes) -> Any:
+        from google.protobuf.message import DecodeError
+
+        check_body(len(content), self._options.limits)
+        try:
+            return kind.FromString(content)
+        except DecodeError:
+            raise invalid(f"The message is not a {kind.DESCRIPTOR.name} of the protocol.") from None
+
+
+async def _next(contents: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(contents, None)
+
+
+def _headers(context: Context) -> dict[str, str]:
+    return {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+
+
+def _id_of(content: bytes) -> str:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return str(message("ModelInferRequest").FromString(content).id)[:4096]
+    except DecodeError:
+        return ""
+
+
+async def _refuse(context: Context, error: Exception) -> bytes:
+    refused = error if isinstance(error, ServingError) else unforeseen(error)
+    await context.abort(getattr(grpc.StatusCode, refused.refusal.grpc), str(refused))
+    raise AssertionError("abort raises")
+
+
+# --- one function for each call that is no inference
+
+
+async def _live(plane: DataPlane, _: Any) -> Any:
+    return message("ServerLiveResponse")(live=plane.live())
+
+
+async def _ready(plane: DataPlane, _: Any) -> Any:
+    return message("ServerReadyResponse")(ready=plane.ready())
+
+
+async def _model_ready(plane: DataPlane, request: Any) -> Any:
+    return message("ModelReadyResponse")(ready=plane.model_ready(request.name, request.version))
+
+
+async def _metadata(plane: DataPlane, _: Any) -> Any:
+    return documents.to_protobuf("ServerMetadataResponse", documents.server_to_data(plane.metadata()))
+
+
+async def _model_metadata(plane: DataPlane, request: Any) -> Any:
+    metadata = plane.model_metadata(request.name, request.version)
+    return documents.to_protobuf("ModelMetadataResponse", documents.model_to_data(metadata))
+
+
+async def _config(plane: DataPlane, request: Any) -> Any:
+    config = dict(plane.model_config(request.name, request.version))
+    versions = config.get("version_policy", {}).get("specific", {}).get("versions", ())
+    if not all(str(version).isdecimal() for version in versions):
+        del config["version_policy"]  # protobuf has whole numbers only there
+    return documents.to_protobuf("ModelConfigResponse", {"config": config})
+
+
+async def _statistics(plane: DataPlane, request: Any) -> Any:
+    statistics = documents.statistics_to_data(plane.statistics(request.name, request.version))
+    return documents.to_protobuf("ModelStatisticsResponse", statistics)
+
+
+async def _index(plane: DataPlane, request: Any) -> Any:
+    entries = documents.repository_to_data(plane.repository(request.ready))
+    return documents.to_protobuf("RepositoryIndexResponse", {"models": entries})
+
+
+async def _load(plane: DataPlane, request: Any) -> Any:
+    parameters = {}
+    for name, value in request.parameters.items():
+        choice = value.WhichOneof("parameter_choice")
+        if choice is None:
+            raise invalid(f"Parameter {name[:100]!r} has no value.")
+        parameters[name] = getattr(value, choice)
+    await plane.load(request.model_name, parameters)
+    return message("RepositoryModelLoadResponse")()
+
+
+async def _unload(plane: DataPlane, request: Any) -> Any:
+    await plane.unload(request.model_name)
+    return message("RepositoryModelUnloadResponse")()
+
+
+async def _trace(plane: DataPlane, request: Any) -> Any:
+    if request.settings:
+        wanted = {name: _setting(list(value.value)) for name, value in request.settings.items()}
+        settings = plane.change_trace_settings(request.model_name, wanted)
+    else:
+        settings = plane.trace_settings(request.model_name)
+    response = message("TraceSettingResponse")()
+    for name, value in settings.items():
+        response.settings[name].value.extend(map(str, value if isinstance(value, list | tuple) else [value]))
+    return response
+
+
+def _setting(values: list[str]) -> Any:
+    """As REST has it: nothing is null, one value stands alone."""
+    return None if not values else values[0] if len(values) == 1 else values
+
+
+_HANDLERS: Final[Mapping[str, Handler]] = {
+    "ServerLive": _live,
+    "ServerReady": _ready,
+    "ModelReady": _model_ready,
+    "ServerMetadata": _metadata,
+    "ModelMetadata": _model_metadata,
+    "ModelConfig": _config,
+    "ModelStatistics": _statistics,
+    "RepositoryIndex": _index,
+    "RepositoryModelLoad": _load,
+    "RepositoryModelUnload": _unload,
+    "TraceSetting": _trace,
+}

@@ -1,0 +1,182 @@
+"""A server: REST and gRPC on one event loop before one data plane, from the first port to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from zoolens.errors import MissingDependency, ZoolensError
+from zoolens.serving.contract import DataPlane
+from zoolens.serving.options import ServerOptions
+
+if TYPE_CHECKING:
+    from zoolens.serving.http import Metrics
+
+log = logging.getLogger("zoolens.serving")
+
+
+class Server:
+    """Use as `async with Server(plane, options) as server`: it answers inside, and drains at the end.
+
+    `urls` says where: "http" and "grpc", each where its port was asked for.
+    """
+
+    def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
+        self._plane, self._options, self._metrics = plane, options, metrics
+        self._rest: Any = None
+        self._rest_task: asyncio.Task[None] | None = None
+        self._grpc: Any = None
+        self.urls: dict[str, str] = {}
+
+    async def __aenter__(self) -> Server:
+        try:
+            if self._options.http_port is not None:
+                await self._start_rest()
+            if self._options.grpc_port is not None:
+                await self._start_grpc()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Accept nothing more, answer what was accepted, then close the ports."""
+        seconds = self._options.drain_seconds
+        await self._plane.drain(seconds)
+        await asyncio.gather(self._stop_rest(), self._stop_grpc(seconds))
+
+    async def _start_rest(self) -> None:
+        try:
+            import uvicorn
+
+            from zoolens.serving.http import Application
+            from zoolens.serving.http_protocol import LimitedProtocol
+        except ImportError as error:
+            raise MissingDependency("zoolens serve", error.name or "starlette", "serve") from error
+        options = self._options
+        protocol = type("Protocol", (LimitedProtocol,), {"header_seconds": options.header_seconds})
+        config = uvicorn.Config(
+            Application(self._plane, options, self._metrics),
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=max(1, int(options.idle_seconds)),
+            timeout_graceful_shutdown=max(1, int(options.drain_seconds)),
+        )
+        config.load()
+        if options.tls is not None:
+            config.ssl = _tls_context(options)
+        listening = _listen(options.host, options.http_port or 0)
+        self._rest = _quiet_server(uvicorn)(config)
+        self._rest_task = asyncio.ensure_future(self._rest.serve(sockets=[listening]))
+        while not self._rest.started and not self._rest_task.done():
+            await asyncio.sleep(0.01)
+        if self._rest_task.done():
+            self._rest_task.result()
+        self.urls["http"] = (
+            f"{'https' if options.tls else 'http'}://{_address(options.host, listening.getsockname()[1])}"
+        )
+
+    async def _start_grpc(self) -> None:
+        try:
+            from zoolens.serving.grpc import start
+        except ImportError as error:
+            raise MissingDependency("zoolens serve --grpc", error.name or "grpcio", "serve") from error
+        try:
+            self._grpc, port = await start(self._plane, self._options)
+        except OSError as error:
+            raise _cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
+        self.urls["grpc"] = f"{'grpcs' if self._options.tls else 'grpc'}://{_address(self._options.host, port)}"
+
+    async def _stop_rest(self) -> None:
+        if self._rest is not None and self._rest_task is not None:
+            self._rest.should_exit = True
+            await self._rest_task
+            self._rest = None
+
+    async def _stop_grpc(self, seconds: float) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop(seconds)
+            self._grpc = None
+
+
+async def serve_until_stopped(server: Server, ready: Callable[[Server], None] = lambda _: None) -> None:
+    """Serve until SIGTERM or SIGINT comes, then drain. `ready` is called once all ports are open."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # Windows raises KeyboardInterrupt instead
+            loop.add_signal_handler(number, stop.set)
+    async with server:
+        ready(server)
+        await stop.wait()
+
+
+def run(main: Any) -> Any:
+    """Run a coroutine on the fastest event loop that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+def _quiet_server(uvicorn: Any) -> Any:
+    class Quiet(uvicorn.Server):  # type: ignore[misc]
+        """Signals are ours: uvicorn would end the process before the data plane has drained."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    return Quiet
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise _cannot_listen(host, port, error) from error
+    return listening
+
+
+def _cannot_listen(host: str, port: int, error: Exception) -> ZoolensError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return ZoolensError(
+        f"The server cannot listen on {_address(host, port)}: {reason}.",
+        hint="Choose another port; 0 takes a free one.",
+    )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tls_context(options: ServerOptions) -> ssl.SSLContext:
+    assert options.tls is not None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(options.tls.certificate, options.tls.key)
+    except (ssl.SSLError, OSError) as error:
+        raise ZoolensError(f"The certificate {options.tls.certificate} and its key cannot be used: {error}.") from error
+    return context
