@@ -112,7 +112,7 @@ def _in_zoo(reference: Reference) -> Entry:
     if not exact and len({entry.manifest.name for entry in of_version}) > 1:
         raise ambiguous(f"{zoo}:{name}", {entry.ref for entry in of_version})
     if of_version:
-        return _unambiguous(max(of_version, key=_version_order), listed.namesakes)
+        return _unambiguous(max(of_version, key=version_order), listed.namesakes)
     if chosen:
         known = ", ".join(entry.manifest.version for entry in chosen)
         raise UnknownName("model", f"{zoo}:{name}@{version}", hint=f"Its versions: {known}.")
@@ -133,7 +133,7 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
         raise ambiguous(text, {entry.ref for entry in hits})
     if hits:
         namesakes = {reference: paths for listed in listings for reference, paths in listed.namesakes.items()}
-        return _unambiguous(max(hits, key=_version_order), namesakes)
+        return _unambiguous(max(hits, key=version_order), namesakes)
     if Path(text).exists():
         raise ManifestError(
             f"{text} is there, but it is neither a manifest nor a model in a known format.",
@@ -193,7 +193,7 @@ def _like(name: str, entries: Iterable[Entry]) -> list[str]:
     return nearest(name, dict.fromkeys(entry.ref for entry in entries))
 
 
-def _version_order(entry: Entry) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
+def version_order(entry: Entry) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
     """Versions sort as semantic versioning says: a pre-release before its release, and its numbers before its words."""
     core, dash, pre = entry.manifest.version.partition("+")[0].partition("-")
     parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in pre.split("."))

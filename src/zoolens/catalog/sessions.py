@@ -116,6 +116,21 @@ def open_session(
     Without a `runtime` it is the installed one that reads the fewest formats beside this one. `environment`: packages
     of an isolated environment, such as "onnxruntime==1.18". A ZoolensError says why a model cannot be opened.
     """
+    return place(
+        model, runtime=runtime, options=options, environment=environment, allow_code=allow_code, progress=progress
+    ).open()
+
+
+def place(
+    model: Model,
+    *,
+    runtime: str | None = None,
+    options: Options | None = None,
+    environment: str = "",
+    allow_code: bool = False,
+    progress: Progress | None = None,
+) -> Placement:
+    """The way in which `open_session` opens a model; its `open` may be called several times."""
     wanted = Wanted(
         runtimes=(runtime,) if runtime else (),
         environments=(environment,),
@@ -123,7 +138,7 @@ def open_session(
         allow_code=allow_code,
     )
     ways, _ = placements(find(model), wanted, progress)
-    return min(ways, key=lambda way: len(way.runtime.formats)).open()
+    return min(ways, key=lambda way: len(way.runtime.formats))
 
 
 def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -> tuple[list[Placement], list[Skipped]]:

@@ -162,6 +162,33 @@ class WorkerProcess:
             raise faults.rebuild(message["error"])
         return message.get("ok")
 
+    @property
+    def descriptor(self) -> int:
+        """Becomes readable when an answer arrives, or when the process has ended."""
+        return self._channel.reading
+
+    def start(self, message: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """For event loops: send one request. OSError: the process has ended, and `ended` explains it."""
+        self._channel.send({**message, "tensors": self.inputs.write(tensors)})
+
+    def receive_arrived(self) -> tuple[bool, Any]:
+        """For event loops, once `descriptor` is readable: whether the answer has arrived in full, and the answer.
+
+        It never waits. EOFError, OSError or ValueError: the process has ended or talks nonsense, and `ended` explains
+        it.
+        """
+        message = self._channel.receive_arrived()
+        if message is None or "progress" in message:
+            return False, None
+        self.answered += 1
+        if isinstance(message.get("error"), Mapping):
+            raise faults.rebuild(message["error"])
+        return True, message.get("ok")
+
+    def ended(self, error: Exception, doing: str) -> WorkerError:
+        """Stop a process of which `start` or `receive_arrived` raised this, and say how it ended (takes seconds)."""
+        return self._death(doing) if isinstance(error, EOFError | OSError) else self.nonsense(error, doing)
+
     def _next(self, deadline: float | None) -> dict[str, Any]:
         if deadline is None:
             return self._channel.receive()

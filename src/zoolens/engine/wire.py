@@ -120,12 +120,23 @@ class Channel:
         while b"\n" not in self._buffer:
             if deadline is not None:
                 self._wait(deadline)
-            piece = os.read(self.reading, 1 << 16)
-            if not piece:
-                raise EOFError
-            self._buffer += piece
-            if len(self._buffer) > _LONGEST_MESSAGE:
-                raise ValueError("a message must end")
+            self._read()
+        return self._first()
+
+    def receive_arrived(self) -> dict[str, Any] | None:
+        """For event loops: reads once what has arrived. None: the message has not arrived in full."""
+        self._read()
+        return self._first() if b"\n" in self._buffer else None
+
+    def _read(self) -> None:
+        piece = os.read(self.reading, 1 << 16)
+        if not piece:
+            raise EOFError
+        self._buffer += piece
+        if len(self._buffer) > _LONGEST_MESSAGE:
+            raise ValueError("a message must end")
+
+    def _first(self) -> dict[str, Any]:
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
         message = parse_json(bytes(line))

@@ -173,6 +173,50 @@ class IsolatedSession(Session):
 
         return finish
 
+    @property
+    def process_id(self) -> int:
+        return self._worker.pid
+
+    @property
+    def descriptor(self) -> int:
+        """Becomes readable when the answer to what `hand_over` gave arrives, or when the worker has ended."""
+        return self._worker.descriptor
+
+    def hand_over(self, feeds: Mapping[str, Tensor]) -> None:
+        """For event loops: give the worker a batch and do not wait. `arrived` reads the answer.
+
+        Errors are as those of `arrived`.
+        """
+        self._worker.start({"do": "predict"}, feeds)
+        self._begun = _Begun()
+
+    def arrived(self) -> Tensors | None:
+        """For event loops, once `descriptor` is readable: the answer, or None where more of it is still to come.
+
+        It never waits. A ZoolensError is the model's own: the worker lives. Any other error means that the worker is of
+        no more use, and `ended` explains it.
+        """
+        try:
+            complete, answer = self._worker.receive_arrived()
+        except ZoolensError:
+            self._begun = None
+            raise
+        if not complete:
+            return None
+        if self._begun is None:
+            raise ValueError("an answer that nobody asked for")
+        self._begun = None
+        self.last_predict_seconds = float(answer["seconds"])
+        return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+
+    def ended(self, error: Exception) -> WorkerError:
+        """Stop a worker of which `hand_over` or `arrived` raised this error, and say how it ended (takes seconds)."""
+        return self._worker.ended(error, "running the model")
+
+    def kill(self) -> None:
+        """End the worker at once; `close` afterwards releases what it shared with us."""
+        self._worker.kill()
+
     def repeat(self, feeds: Mapping[str, Tensor], warmup_calls: int, warmup_seconds: float) -> Repeating:
         """Predictions of the same inputs, repeated and timed in the worker."""
         request = {"warmup_calls": warmup_calls, "warmup_seconds": warmup_seconds}

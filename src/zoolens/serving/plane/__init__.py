@@ -1,0 +1,17 @@
+"""The data plane: requests in, answers out, without a transport.
+
+| module | holds |
+| --- | --- |
+| `settings` | what a user may set: queue, batches, instances, limits of time |
+| `signature` | what an endpoint takes and gives; whether a request fits |
+| `instance` | one worker process, driven by the event loop: runs batches, is restarted when it dies |
+| `model` | one model that is open: its instances, what was found out about its batches, its memory |
+| `probe` | whether a model answers in a batch as it does alone |
+| `pool` | which models are open, within a budget of memory |
+| `queue` | requests that wait, with deadlines |
+| `endpoint` | one served name: forms batches and asks the policy which rung answers them |
+| `counters` | statistics as Triton counts them |
+| `description` | metadata and configuration in Triton's form |
+| `classification` | the largest values of an output with their labels |
+| `data_plane` | all endpoints under one roof: what REST, gRPC and Python call |
+"""

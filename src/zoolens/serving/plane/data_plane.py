@@ -1,0 +1,398 @@
+"""All endpoints under one roof: what REST, gRPC and Python call.
+
+async with open_plane(["demo:lenet-torch"]) as plane:
+    answer = await plane.infer(InferRequest("lenet-torch", {"input": batch}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import zoolens
+from zoolens.catalog.lookup import find, version_order
+from zoolens.errors import ZoolensError
+from zoolens.protocol.errors import Refusal, ServingError
+from zoolens.protocol.messages import (
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    ModelStatistics,
+    RepositoryEntry,
+    ServerMetadata,
+)
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.observer import Observer
+from zoolens.serving.plane.description import model_config, model_metadata
+from zoolens.serving.plane.endpoint import Endpoint
+from zoolens.serving.plane.model import ModelKey
+from zoolens.serving.plane.pool import Slot, WarmPool
+from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+from zoolens.serving.plane.signature import Signature
+from zoolens.serving.policies.base import Policy
+from zoolens.serving.policies.fixed import Fixed
+from zoolens.zoos.base import Entry
+
+EXTENSIONS: Final = (
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "statistics",
+)
+
+log = logging.getLogger("zoolens.serving")
+
+Feedback = Callable[[Mapping[str, Any]], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model of the repository under the name and version by which clients ask for it."""
+
+    name: str
+    version: str
+    spec: ModelSpec
+    entry: Entry
+    settings: EndpointSettings
+
+
+@dataclass(frozen=True)
+class ServiceSpec:
+    """A service as the plane serves it: a name, a ladder, a policy, and for each rung how it is opened and adapted.
+
+    `signature` is what clients send and get; None: that of the reference.
+    """
+
+    name: str
+    ladder: Ladder
+    policy: Policy
+    specs: Sequence[ModelSpec]
+    version: str = "1"
+    adapters: Sequence[Adapter | None] = ()
+    signature: Signature | None = None
+    settings: EndpointSettings = field(default_factory=EndpointSettings)
+    observers: Sequence[Observer] = ()
+    feedback: Feedback | None = None
+
+
+class Plane:
+    """Implements `zoolens.serving.contract.DataPlane`. Made and used on one event loop."""
+
+    def __init__(self, *, memory_limit: int | None = None, observers: Sequence[Observer] = ()) -> None:
+        self.pool = WarmPool(memory_limit)
+        self.observers = list(observers)
+        self._repository: dict[str, dict[str, Served]] = {}  # by name and version
+        self._endpoints: dict[str, dict[str, Endpoint]] = {}
+        self._feedback: dict[str, Feedback] = {}
+        self._services: set[str] = set()
+        self._load_errors: dict[str, str] = {}
+        self._wanted: set[str] = set()  # names that should be ready
+        self._accepting = True
+
+    # --- what is served
+
+    async def add_models(
+        self, models: Iterable[str | ModelSpec], settings: EndpointSettings | None = None, *, load: bool = True
+    ) -> list[str]:
+        """Put models into the repository, each as `MODEL` or `NAME=MODEL`, and load them. The names they are served by.
+
+        A ZoolensError where one of them cannot be found or opened.
+        """
+        loop = asyncio.get_running_loop()
+        settings = settings or EndpointSettings()
+        names = []
+        for model in models:
+            served = await loop.run_in_executor(self.pool.executor, _served, model, settings)
+            versions = self._repository.setdefault(served.name, {})
+            if served.version in versions or served.name in self._services:
+                raise ZoolensError(
+                    f"Two models would be served as {served.name}, version {served.version}.",
+                    hint="Give one of them another name: NAME=MODEL.",
+                )
+            versions[served.version] = served
+            names.append(served.name)
+        if load:
+            await asyncio.gather(*(self.load(name, {}) for name in dict.fromkeys(names)))
+        return list(dict.fromkeys(names))
+
+    async def add_service(self, service: ServiceSpec) -> Endpoint:
+        """Serve a service. Its reference is opened before this returns; the other rungs when its policy asks."""
+        if service.name in self._repository or service.name in self._services:
+            raise ZoolensError(f"There are two models or services named {service.name}.", hint="Rename one of them.")
+        slots = self.slots(service)
+        endpoint = Endpoint(
+            service.name,
+            service.version,
+            service.ladder,
+            service.policy,
+            slots,
+            self.pool,
+            service.settings,
+            signature=service.signature,
+            adapters=service.adapters,
+            observers=[*self.observers, *service.observers],
+            service=True,
+        )
+        self._endpoints[service.name] = {service.version: endpoint}
+        self._services.add(service.name)
+        self._wanted.add(service.name)
+        if service.feedback is not None:
+            self._feedback[service.name] = service.feedback
+        await self.pool.ensure(slots[0])
+        return endpoint
+
+    def slots(self, service: ServiceSpec) -> list[Slot]:
+        """The places of a service's rungs in the pool; also for `Endpoint.replace_ladder`."""
+        return [self.pool.slot(_key(spec, service.settings)) for spec in service.specs]
+
+    def endpoint(self, model: str, version: str = "") -> Endpoint:
+        """A ServingError (404) where there is none of this name and version."""
+        versions = self._endpoints.get(model)
+        if versions is not None:
+            if not version:
+                return next(reversed(versions.values()))  # the newest is last
+            if version in versions:
+                return versions[version]
+            raise ServingError(
+                Refusal.NOT_FOUND, f"Model '{model}' has no version {version}; it has {', '.join(versions)}."
+            )
+        if model in self._repository:
+            raise ServingError(Refusal.NOT_FOUND, f"Model '{model}' is not loaded.", hint="Load it first.")
+        close = difflib.get_close_matches(model, self._endpoints, n=1)
+        raise ServingError(
+            Refusal.NOT_FOUND,
+            f"There is no model '{model[:200]}' here.",
+            hint=f"Did you mean '{close[0]}'?" if close else None,
+        )
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        return [endpoint for versions in self._endpoints.values() for endpoint in versions.values()]
+
+    # --- the contract
+
+    def live(self) -> bool:
+        return True
+
+    def ready(self) -> bool:
+        return self._accepting and all(
+            name in self._endpoints and all(endpoint.ready for endpoint in self._endpoints[name].values())
+            for name in self._wanted
+        )
+
+    def model_ready(self, model: str, version: str = "") -> bool:
+        """A model that is in the repository and not loaded is not ready; an unknown one is an error."""
+        if model in self._repository and model not in self._endpoints:
+            return False
+        return self._accepting and self.endpoint(model, version).ready
+
+    def metadata(self) -> ServerMetadata:
+        return ServerMetadata("zoolens", zoolens.__version__, EXTENSIONS)
+
+    def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
+        return model_metadata(self.endpoint(model, version), list(self._endpoints[model]))
+
+    def model_config(self, model: str, version: str = "") -> Mapping[str, Any]:
+        return model_config(self.endpoint(model, version), list(self._endpoints[model]))
+
+    def statistics(self, model: str = "", version: str = "") -> list[ModelStatistics]:
+        if model and version:
+            endpoints = [self.endpoint(model, version)]
+        elif model:
+            self.endpoint(model)
+            endpoints = list(self._endpoints[model].values())
+        else:
+            endpoints = self.endpoints
+        return [endpoint.counters.snapshot(endpoint.name, endpoint.version) for endpoint in endpoints]
+
+    def repository(self, only_ready: bool = False) -> list[RepositoryEntry]:
+        entries = [self._entry(endpoint) for endpoint in self.endpoints]
+        for name, versions in self._repository.items():
+            for version in versions:
+                if version not in self._endpoints.get(name, {}):
+                    reason = self._load_errors.get(name, "It is not loaded.")
+                    entries.append(RepositoryEntry(name, version, "UNAVAILABLE", reason))
+        return [entry for entry in entries if not only_ready or entry.state == "READY"]
+
+    async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
+        self._check_accepting()
+        unsupported = [name for name in parameters if name not in ("unload_dependents",)]
+        if unsupported:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"The parameter {unsupported[0][:100]!r} of loading is not supported: "
+                "a model is opened as the server was told at its start.",
+            )
+        if model in self._services:
+            await self._reload(list(self._endpoints[model].values()))
+            return
+        if model not in self._repository:
+            raise ServingError(Refusal.NOT_FOUND, f"There is no model '{model[:200]}' in the repository.")
+        self._wanted.add(model)
+        loaded = self._endpoints.get(model, {})
+        await self._reload(list(loaded.values()))
+        missing = [served for version, served in self._repository[model].items() if version not in loaded]
+        endpoints = [self._make(served) for served in missing]
+        try:
+            await asyncio.gather(*(self.pool.ensure(endpoint.reference) for endpoint in endpoints))
+        except ZoolensError as error:
+            self._load_errors[model] = str(error)
+            for endpoint in endpoints:
+                endpoint.unwatch()
+                self.pool.forget(endpoint.reference)
+            raise ServingError(Refusal.INVALID, f"Model '{model}' cannot be loaded: {error}") from error
+        self._load_errors.pop(model, None)
+        if endpoints:
+            versions = {**loaded, **{endpoint.version: endpoint for endpoint in endpoints}}
+            in_order = sorted(versions, key=lambda version: version_order(self._repository[model][version].entry))
+            self._endpoints[model] = {version: versions[version] for version in in_order}
+
+    async def unload(self, model: str) -> None:
+        versions = self._endpoints.get(model)
+        if versions is None:
+            if model in self._repository:
+                return
+            self.endpoint(model)
+        self._wanted.discard(model)
+        endpoints = list((versions or {}).values())
+        for endpoint in endpoints:
+            endpoint.closed = True
+        await asyncio.gather(*(endpoint.drain() for endpoint in endpoints))
+        self._endpoints.pop(model, None)
+        self._services.discard(model)
+        self._feedback.pop(model, None)
+        for endpoint in endpoints:
+            endpoint.unwatch()
+            for state in endpoint.rungs:
+                if not state.slot.watchers:
+                    await self.pool.unload(state.slot)
+                    self.pool.forget(state.slot)
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        if not self._accepting:
+            self._check_accepting()
+        return await self.endpoint(request.model, request.version).infer(request)
+
+    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int:
+        self.endpoint(model)
+        if model not in self._feedback:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"Model '{model}' takes no feedback: its answers are not kept.",
+                hint="Serve it as a service with a split or a shadow.",
+            )
+        return await self._feedback[model](labels)
+
+    def trace_settings(self, model: str = "") -> Mapping[str, Any]:
+        if model:
+            self.endpoint(model)
+        return {"trace_level": ["OFF"]}
+
+    def change_trace_settings(self, model: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        level = settings.get("trace_level", ["OFF"])
+        if level not in (["OFF"], "OFF", None):
+            raise ServingError(Refusal.UNSUPPORTED, "This server records no traces; trace_level stays OFF.")
+        return self.trace_settings(model)
+
+    async def drain(self, seconds: float) -> None:
+        self._accepting = False
+        draining = [asyncio.ensure_future(endpoint.drain()) for endpoint in self.endpoints]
+        if draining:
+            _, late = await asyncio.wait(draining, timeout=seconds)
+            for endpoint in self.endpoints if late else ():
+                endpoint.abandon(f"The server has shut down; it waited {seconds:g} s for model '{endpoint.name}'.")
+            for task in late:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Drop everything. Drain first, if accepted requests are to be answered."""
+        self._accepting = False
+        for endpoint in self.endpoints:
+            endpoint.closed = True
+            endpoint.abandon("The server has shut down.")
+        await self.pool.close()
+
+    # --- inside
+
+    def _check_accepting(self) -> None:
+        if not self._accepting:
+            raise ServingError(Refusal.UNAVAILABLE, "The server is shutting down and accepts no more requests.")
+
+    def _entry(self, endpoint: Endpoint) -> RepositoryEntry:
+        if endpoint.closed:
+            return RepositoryEntry(endpoint.name, endpoint.version, "UNLOADING")
+        if endpoint.ready:
+            asleep = endpoint.reference.model is None and not endpoint.service
+            reason = "It was closed to save memory and is opened again by the next request." if asleep else ""
+            return RepositoryEntry(endpoint.name, endpoint.version, "READY", reason)
+        if any(state.slot.loading is not None for state in endpoint.rungs):
+            return RepositoryEntry(endpoint.name, endpoint.version, "LOADING")
+        return RepositoryEntry(endpoint.name, endpoint.version, "UNAVAILABLE", str(endpoint.unavailable()))
+
+    def _make(self, served: Served) -> Endpoint:
+        slot = self.pool.slot(_key(served.spec, served.settings))
+        rung = Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, Profile({}))
+        ladder = Ladder((rung,))
+        return Endpoint(
+            served.name,
+            served.version,
+            ladder,
+            Fixed(ladder, {}),
+            [slot],
+            self.pool,
+            served.settings,
+            observers=self.observers,
+        )
+
+    async def _reload(self, endpoints: Sequence[Endpoint]) -> None:
+        slots = {id(state.slot): state.slot for endpoint in endpoints for state in endpoint.rungs if state.slot.model}
+        try:
+            await asyncio.gather(*(self.pool.reload(slot) for slot in slots.values()))
+        except ZoolensError as error:
+            raise ServingError(
+                Refusal.INVALID, f"The model cannot be loaded again, so the old one goes on answering: {error}"
+            ) from error
+
+
+@asynccontextmanager
+async def open_plane(
+    models: Iterable[str | ModelSpec] = (),
+    settings: EndpointSettings | None = None,
+    *,
+    memory_limit: int | None = None,
+    observers: Sequence[Observer] = (),
+) -> AsyncIterator[Plane]:
+    """A plane that serves these models, each `MODEL` or `NAME=MODEL`. Everything is closed at the end of the block."""
+    plane = Plane(memory_limit=memory_limit, observers=observers)
+    try:
+        await plane.add_models(models, settings)
+        yield plane
+    finally:
+        await plane.close()
+
+
+def _key(spec: ModelSpec, settings: EndpointSettings) -> ModelKey:
+    return ModelKey(spec, settings.concurrency, settings.max_batch, settings.batching, settings.call_limit)
+
+
+_NAMED: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<model>.+)", re.DOTALL)
+
+
+def _served(model: str | ModelSpec, settings: EndpointSettings) -> Served:
+    """Find a model and the name that it is served by: its own, with slashes as hyphens, unless another is given."""
+    text = model.model if isinstance(model, ModelSpec) else model
+    named = _NAMED.fullmatch(text)
+    reference = named["model"] if named else text
+    entry = find(reference)
+    name = named["name"] if named else entry.manifest.name.replace("/", "-")
+    spec = ModelSpec(reference) if isinstance(model, str) else replace(model, model=reference)
+    return Served(name, entry.manifest.version, spec, entry, settings)

@@ -1,0 +1,633 @@
+"""One served name: requests wait in its queue, form batches, and a policy says which rung of its ladder answers each.
+
+A plain model is an endpoint with a ladder of one rung. Everything here runs on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import exp
+from typing import Final, TypeVar
+
+import numpy as np
+
+from zoolens.errors import WorkerError, ZoolensError
+from zoolens.protocol.errors import Refusal, ServingError
+from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.ladder import Ladder
+from zoolens.serving.observer import BatchReport, Observer
+from zoolens.serving.plane.answers import count_nans, rows_of, selected
+from zoolens.serving.plane.counters import Counters
+from zoolens.serving.plane.instance import Instance, Outcome
+from zoolens.serving.plane.model import OpenModel
+from zoolens.serving.plane.pool import Slot, WarmPool
+from zoolens.serving.plane.queue import NEVER, Line, Pending, RequestQueue
+from zoolens.serving.plane.rungs import RungState, accepted_rungs
+from zoolens.serving.plane.settings import EndpointSettings
+from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.timing import Timing
+from zoolens.serving.policies.base import Choice, Policy, Situation
+
+_RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
+_ONLY: Final = Choice(0, "There is no other model.")
+
+log = logging.getLogger("zoolens.serving")
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A batch that runs."""
+
+    state: RungState
+    model: OpenModel
+    previous: int
+    reason: str
+    pendings: list[Pending]
+    rows: int
+    inputs: Mapping[str, Tensor]
+    waiting: int
+    expected_end: float
+    started_ns: int
+
+
+class Endpoint:
+    """`signature` is what clients see; without one it is that of the reference. `service`: answers say how equivalent
+    the model that gave them is to the reference."""
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        ladder: Ladder,
+        policy: Policy,
+        slots: Sequence[Slot],
+        pool: WarmPool,
+        settings: EndpointSettings,
+        *,
+        signature: Signature | None = None,
+        adapters: Sequence[Adapter | None] = (),
+        observers: Sequence[Observer] = (),
+        service: bool = False,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.settings = settings
+        self.service = service
+        self.observers = list(observers)
+        self.counters = Counters()
+        self.queue = RequestQueue()
+        self.current = 0
+        self.closed = False
+        self._pool = pool
+        self._given_signature = signature
+        self._loop = asyncio.get_running_loop()
+        self._known_signature: Signature | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[int, _Flight] = {}
+        self._last_flight = 0
+        self._delay_timer: asyncio.TimerHandle | None = None
+        self._rate = 0.0
+        self._rate_at = time.monotonic()
+        self._drained: asyncio.Event | None = None
+        self.rungs: list[RungState] = []
+        self._set_ladder(ladder, policy, slots, adapters)
+
+    # --- what it is
+
+    @property
+    def reference(self) -> Slot:
+        return self.rungs[0].slot
+
+    @property
+    def signature(self) -> Signature:
+        """What clients may send. A ServingError while no model has said so yet."""
+        if self._given_signature is not None:
+            return self._given_signature
+        model = self.reference.model
+        if model is not None:
+            self._known_signature = model.signature
+            return model.signature
+        if self._known_signature is not None:
+            return self._known_signature  # its model was closed to save memory
+        raise self.unavailable()
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are answered, if need be after a model that was closed to save memory is opened again."""
+        return not self.closed and any(
+            state.slot.ready or (state.slot.problem is None and state.slot.evictions) for state in self.rungs
+        )
+
+    @property
+    def running(self) -> int:
+        """Requests in batches that run."""
+        return sum(len(flight.pendings) for flight in self._running.values())
+
+    @property
+    def arrival_rate(self) -> float:
+        """Requests per second, averaged over about the last second."""
+        return self._rate * exp(-(time.monotonic() - self._rate_at) / _RATE_SECONDS)
+
+    def unavailable(self) -> ServingError:
+        problem = next((problem for state in self.rungs if (problem := state.slot.problem) is not None), None)
+        reason = str(problem) if problem is not None else "it is not loaded."
+        return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
+
+    def replace_ladder(
+        self, ladder: Ladder, policy: Policy, slots: Sequence[Slot], adapters: Sequence[Adapter | None] = ()
+    ) -> None:
+        """Serve another ladder from the next batch on. Batches that run are not disturbed."""
+        waiting = self.queue.empty()
+        self._set_ladder(ladder, policy, slots, adapters)
+        for pending in waiting:
+            try:
+                pending.allowed = accepted_rungs(self.name, pending.request, self.rungs, self._all)
+            except ServingError as error:
+                self._fail(pending, error)
+            else:
+                self.queue.add(pending)
+        self._dispatch()
+
+    def _set_ladder(
+        self, ladder: Ladder, policy: Policy, slots: Sequence[Slot], adapters: Sequence[Adapter | None]
+    ) -> None:
+        old = {(state.rung.model, state.rung.runtime): state for state in self.rungs}
+        current = self.rungs[self.current] if self.rungs else None
+        self.unwatch()
+        self.ladder, self.policy = ladder, policy
+        self.rungs = []
+        for place, (rung, slot) in enumerate(zip(ladder.rungs, slots, strict=True)):
+            adapter = adapters[place] if adapters else None
+            identity = adapter is None or type(adapter) is Adapter
+            known = old.get((rung.model, rung.runtime))
+            timing = known.timing if known is not None else Timing(rung.profile.seconds)
+            answered = known.requests if known is not None else 0
+            self.rungs.append(RungState(place, rung, slot, None if identity else adapter, timing, answered))
+            slot.watchers.append(self._dispatch)
+        self._all = frozenset(range(len(self.rungs)))
+        places = {(state.rung.model, state.rung.runtime): state.place for state in self.rungs}
+        self.current = 0 if current is None else places.get((current.rung.model, current.rung.runtime), 0)
+
+    def unwatch(self) -> None:
+        """Leave the pool's slots: nothing is dispatched any more when they change."""
+        for state in self.rungs:
+            state.slot.watchers.remove(self._dispatch)
+
+    # --- requests
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        arrived_ns = time.perf_counter_ns()
+        try:
+            pending = self._accept(request, arrived_ns)
+        except ServingError as error:
+            self.refused(request, error, arrived_ns)
+            raise
+        self.queue.add(pending)
+        self._dispatch()
+        try:
+            return await pending.future
+        except asyncio.CancelledError:
+            if not pending.future.done() or pending.future.cancelled():
+                self._drop(pending)
+                self.refused(request, ServingError(Refusal.CANCELLED, "The client has gone."), arrived_ns)
+            raise
+
+    async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+        """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, or it failed."""
+        state = self.rungs[place]
+        model = state.slot.model
+        instance = None if model is None else model.idle_instance()
+        if self.queue or self._running or instance is None:
+            return None
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self._run(instance, state, inputs, lambda outcome: _settle(future, outcome))
+        answers = (await future).answers
+        if answers is None or state.adapter is None:
+            return answers
+        return await self._in_thread(state.adapter.outputs, answers)
+
+    def refused(self, request: InferRequest, error: ServingError, arrived_ns: int) -> None:
+        """Count a request that gets no answer."""
+        self.counters.failed(time.perf_counter_ns() - arrived_ns, error.refusal)
+        for observer in self.observers:
+            try:
+                observer.refused(self.name, request, str(error))
+            except Exception:
+                log.exception("an observer of %s failed", self.name)
+
+    def _accept(self, request: InferRequest, arrived_ns: int) -> Pending:
+        if self.closed:
+            raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
+        rows, key = self.signature.check(request)
+        allowed = accepted_rungs(self.name, request, self.rungs, self._all)
+        now = time.monotonic()
+        self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
+        self._rate_at = now
+        self._check_room()
+        seconds = request.deadline
+        deadline = NEVER if seconds is None else now + seconds
+        self._check_time(rows, allowed, now, deadline)
+        pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, self._loop.create_future())
+        if seconds is not None:
+            pending.timer = self._loop.call_later(seconds, self._expire, pending)
+        return pending
+
+    def _check_room(self) -> None:
+        queue, settings = self.queue, self.settings
+        if queue.requests >= settings.max_queue:
+            raise ServingError(
+                Refusal.OVERLOADED, f"Model '{self.name}' is overloaded: {queue.requests:,} requests wait already."
+            )
+        if queue.bytes >= settings.max_queue_bytes:
+            raise ServingError(
+                Refusal.OVERLOADED,
+                f"Model '{self.name}' is overloaded: the requests that wait hold {queue.bytes / 1e6:,.0f} MB.",
+            )
+
+    def _check_time(self, rows: int, allowed: frozenset[int], now: float, deadline: float) -> None:
+        """Refuse at once what cannot be answered in time. A request that need not wait is always tried: nothing else
+        would correct a prediction that is wrong."""
+        if deadline <= now:
+            raise ServingError(Refusal.TOO_LATE, f"The deadline of the request to model '{self.name}' has passed.")
+        objective = self.settings.objective
+        if objective is not None and self.settings.shed_late:
+            deadline = min(deadline, now + objective)
+        if deadline == NEVER or (not self.queue and len(self._running) < self.settings.concurrency):
+            return
+        predicted = self._predicted(rows, allowed, now)
+        if predicted is not None and now + predicted > deadline:
+            raise ServingError(
+                Refusal.OVERLOADED,
+                f"Model '{self.name}' cannot answer within {(deadline - now) * 1e3:.0f} ms: {self.queue.requests} "
+                f"requests wait, and an answer would take about {predicted * 1e3:.0f} ms.",
+            )
+
+    def _predicted(self, rows: int, allowed: frozenset[int], now: float) -> float | None:
+        """Seconds until a new request would be answered by the fastest rung that it accepts."""
+        works = [self._work(self.rungs[place], rows) for place in allowed if self.rungs[place].slot.ready]
+        work = min((seconds for seconds in works if seconds is not None), default=None)
+        if work is None or len(self._running) < self.settings.concurrency:
+            return work
+        return work + max(min(flight.expected_end for flight in self._running.values()) - now, 0.0)
+
+    def _work(self, state: RungState, rows: int) -> float | None:
+        """Seconds that a rung takes for all that waits and for one more request."""
+        model = state.slot.model
+        if model is None or not model.verdict.batched:
+            each = state.timing.predict(1)
+            return None if each is None else each * (1 + self.queue.requests / self.settings.concurrency)
+        largest = self.settings.max_batch
+        full, rest = divmod(self.queue.rows + rows, largest)
+        of_full, of_rest = state.timing.predict(largest), state.timing.predict(rest) if rest else 0.0
+        if of_full is None or of_rest is None:
+            return None
+        last = of_rest if rest else of_full
+        return (full - (not rest)) * of_full / self.settings.concurrency + last
+
+    def _drop(self, pending: Pending) -> None:
+        """Nobody waits for this request any more: it is not run, or its answer is thrown away."""
+        if pending.waiting:
+            self.queue.take(pending)
+        if pending.timer is not None:
+            pending.timer.cancel()
+        self._check_drained()
+
+    def _fail(self, pending: Pending, error: ServingError) -> None:
+        self._drop(pending)
+        if not pending.future.done():
+            pending.future.set_exception(error)
+            self.refused(pending.request, error, pending.arrived_ns)
+
+    def _expire(self, pending: Pending) -> None:
+        where = "it waited" if pending.waiting else "it was being answered"
+        message = f"The deadline of the request to model '{self.name}' passed while {where}."
+        self._fail(pending, ServingError(Refusal.TOO_LATE, message))
+
+    # --- batches
+
+    def _dispatch(self) -> None:
+        """Start batches while there are requests, and something that can run them."""
+        while self.queue and len(self._running) < self.settings.concurrency:
+            now = time.monotonic()
+            wake = NEVER
+            for line in self.queue.lines():
+                until = self._try(line, now)
+                if until is None:
+                    break  # the lines have changed
+                wake = min(wake, until)
+            else:
+                if wake < NEVER:
+                    self._wake_at(wake, now)
+                return
+
+    def _try(self, line: Line, now: float) -> float | None:
+        """Start a batch of this line. None: something was done. Otherwise: when to look again, unless woken before."""
+        head = line[0]
+        allowed = head.allowed
+        available = frozenset(state.place for state in self.rungs if state.available)
+        if not available & allowed:
+            return self._call_for(line)
+        wait_until = head.arrived + self.settings.max_delay
+        if now < wait_until and self._drained is None and self._may_grow(line):
+            return wait_until
+        batch = self._form(line, now, available & allowed)
+        choice, situation = self._choose(batch, available, allowed, now)
+        for place in choice.preload:
+            self._pool.preload(self.rungs[place].slot)
+        place = choice.rung
+        if place not in available or place not in allowed:
+            if place in allowed:
+                self._pool.preload(self.rungs[place].slot)
+            place = min(available & allowed)
+        state = self.rungs[place]
+        model = state.slot.model
+        instance = None if model is None else model.idle_instance()
+        if model is None or instance is None:  # another endpoint or a shadow uses it, for as long as one batch takes
+            self.queue.put_back(batch)
+            return NEVER
+        if len(batch) > 1 and not model.verdict.batched:
+            self.queue.put_back(batch[1:])
+            batch = batch[:1]
+        self._start(batch, state, model, instance, choice.reason, now)
+        if situation is not None and allowed == self._all:
+            self.current = place
+        return None
+
+    def _call_for(self, line: Line) -> float | None:
+        """No rung that these requests accept can run: open one, or say why that cannot be."""
+        states = [self.rungs[place] for place in sorted(line[0].allowed)]
+        if any(state.slot.loading is not None or state.slot.ready for state in states):
+            return NEVER  # it is being opened, or its worker is being restarted
+        hopeful = [state for state in states if state.slot.problem is None]
+        if hopeful:
+            self._pool.preload(hopeful[0].slot)
+            return NEVER
+        error = ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {states[0].slot.problem}")
+        for pending in list(line):
+            self._fail(pending, error)
+        return None
+
+    def _may_grow(self, line: Line) -> bool:
+        """Whether more requests could join the first batch of this line."""
+        rows = 0
+        for pending in line:
+            rows += pending.rows
+            if rows >= self.settings.max_batch:
+                return False
+        return self.signature.batched
+
+    def _form(self, line: Line, now: float, usable: frozenset[int]) -> list[Pending]:
+        """Take requests off the line: as many as one call may have, and as the deadline of the first allows."""
+        largest = self.settings.max_batch if self.signature.batched else 1
+        batch = [line[0]]
+        rows = line[0].rows
+        left = self._time_left(line[0], now)
+        for pending in islice(line, 1, None) if not batch[0].alone else ():
+            rows += pending.rows
+            if rows > largest or pending.alone or (left is not None and self._too_long(rows, usable, left)):
+                break
+            batch.append(pending)
+        for pending in batch:
+            self.queue.take(pending)
+        return batch
+
+    def _too_long(self, rows: int, usable: frozenset[int], left: float) -> bool:
+        """Whether even the fastest rung would take longer than what is left."""
+        predictions = [self.rungs[place].timing.predict(rows) for place in usable]
+        return all(seconds is not None and seconds > left for seconds in predictions)
+
+    def _time_left(self, pending: Pending, now: float) -> float | None:
+        deadline = pending.deadline
+        if self.settings.objective is not None:
+            deadline = min(deadline, pending.arrived + self.settings.objective)
+        return None if deadline == NEVER else deadline - now
+
+    def _choose(
+        self, batch: list[Pending], available: frozenset[int], allowed: frozenset[int], now: float
+    ) -> tuple[Choice, Situation | None]:
+        if len(self.rungs) == 1:
+            return _ONLY, None
+        situation = Situation(
+            now=now,
+            wall=time.time(),
+            current=self.current,
+            batch=sum(pending.rows for pending in batch),
+            waiting=self.queue.requests + len(batch),
+            oldest_wait=now - batch[0].arrived,
+            time_left=self._time_left(batch[0], now),
+            arrival_rate=self.arrival_rate,
+            loaded=available,
+            allowed=allowed,
+            max_batch=self.settings.max_batch if self.signature.batched else 1,
+            instances=self.settings.concurrency,
+            memory_limit=self._pool.memory_limit,
+            memory_used=self._pool.memory_used,
+        )
+        return self.policy.choose(situation), situation
+
+    def _start(
+        self, batch: list[Pending], state: RungState, model: OpenModel, instance: Instance, reason: str, now: float
+    ) -> None:
+        rows = sum(pending.rows for pending in batch)
+        expected = state.timing.predict(rows) or 0.0
+        state.slot.last_used = now
+        self._last_flight = number = self._last_flight + 1
+        started_ns = time.perf_counter_ns()
+        inputs = _joined(batch)
+        waiting = self.queue.requests + len(batch)
+        self._running[number] = _Flight(
+            state, model, self.current, reason, batch, rows, inputs, waiting, now + expected, started_ns
+        )
+        self._run(instance, state, inputs, lambda outcome: self._landed(number, outcome))
+
+    def _run(
+        self, instance: Instance, state: RungState, inputs: Mapping[str, Tensor], done: Callable[[Outcome], object]
+    ) -> None:
+        if state.adapter is None:
+            instance.run(inputs, done)
+        else:
+            instance.reserve()
+            self._spawn(self._run_adapted(instance, state.adapter, inputs, done))
+
+    async def _run_adapted(
+        self,
+        instance: Instance,
+        adapter: Adapter,
+        inputs: Mapping[str, Tensor],
+        done: Callable[[Outcome], object],
+    ) -> None:
+        try:
+            feeds = await self._in_thread(adapter.feeds, inputs)
+        except ZoolensError as error:
+            instance.release()
+            done(Outcome(None, error))
+            return
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        instance.run(feeds, lambda outcome: _settle(future, outcome))
+        outcome = await future
+        if outcome.answers is not None:
+            try:
+                answers = await self._in_thread(adapter.outputs, outcome.answers)
+                outcome = replace(outcome, answers=answers)
+            except ZoolensError as error:
+                outcome = replace(outcome, answers=None, error=error)
+        done(outcome)
+
+    def _in_thread(self, function: Callable[[Given], Result], argument: Given) -> asyncio.Future[Result]:
+        return self._loop.run_in_executor(self._pool.executor, function, argument)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)  # the loop alone would let it be collected
+        task.add_done_callback(self._tasks.discard)
+
+    def _wake_at(self, when: float, now: float) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+        self._delay_timer = self._loop.call_later(max(when - now, 0.0), self._dispatch)
+
+    # --- answers
+
+    def _landed(self, number: int, outcome: Outcome) -> None:
+        flight = self._running.pop(number)
+        try:
+            if outcome.answers is not None:
+                problem = self._row_problem(flight, outcome.answers)
+                if problem is None:
+                    self._answer(flight, outcome, outcome.answers)
+                else:
+                    self._answer_error(flight, ZoolensError(problem), worker_lost=False)
+            elif outcome.error is not None:
+                self._answer_error(flight, outcome.error, outcome.worker_lost)
+        finally:
+            self._check_drained()
+            self._loop.call_soon(self._dispatch)
+
+    def _row_problem(self, flight: _Flight, answers: Mapping[str, Tensor]) -> str | None:
+        """Why the answers cannot be told apart by request; rows must never get to the wrong client."""
+        if len(flight.pendings) == 1:
+            return None
+        for name, array in answers.items():
+            if not array.ndim or len(array) != flight.rows:
+                return f"Output '{name}' has shape {list(array.shape)} for a batch of {flight.rows} rows."
+        return None
+
+    def _answer(self, flight: _Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
+        state, model = flight.state, flight.model
+        state.timing.add(flight.rows, outcome.seconds)
+        self.policy.served(state.place, flight.rows, outcome.seconds)
+        self.counters.executed(flight.rows, outcome.input_ns, outcome.infer_ns, outcome.output_ns)
+        shared = len(flight.pendings) > 1
+        nans = count_nans(answers)
+        parameters = state.parameters(model, self.service)
+        start = 0
+        for pending in flight.pendings:
+            rows = pending.rows
+            own = rows_of(answers, start, rows) if shared else answers
+            start += rows
+            if pending.future.done():
+                continue
+            told = parameters
+            if nans and (own_nans := count_nans(own)):
+                told = {**parameters, "zoolens_nan_outputs": own_nans}
+            outputs = selected(pending.request, own, model.labels, self.signature.batched)
+            if pending.timer is not None:
+                pending.timer.cancel()
+            pending.future.set_result(
+                InferResponse(pending.request.model, self.version, outputs, pending.request.id, told)
+            )
+            state.requests += 1
+            total_ns = time.perf_counter_ns() - pending.arrived_ns
+            queue_ns = flight.started_ns - pending.arrived_ns
+            self.counters.succeeded(rows, total_ns, queue_ns, outcome.input_ns, outcome.infer_ns, outcome.output_ns)
+        self.counters.nan_values += nans
+        if self.observers:
+            self._report(flight, outcome, answers)
+
+    def _report(self, flight: _Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
+        report = BatchReport(
+            endpoint=self.name,
+            rung=flight.state.place,
+            previous=flight.previous,
+            reason=flight.reason,
+            requests=[pending.request for pending in flight.pendings],
+            rows=[pending.rows for pending in flight.pendings],
+            inputs=flight.inputs,
+            outputs=answers,
+            waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
+            seconds=outcome.seconds,
+            waiting=flight.waiting,
+        )
+        for observer in self.observers:
+            self._loop.call_soon(self._tell, observer, report)
+
+    def _tell(self, observer: Observer, report: BatchReport) -> None:
+        try:
+            observer.answered(report)
+        except Exception:
+            log.exception("an observer of %s failed", self.name)
+
+    def _answer_error(self, flight: _Flight, error: ZoolensError, worker_lost: bool) -> None:
+        """The batch failed. Where the model refused a batch of several requests, each is run again by itself, so that
+        one bad request does not spoil the others."""
+        waiting = [pending for pending in flight.pendings if not pending.future.done()]
+        if len(flight.pendings) > 1 and not worker_lost:
+            for pending in waiting:
+                pending.alone = True
+            self.queue.put_back(waiting)
+            return
+        refused = _explained(self.name, error, worker_lost)
+        for pending in waiting:
+            self._fail(pending, refused)
+
+    # --- the end
+
+    async def drain(self) -> None:
+        """Wait until every request that was accepted is answered. Nothing new may be accepted meanwhile."""
+        if self.queue or self._running:
+            self._drained = asyncio.Event()
+            self._dispatch()  # batches need not wait for company any more
+            await self._drained.wait()
+            self._drained = None
+
+    def abandon(self, reason: str) -> None:
+        """Answer everything that still waits or runs with an error."""
+        error = ServingError(Refusal.UNAVAILABLE, reason)
+        running = [pending for flight in self._running.values() for pending in flight.pendings]
+        for pending in [*self.queue.empty(), *running]:
+            self._fail(pending, error)
+
+    def _check_drained(self) -> None:
+        if self._drained is not None and not self.queue and not self._running:
+            self._drained.set()
+
+
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _joined(batch: list[Pending]) -> Mapping[str, Tensor]:
+    first = batch[0].request.inputs
+    if len(batch) == 1:
+        return first
+    return {name: np.concatenate([pending.request.inputs[name] for pending in batch]) for name in first}
+
+
+def _explained(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
+    if isinstance(error, ServingError):
+        return error
+    if worker_lost or isinstance(error, WorkerError):
+        return ServingError(
+            Refusal.UNAVAILABLE, f"Model '{name}' was lost while it ran this request: {error}", hint="Try again."
+        )
+    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error}")

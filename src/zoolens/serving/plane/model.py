@@ -1,0 +1,163 @@
+"""One model that is open: its instances, what was found out about it, and the memory that it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from zoolens.catalog.lookup import find
+from zoolens.catalog.sessions import Placement, place
+from zoolens.errors import ZoolensError
+from zoolens.preprocess.outputs import labels_of
+from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.serving.plane.classification import Labels, raw_labels
+from zoolens.serving.plane.instance import Instance
+from zoolens.serving.plane.probe import Verdict, probe
+from zoolens.serving.plane.settings import Batching, ModelSpec
+from zoolens.serving.plane.signature import Signature, tensor_metadata
+from zoolens.zoos.base import Entry
+
+log = logging.getLogger("zoolens.serving")
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """What an open model is: endpoints whose rungs have equal keys share it."""
+
+    spec: ModelSpec
+    instances: int = 1
+    max_batch: int = 64
+    batching: Batching = "auto"
+    call_limit: float = 60.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What opening a model found: made in a thread, before any instance exists."""
+
+    placement: Placement
+    sessions: tuple[IsolatedSession, ...]
+    verdict: Verdict
+    labels: dict[str, Labels]
+
+    @property
+    def entry(self) -> Entry:
+        return self.placement.entry
+
+
+class OpenModel:
+    """A model with its instances. It belongs to the event loop's thread.
+
+    `changed` is called whenever an instance has become idle or has been given up.
+    """
+
+    def __init__(self, key: ModelKey, opened: Opened, executor: Executor, changed: Callable[[], None]) -> None:
+        self.key = key
+        self.entry = opened.entry
+        self.runtime = opened.placement.runtime.name
+        self.format = opened.placement.asset.format
+        self.verdict = opened.verdict
+        self.labels = opened.labels
+        self.memory_bytes = 0
+        first = opened.sessions[0]
+        self.signature = Signature(
+            tensor_metadata(first.inputs), tensor_metadata(first.outputs), opened.verdict.batched, key.max_batch
+        )
+        self.unable = _unable(first)
+        self._changed = changed
+        self.instances = [
+            Instance(self.title, opened.placement.open_isolated, key.call_limit, executor, self._instance_changed)
+            for _ in opened.sessions
+        ]
+        for instance, session in zip(self.instances, opened.sessions, strict=True):
+            instance.attach(session)
+
+    @property
+    def title(self) -> str:
+        return f"Model {self.entry.full_ref} in {self.runtime}"
+
+    @property
+    def reference(self) -> str:
+        return self.entry.full_ref
+
+    @property
+    def busy(self) -> bool:
+        return any(instance.busy for instance in self.instances)
+
+    @property
+    def failed(self) -> ZoolensError | None:
+        """Why no instance can answer any more; None while at least one can, or will after its restart."""
+        reasons = [instance.failed for instance in self.instances]
+        return reasons[0] if all(reasons) else None
+
+    def idle_instance(self) -> Instance | None:
+        for instance in self.instances:
+            if instance.idle:
+                return instance
+        return None
+
+    def measure_memory(self) -> int:
+        """Resident bytes of all workers now. Libraries that workers share are counted for each of them."""
+        import psutil
+
+        total = 0
+        for instance in self.instances:
+            process_id = instance.process_id
+            if process_id is not None:
+                try:
+                    total += psutil.Process(process_id).memory_info().rss
+                except psutil.Error:
+                    continue
+        self.memory_bytes = total
+        return total
+
+    async def close(self) -> None:
+        await asyncio.gather(*(instance.close() for instance in self.instances))
+
+    def _instance_changed(self, _: Instance) -> None:
+        self._changed()
+
+
+def open_model(key: ModelKey) -> Opened:
+    """Open a model in as many workers as the key says, and try it. This takes seconds: call it in a thread."""
+    spec = key.spec
+    placement = place(
+        find(spec.model),
+        runtime=spec.runtime,
+        options=spec.options,
+        environment=spec.environment,
+        allow_code=spec.allow_code,
+    )
+    labels = _labels(placement.entry)
+    sessions: list[IsolatedSession] = []
+    try:
+        sessions.append(placement.open_isolated())
+        verdict = probe(sessions[0], key.batching, key.max_batch)
+        sessions += [placement.open_isolated() for _ in range(key.instances - 1)]
+        for session in sessions[1:]:
+            probe(session, "off", 1)  # warms it up
+    except BaseException:
+        for session in sessions:
+            session.close()
+        raise
+    if not verdict.batched:
+        log.info("requests to %s are not batched: %s", placement.entry.full_ref, verdict.reason)
+    return Opened(placement, tuple(sessions), verdict, labels)
+
+
+def _labels(entry: Entry) -> dict[str, Labels]:
+    """Class names of the outputs, by the output's name, or by "" where the manifest does not name its only output."""
+    labels: dict[str, Labels] = {}
+    for output in entry.manifest.outputs:
+        names = labels_of(output, entry.folder)
+        if names:
+            labels[output.name or ""] = raw_labels(names, output.postprocess)
+    return labels
+
+
+def _unable(session: IsolatedSession) -> str | None:
+    texts = [spec.name for spec in session.inputs if spec.dtype == "string"]
+    return f"Its input '{texts[0]}' holds texts, which no runtime here takes." if texts else None

@@ -1,0 +1,174 @@
+"""Whether a model answers in a batch as it does alone. Only such a model may answer several requests in one call.
+
+Some do not: a network whose quantisation takes its scale from the whole batch, one whose first dimension is time, one
+whose batch is fixed inside. So the same random rows are run one by one and together, and what differs by more than
+rounding is not batched. The rows differ much in size, so that a scale taken from all of them shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import WorkerError, ZoolensError
+from zoolens.runtimes.base import Session, Tensor, Tensors, TensorSpec
+from zoolens.serving.plane.settings import Batching
+
+_ROWS: Final = 4
+_SCALES: Final = (1.0, 8.0, 0.125, 2.0)
+_EXTENTS: Final = (32, 8, 224, 1)  # tried for free dimensions
+_HIGHEST: Final = (100, 2)  # tried as the bound of integers: ids of words, then masks and kinds
+_TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 2e-2}  # relative to the largest value
+_ROUNDING: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`seconds`: measured times of a call by its rows, for first predictions."""
+
+    batched: bool
+    reason: str
+    seconds: dict[int, float] = field(default_factory=dict)
+
+
+def probe(session: Session, batching: Batching, max_batch: int) -> Verdict:
+    """Run the model on random inputs; this also warms it up."""
+    shapes = _shape_problem(session)
+    if any(spec.dtype == "string" for spec in session.inputs):
+        return Verdict(False, "Its inputs are texts, which were not tried.")
+    trial, problem = _trial(session)
+    if trial is None:
+        reason = f"It could not be tried on random inputs: {problem}"
+        return Verdict(batching == "force" and shapes is None, _forced(batching, reason))
+    feeds, seconds = trial
+    if batching == "off":
+        return Verdict(False, "Batching is switched off.", {1: seconds})
+    if shapes is not None:
+        return Verdict(False, shapes, {1: seconds})
+    if batching == "force":
+        return Verdict(True, "Batching is forced: nobody checked that it changes no answers.", {1: seconds})
+    if max_batch == 1:
+        return Verdict(True, "Each call has one row.", {1: seconds})
+    return _compared(session, feeds, min(_ROWS, max_batch))
+
+
+def _forced(batching: Batching, reason: str) -> str:
+    return f"Batching is forced. {reason}" if batching == "force" else reason
+
+
+def _shape_problem(session: Session) -> str | None:
+    for kind, specs in (("input", session.inputs), ("output", session.outputs)):
+        for spec in specs:
+            if not spec.shape:
+                return f"Its {kind} '{spec.name}' is a single value and has no rows."
+            if spec.shape[0] is not None:
+                return f"The first dimension of its {kind} '{spec.name}' is fixed to {spec.shape[0]}."
+    return None
+
+
+def _trial(session: Session) -> tuple[tuple[list[Tensors], float] | None, str]:
+    """Rows that the model answers with numbers, and how long it took for one of them; or why there are none."""
+    problem = "no inputs were found that it answers with finite numbers."
+    for extent, highest in _candidates(session.inputs):
+        rows = [_row(session.inputs, extent, highest, place) for place in range(_ROWS)]
+        try:
+            answers = session.predict(rows[0])
+            if not all(_finite(array) for array in answers.values()):
+                continue
+            started = time.perf_counter()
+            session.predict(rows[0])
+            return (rows, time.perf_counter() - started), ""
+        except WorkerError:
+            raise
+        except ZoolensError as error:
+            problem = str(error)
+    return None, problem
+
+
+def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
+    rows = rows[:count]
+    try:
+        alone = [session.predict(row) for row in rows]
+        again = session.predict(rows[0])
+        started = time.perf_counter()
+        session.predict(rows[0])
+        one = time.perf_counter() - started
+        together = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+        started = time.perf_counter()
+        answers = session.predict(together)
+        all_rows = time.perf_counter() - started
+    except WorkerError:
+        raise
+    except ZoolensError as error:
+        return Verdict(False, f"It does not run a batch of {count}: {error}")
+    reason = _contradiction(session.outputs, alone, again, answers)
+    if reason is not None:
+        return Verdict(False, reason, {1: one})
+    return Verdict(True, f"{count} random rows were answered the same alone and in a batch.", {1: one, count: all_rows})
+
+
+def _contradiction(
+    outputs: Sequence[TensorSpec], alone: Sequence[Tensors], again: Tensors, together: Tensors
+) -> str | None:
+    """Why answers in a batch are not those of the rows alone."""
+    for spec in outputs:
+        if _differs(alone[0][spec.name], again[spec.name], spec):
+            return "It answers the same input differently from call to call."
+        if len(together[spec.name]) != len(alone):
+            return f"Its output '{spec.name}' does not have one row for each row of input."
+        for place, answers in enumerate(alone):
+            single, row = answers[spec.name], together[spec.name][place : place + 1]
+            if _differs(single, row, spec):
+                apart = f" by {_difference(single, row):.2g}" if single.shape == row.shape else " in shape"
+                return f"In a batch of {len(alone)} its output '{spec.name}' differs{apart} from what it answers alone."
+    return None
+
+
+def _candidates(inputs: Sequence[TensorSpec]) -> Iterator[tuple[int, int]]:
+    free = any(extent is None for spec in inputs for extent in spec.shape[1:])
+    integers = any(np.dtype(spec.dtype).kind in "iu" and np.dtype(spec.dtype).itemsize > 1 for spec in inputs)
+    for extent in _EXTENTS if free else _EXTENTS[:1]:
+        for highest in _HIGHEST if integers else _HIGHEST[:1]:
+            yield extent, highest
+
+
+def _row(inputs: Sequence[TensorSpec], extent: int, highest: int, place: int) -> Tensors:
+    random = np.random.default_rng(place)
+    return {spec.name: _values(spec, extent, highest, place, random) for spec in inputs}
+
+
+def _values(spec: TensorSpec, free: int, highest: int, place: int, random: np.random.Generator) -> Tensor:
+    shape = [free if extent is None else extent for extent in spec.shape]
+    if spec.shape and spec.shape[0] is None:
+        shape[0] = 1
+    dtype: np.dtype[Any] = np.dtype(spec.dtype)
+    if dtype.kind == "f":
+        return (random.standard_normal(shape) * _SCALES[place % len(_SCALES)]).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize == 1:
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return random.integers(0, highest, shape).astype(dtype)
+
+
+def _finite(array: Tensor) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _differs(one: Tensor, other: Tensor, spec: TensorSpec) -> bool:
+    if one.shape != other.shape:
+        return True
+    if one.dtype.kind != "f":
+        step = 1 if spec.quantised else 0  # half a step of rounding may fall to either side
+        return _difference(one, other) > step
+    largest = float(np.abs(one).max(initial=0.0))
+    return not _difference(one, other) <= _TOLERANCE.get(str(one.dtype), _ROUNDING) * max(largest, 1e-6)
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0.0))

@@ -1,0 +1,111 @@
+"""Requests that wait: bounded in number and bytes, in lines of requests that may share a batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from zoolens.protocol.messages import InferRequest, InferResponse
+from zoolens.serving.plane.signature import BatchKey
+
+NEVER: Final = float("inf")
+
+LineKey = tuple[BatchKey, frozenset[int]]
+Line = deque["Pending"]
+
+
+class Pending:
+    """A request that was accepted and has no answer yet. `arrived` and `deadline` are on the monotonic clock. `alone`:
+    it must not share a batch again."""
+
+    __slots__ = (
+        "allowed", "alone", "arrived", "arrived_ns", "bytes", "deadline", "future", "key", "request", "rows", "timer",
+        "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: InferRequest,
+        rows: int,
+        key: BatchKey,
+        allowed: frozenset[int],
+        arrived_ns: int,
+        arrived: float,
+        deadline: float,
+        future: asyncio.Future[InferResponse],
+    ) -> None:
+        self.request = request
+        self.rows = rows
+        self.key = key
+        self.allowed = allowed
+        self.arrived_ns = arrived_ns
+        self.arrived = arrived
+        self.deadline = deadline
+        self.future = future
+        self.alone = False
+        self.bytes = sum(array.nbytes for array in request.inputs.values())
+        self.waiting = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def line_key(self) -> LineKey:
+        return self.key, self.allowed
+
+
+class RequestQueue:
+    """First come, first served within a line."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.rows = 0
+        self.bytes = 0
+        self._lines: dict[LineKey, Line] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, pending: Pending) -> None:
+        line = self._lines.get(pending.line_key)
+        if line is None:
+            line = self._lines[pending.line_key] = deque()
+        line.append(pending)
+        self._count(pending, 1)
+
+    def put_back(self, pendings: list[Pending]) -> None:
+        """Put requests back to the front of their line, in their order."""
+        for pending in reversed(pendings):
+            self._lines.setdefault(pending.line_key, deque()).appendleft(pending)
+            self._count(pending, 1)
+
+    def lines(self) -> list[Line]:
+        """All lines, the one with the oldest head first."""
+        lines = list(self._lines.values())
+        if len(lines) > 1:
+            lines.sort(key=lambda line: line[0].arrived_ns)
+        return lines
+
+    def take(self, pending: Pending) -> None:
+        """Take a waiting request off: it is near the front of its line, or nobody waits for its answer any more."""
+        line = self._lines[pending.line_key]
+        if line[0] is pending:
+            line.popleft()
+        else:
+            line.remove(pending)
+        if not line:
+            del self._lines[pending.line_key]
+        self._count(pending, -1)
+
+    def empty(self) -> list[Pending]:
+        """Take all requests off."""
+        pendings = [pending for line in self._lines.values() for pending in line]
+        self._lines.clear()
+        for pending in pendings:
+            self._count(pending, -1)
+        return pendings
+
+    def _count(self, pending: Pending, by: int) -> None:
+        pending.waiting = by > 0
+        self.requests += by
+        self.rows += by * pending.rows
+        self.bytes += by * pending.bytes

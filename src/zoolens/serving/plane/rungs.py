@@ -1,0 +1,95 @@
+"""The rungs of a ladder while they serve: where each is in the pool, how long it takes, which ones a client accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zoolens.catalog.names import bare
+from zoolens.protocol.errors import Refusal, ServingError
+from zoolens.protocol.messages import InferRequest, Parameter
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.ladder import Rung
+from zoolens.serving.plane.model import OpenModel
+from zoolens.serving.plane.pool import Slot
+from zoolens.serving.plane.timing import Timing
+
+
+@dataclass
+class RungState:
+    """A rung while serving. `adapter` is None where the model takes and gives what clients send and expect."""
+
+    place: int
+    rung: Rung
+    slot: Slot
+    adapter: Adapter | None
+    timing: Timing
+    requests: int = 0  # that it has answered
+    _parameters: dict[str, Parameter] = field(default_factory=dict)
+    _described: OpenModel | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether it can take a batch now, or after one that runs."""
+        model = self.slot.model
+        return model is not None and any(instance.idle or instance.busy for instance in model.instances)
+
+    def parameters(self, model: OpenModel, service: bool) -> dict[str, Parameter]:
+        """What an answer says about the model that gave it. The same dictionary each time: copy it to add to it."""
+        if self._described is not model:
+            self._described = model
+            self._parameters = {"zoolens_model": model.reference, "zoolens_runtime": model.runtime}
+            if service:
+                self._parameters |= {
+                    "zoolens_rung": self.place,
+                    "zoolens_equivalence": self.rung.equivalence,
+                    "zoolens_switched": self.place != 0,
+                }
+                if self.rung.equivalence_lower is not None:
+                    self._parameters["zoolens_equivalence_lower"] = self.rung.equivalence_lower
+        return self._parameters
+
+
+def accepted_rungs(
+    name: str, request: InferRequest, rungs: Sequence[RungState], everything: frozenset[int]
+) -> frozenset[int]:
+    """The rungs that a client accepts: all, unless it pins a model or sets a floor on equivalence."""
+    pinned = _asked(request, "zoolens_model")
+    floor = _asked(request, "zoolens_min_equivalence")
+    if pinned is None and floor is None:
+        return everything
+    allowed = [state for state in rungs if pinned is None or _is_named(state, str(pinned))]
+    if floor is not None:
+        least = _number(floor)
+        allowed = [state for state in allowed if _promised(state.rung) >= least]
+    if not allowed:
+        known = ", ".join(f"{state.rung.model} ({_promised(state.rung):.3g})" for state in rungs)
+        raise ServingError(
+            Refusal.INVALID,
+            f"'{name}' has no model that is as the request asks; its models and their equivalence are {known}.",
+        )
+    return frozenset(state.place for state in allowed)
+
+
+def _asked(request: InferRequest, name: str) -> Parameter | None:
+    value = request.parameters.get(name)
+    return request.headers.get(name.replace("_", "-")) if value is None else value
+
+
+def _number(value: Parameter) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ServingError(Refusal.INVALID, f"zoolens_min_equivalence must be a number; got {value!r}.") from None
+
+
+def _promised(rung: Rung) -> float:
+    return rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
+
+
+def _is_named(state: RungState, wanted: str) -> bool:
+    names = {state.rung.model, bare(state.rung.model)}
+    if state.slot.model is not None:
+        entry = state.slot.model.entry
+        names |= {entry.full_ref, entry.ref, entry.manifest.name}
+    return wanted in names
