@@ -30,6 +30,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "build_index": "zoolens.index.opener",
     "query": "zoolens.queries.api",
     "prepare": "zoolens.queries.api",
+    "serve": "zoolens.serving.api",
     "trusting": "zoolens.engine.sandbox",
     "running_on": "zoolens.engine.executors.base",
     "Store": "zoolens.store.store",

@@ -47,6 +47,9 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "query": "Find a model that answers like another within a budget.",
         "index": "Keep the index that queries search.",
     },
+    "Serve": {
+        "serve": "Answer requests over REST and gRPC, to clients of KServe and Triton.",
+    },
     "Train": {
         "crosstrain": "Train one recipe in several frameworks, and say why they part.",
     },

@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,10 @@ class Server:
         self._rest_task: asyncio.Task[None] | None = None
         self._grpc: Any = None
         self.urls: dict[str, str] = {}
+
+    @property
+    def plane(self) -> DataPlane:
+        return self._plane
 
     async def __aenter__(self) -> Server:
         try:
@@ -112,19 +116,23 @@ class Server:
             self._grpc = None
 
 
-async def serve_until_stopped(server: Server, ready: Callable[[Server], None] = lambda _: None) -> None:
-    """Serve until SIGTERM or SIGINT comes, then drain. `ready` is called once all ports are open."""
+async def stop_signal() -> None:
+    """Wait for SIGTERM or SIGINT. A second one then ends the process at once, in the middle of draining."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    handled = []
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # Windows raises KeyboardInterrupt instead
             loop.add_signal_handler(number, stop.set)
-    async with server:
-        ready(server)
+            handled.append(number)
+    try:
         await stop.wait()
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
-def run(main: Any) -> Any:
+def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine on the fastest event loop that is installed."""
     try:
         import uvloop
@@ -133,7 +141,7 @@ def run(main: Any) -> Any:
     else:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        runner.run(main)
 
 
 def _quiet_server(uvicorn: Any) -> Any:

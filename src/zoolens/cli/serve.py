@@ -1,0 +1,190 @@
+"""`zoolens serve MODEL…`: answer requests of the Open Inference Protocol V2 until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.options import trust_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+    from zoolens.serving.server import Server
+
+_HIGHEST_PORT = 65535
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Port(click.ParamType["int | None"]):
+    """A port, 0 for a free one, or off."""
+
+    name = "PORT|off"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value in (None, "off"):
+            return None
+        if not str(value).isdecimal() or int(value) > _HIGHEST_PORT:
+            self.fail(f"{value!r} is no port; write a number up to {_HIGHEST_PORT}, 0, or off.", param, ctx)
+        return int(value)
+
+
+class Bytes(click.ParamType[int]):
+    """An amount of memory: 64 MB, or a number of bytes."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from zoolens.errors import ZoolensError
+        from zoolens.queries.quantities import quantity
+
+        if isinstance(value, int) or value.isdecimal():
+            return int(value)
+        try:
+            amount = quantity(value, "memory")
+        except ZoolensError as error:
+            self.fail(error.message, param, ctx)
+        if amount.relative or amount.value < 1:
+            self.fail(f"{value!r} is no amount of memory; write 64 MB.", param, ctx)
+        return round(amount.value)
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL…")
+@click.option("--http", type=Port(), default=8000, show_default=True, help="Port of REST; 0 takes a free one.")
+@click.option("--grpc", type=Port(), default=8001, show_default=True, help="Port of gRPC; 0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on. Others need a token.")
+@click.option("--token-file", type=_FILE, help="File with the token that clients send. Or set ZOOLENS_SERVE_TOKEN.")
+@click.option("--insecure", is_flag=True, help="Listen on an address that others reach without asking for a token.")
+@click.option("--tls-cert", type=_FILE, help="Certificate (PEM), with its chain.")
+@click.option("--tls-key", type=_FILE, help="Key of the certificate (PEM).")
+@click.option("--runtime", "-r", help="Runtime of the models; default: the first that can open each.")
+@click.option("--env", "environment", default="", help="Packages of an isolated environment: mxnet==1.9.1,numpy<1.24.")
+@click.option("--device", default="cpu", show_default=True, help="Device to run on.")
+@click.option("--threads", type=click.IntRange(1), help="Threads inside the runtime.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
+@click.option(
+    "--batch", "max_batch", type=click.IntRange(1), default=64, show_default=True, help="Most rows of a batch."
+)
+@click.option(
+    "--batching",
+    type=click.Choice(["auto", "off", "force"]),
+    default="auto",
+    show_default=True,
+    help="Batch models that answer in a batch as they do alone (auto), none, or all.",
+)
+@click.option(
+    "--batch-delay", type=click.FloatRange(0), default=0.0, show_default=True, help="Milliseconds to wait for a batch."
+)
+@click.option("--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes of each model.")
+@click.option("--queue", type=click.IntRange(1), default=1000, show_default=True, help="Most requests that wait.")
+@click.option("--memory", type=Bytes(), help="Memory of all models; the least used are closed beyond it.")
+@click.option("--max-request", type=Bytes(), default="64 MiB", show_default=True, help="Largest body of a request.")
+@click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to drain at the end.")
+@trust_option
+def command(models: tuple[str, ...], **options: Any) -> None:
+    """Serve models over REST and gRPC, to any client of the Open Inference Protocol V2 (KServe, Triton).
+
+    MODEL is a model's name or file, NAME=MODEL to serve it under another name, or a file of services (YAML) that
+    switch between equivalent models.
+
+    \b
+    zoolens serve demo:lenet-torch
+    zoolens serve digits=demo:lenet-torch --http 9000 --grpc off
+    """
+    from zoolens.serving.server import run
+
+    plain, services = _sorted(models)
+    run(_serve(_specs(plain, options), services, _server_options(options), _settings(options), options["memory"]))
+    click.echo("Stopped.")
+
+
+async def _serve(
+    models: Sequence[ModelSpec],
+    services: Sequence[Path],
+    options: ServerOptions,
+    settings: EndpointSettings,
+    memory: int | None,
+) -> None:
+    from zoolens.serving.api import running
+    from zoolens.serving.server import stop_signal
+
+    click.echo("Loading the models …", err=True)
+    async with running(models, options, settings, services=services, memory_limit=memory) as server:
+        _show(server)
+        await stop_signal()
+        click.echo("Draining: requests that were accepted are answered.", err=True)
+
+
+def _show(server: Server) -> None:
+    for entry in server.plane.repository():
+        click.echo(
+            f"{entry.name}, version {entry.version}: {entry.state}{f' ({entry.reason})' if entry.reason else ''}"
+        )
+    names = {"http": "REST", "grpc": "gRPC"}
+    for transport, url in server.urls.items():
+        click.echo(f"{names[transport]}: {url}{'/v2' if transport == 'http' else ''}")
+    click.echo("Stop with Ctrl-C.", err=True)
+
+
+def _sorted(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:
+    """Models, and files of services: YAML with the key `services`, which no manifest has."""
+    services = [Path(argument) for argument in arguments if _is_service_file(argument)]
+    return [argument for argument in arguments if not _is_service_file(argument)], services
+
+
+def _is_service_file(argument: str) -> bool:
+    from zoolens.untrusted import is_file, read_text
+
+    path = Path(argument)
+    if path.suffix not in (".yaml", ".yml") or not is_file(path):
+        return False
+    try:
+        lines = read_text(path, 1 << 20).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return any(line.startswith("services:") for line in lines)
+
+
+def _specs(models: Sequence[str], options: dict[str, Any]) -> list[ModelSpec]:
+    from zoolens.runtimes.base import Options
+    from zoolens.serving.plane.settings import ModelSpec
+
+    how = Options(threads=options["threads"], device=options["device"])
+    return [
+        ModelSpec(model, options["runtime"], how, options["environment"], options["allow_code"]) for model in models
+    ]
+
+
+def _settings(options: dict[str, Any]) -> EndpointSettings:
+    from zoolens.serving.plane.settings import EndpointSettings
+
+    return EndpointSettings(
+        max_batch=options["max_batch"],
+        max_delay=options["batch_delay"] / 1000,
+        max_queue=options["queue"],
+        concurrency=options["concurrency"],
+        batching=options["batching"],
+    )
+
+
+def _server_options(options: dict[str, Any]) -> ServerOptions:
+    from zoolens.protocol.limits import Limits
+    from zoolens.serving.options import ServerOptions, Tls, read_token
+
+    if (options["tls_cert"] is None) != (options["tls_key"] is None):
+        raise click.UsageError("TLS needs both --tls-cert and --tls-key.")
+    return ServerOptions(
+        host=options["host"],
+        http_port=options["http"],
+        grpc_port=options["grpc"],
+        token=read_token(options["token_file"]),
+        insecure=options["insecure"],
+        tls=Tls(options["tls_cert"], options["tls_key"]) if options["tls_cert"] else None,
+        limits=Limits(body_bytes=options["max_request"], tensor_bytes=options["max_request"]),
+        drain_seconds=options["drain"],
+    )

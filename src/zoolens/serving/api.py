@@ -1,0 +1,115 @@
+"""Serving from Python: a server on an event loop of one's own, or in a thread beside the program.
+
+with zoolens.serve(["demo:lenet-torch"], http=0) as server:
+    print(server.urls["http"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from zoolens.protocol.limits import Limits
+from zoolens.serving.options import ServerOptions
+from zoolens.serving.plane.data_plane import open_plane
+from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+from zoolens.serving.server import Server, run
+
+
+@asynccontextmanager
+async def running(
+    models: Sequence[str | ModelSpec],
+    options: ServerOptions,
+    settings: EndpointSettings | None = None,
+    *,
+    services: Sequence[Path] = (),
+    memory_limit: int | None = None,
+) -> AsyncIterator[Server]:
+    """A server of these models, and of the services in these files: it answers in the block, and drains at its end."""
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(open_plane(models, settings, memory_limit=memory_limit))
+        if services:
+            hosting = import_module("zoolens.serving.services.hosting")
+            await stack.enter_async_context(hosting.host_services(plane, services))
+        yield await stack.enter_async_context(Server(plane, options))
+
+
+@contextmanager
+def serve(
+    models: str | ModelSpec | Sequence[str | ModelSpec],
+    *,
+    http: int | None = 8000,
+    grpc: int | None = 8001,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    settings: EndpointSettings | None = None,
+    memory_limit: int | None = None,
+) -> Iterator[Server]:
+    """Serve models in a thread as long as the block lasts.
+
+    Ports: 0 takes a free one, None opens none. `server.urls` says where the server listens.
+    """
+    options = ServerOptions(
+        host=host, http_port=http, grpc_port=grpc, token=token, insecure=insecure, limits=limits or Limits()
+    )
+    chosen = [models] if isinstance(models, str | ModelSpec) else list(models)
+    thread = _Thread(chosen, options, settings, memory_limit)
+    thread.start()
+    try:
+        yield thread.server()
+    finally:
+        thread.stop()
+
+
+class _Thread(threading.Thread):
+    """The thread in which the event loop runs. What it raises is raised again for whoever waits for the server."""
+
+    def __init__(
+        self,
+        models: Sequence[str | ModelSpec],
+        options: ServerOptions,
+        settings: EndpointSettings | None,
+        memory_limit: int | None,
+    ) -> None:
+        super().__init__(name="zoolens-serve", daemon=True)
+        self._arguments = (models, options, settings, memory_limit)
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._server: Server | None = None
+        self._end: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def server(self) -> Server:
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._server is not None
+        return self._server
+
+    def stop(self) -> None:
+        if self._end is not None:
+            loop, event = self._end
+            loop.call_soon_threadsafe(event.set)
+        self.join()
+
+    def run(self) -> None:
+        try:
+            run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        models, options, settings, memory_limit = self._arguments
+        async with running(models, options, settings, memory_limit=memory_limit) as self._server:
+            event = asyncio.Event()
+            self._end = asyncio.get_running_loop(), event
+            self._ready.set()
+            await event.wait()
+        self._end = None
