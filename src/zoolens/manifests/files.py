@@ -69,7 +69,7 @@ def check_manifest(text: str) -> tuple[Manifest | None, list[Problem]]:
     try:
         return Manifest.model_validate(tree.value), []
     except ValidationError as error:
-        return None, _problems(error, tree)
+        return None, problems_of(error, tree)
 
 
 def line_of(text: str, *location: str | int) -> int:
@@ -111,7 +111,7 @@ def _tree(text: str) -> YamlTree:
     return tree
 
 
-def _problems(error: ValidationError, tree: YamlTree) -> list[Problem]:
+def problems_of(error: ValidationError, tree: YamlTree) -> list[Problem]:
     """One problem a place: a value that fits no member of a union is one mistake, not several."""
     reasons: dict[tuple[int, str], list[str]] = {}
     for detail in error.errors():
