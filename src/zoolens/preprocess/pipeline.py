@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -112,6 +113,24 @@ class _PrepareArray(Prepare):
                 f"The sample has shape {shape_text(shape)}, but the input takes {shape_text(self._wanted)}.",
                 hint="Correct shape in the manifest, or prepare the data so.",
             )
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """What the declared steps do to a pixel: `shaping` first, then pixel × `factor` + `offset`, both of them one number
+    for each channel. A normalising step before a shaping one is part of `shaping`."""
+
+    shaping: tuple[Step, ...]
+    factor: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+
+def declared_normalisation(spec: Input) -> Normalisation:
+    """For who has to convert inputs that were made for one model into those of another."""
+    shaping, normalizing = _split(spec.preprocess)
+    channels = _channel_count(spec)
+    factor, offset = _affine(normalizing, channels)
+    return Normalisation(shaping, np.broadcast_to(factor, (channels,)), np.broadcast_to(offset, (channels,)))
 
 
 def center_crop(image: Array, step: CenterCrop) -> Array:

@@ -121,8 +121,8 @@ class PromiseCheck(Part):
 
 
 class Service(Part):
-    """One service. The ladder is asked for with CORR reference WITHIN within, `bounds` are further bounds of the query (ON; YAML reads
-    the word "on" as true)."""
+    """One service. The ladder is asked for with CORR reference WITHIN within; `bounds` are what a query has behind ON
+    (a word that YAML takes for true)."""
 
     reference: str
     runtime: str | None = Field(default=None, description="The only runtime for reference and stand-ins.")

@@ -1,0 +1,32 @@
+"""A store in which some demo models were measured, quickly and on few inputs; made once for all tests of services."""
+
+import pytest
+
+from zoolens.catalog.lookup import find_all
+from zoolens.catalog.sessions import Wanted
+from zoolens.measure.job_runner import carry_out_entries
+from zoolens.measure.latency import LatencySettings
+from zoolens.measure.plan import EvaluationPlan
+from zoolens.progress import Silent
+from zoolens.store.store import open_store
+
+MODELS = ("demo:lenet-wide", "demo:lenet-torch", "demo:mlp-wide", "demo:lenet-deep")
+QUICK = LatencySettings(min_samples=10, max_samples=40, max_seconds=0.1, warmup_calls=1, warmup_seconds=0.0)
+
+
+@pytest.fixture(scope="session")
+def quick():
+    return QUICK
+
+
+@pytest.fixture(scope="session")
+def measured_store(tmp_path_factory):
+    target = tmp_path_factory.mktemp("services") / "store.sqlite"
+    plan = EvaluationPlan(
+        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
+        latency=QUICK,
+    )  # fmt: skip
+    with open_store(target) as store:
+        outcomes = list(carry_out_entries(find_all(MODELS), plan, store, Silent()))
+        assert not any(outcome.errors for outcome in outcomes)
+        yield store

@@ -1,0 +1,323 @@
+"""The ladder of a service: what `query` answers, as far as this machine can serve it in the reference's place.
+
+Nothing is listed by hand. A model that the query finds is left out where it cannot be opened, is not what was measured,
+cannot be fed with the service's inputs, has other classes, or is no cheaper than a more equivalent one; each time it is
+said why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from zoolens.errors import ZoolensError, first_line
+from zoolens.index.rows import Row
+from zoolens.measure.latency import LatencySettings
+from zoolens.progress import Progress, Silent
+from zoolens.protocol.messages import TensorMetadata
+from zoolens.queries.answers import Answer
+from zoolens.queries.api import query
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.services.candidates import (
+    Candidate,
+    NotConvertible,
+    adapter_between,
+    class_labels,
+    examine,
+    sample_input,
+    service_inputs,
+    service_outputs,
+)
+from zoolens.serving.services.definition import NamedFallback, Service, ServiceError
+from zoolens.serving.services.profiles import ensure_profile, preparation_seconds, profiled_sizes, with_preparation
+from zoolens.store.store import Store
+
+_EXAMINED: Final = 40  # models that are opened at most to look for rungs
+_CHEAPER: Final = 0.95  # of another's time or memory: less is no reason to have a further model at hand
+_MEMORY: Final = "peak_memory@process"
+_ACCURACY: Final = "top1"
+_ENERGY: Final = "energy@batch=1"
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A model that the query finds and that is no rung. `reason` is a sentence."""
+
+    model: str
+    runtime: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ServiceLadder:
+    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the rungs, one by one."""
+
+    service: Service
+    ladder: Ladder
+    candidates: tuple[Candidate, ...]
+    adapters: tuple[Adapter, ...]
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+    labels: tuple[str, ...] | None
+    dataset: str
+    probes: int
+    confidence: float | None
+    query: str
+    excluded: tuple[Excluded, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
+        return tuple(
+            (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
+            for rung, candidate in zip(self.ladder.rungs, self.candidates, strict=True)
+        )
+
+
+@dataclass
+class LadderBuilder:
+    """Asks for the ladder of a service again and again. What was found out about a model is kept as long as its files
+    and the way it was measured stay the same. `removed`: (model, runtime) that broke its promise while serving."""
+
+    name: str
+    service: Service
+    store: Store
+    progress: Progress = field(default_factory=Silent)
+    latency: LatencySettings = field(default_factory=LatencySettings)
+    removed: dict[tuple[str, str], str] = field(default_factory=dict)
+    _examined: dict[str, Candidate] = field(default_factory=dict)
+    _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict)
+
+    def build(self) -> ServiceLadder:
+        service = self.service
+        answer = self._ask(service.within)
+        if answer.reference is None:
+            raise ServiceError(f"The service {self.name} has no reference that was measured.")
+        try:
+            reference = self._examine(answer.reference.row)
+        except (ZoolensError, NotConvertible) as error:
+            raise ServiceError(
+                f"The reference of the service {self.name} cannot be served: {_reason(error)}"
+            ) from error
+        excluded: list[Excluded] = []
+        first = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
+        kept: list[tuple[Rung, Candidate, Adapter]] = [
+            (first, reference, adapter_between(service, reference, reference))
+        ]
+        for row, equivalence, lower in self._stand_ins(answer):
+            if len(kept) >= service.rungs:
+                excluded.append(_excluded(row, f"The ladder has its {service.rungs} rungs already."))
+                continue
+            self._consider(row, equivalence, lower, reference, kept, excluded)
+        if isinstance(service.fallback, NamedFallback):
+            self._add_fallback(service.fallback.model, reference, kept, excluded)
+        return ServiceLadder(
+            service=service,
+            ladder=Ladder(tuple(rung for rung, _, _ in kept)),
+            candidates=tuple(candidate for _, candidate, _ in kept),
+            adapters=tuple(adapter for _, _, adapter in kept),
+            inputs=service_inputs(service, reference),
+            outputs=service_outputs(service, reference),
+            labels=class_labels(reference),
+            dataset=answer.dataset,
+            probes=answer.n,
+            confidence=answer.confidence,
+            query=answer.query,
+            excluded=tuple(excluded),
+            notes=(*answer.notes, *self._notes(kept)),
+        )
+
+    # --- the query
+
+    def _ask(self, within: float, where: str | None = None) -> Answer:
+        service = self.service
+        bounds = [*service.bounds]
+        if service.objectives.energy is not None:
+            bounds.append(f"energy <= {service.objectives.energy!r} J")
+        if service.objectives.memory is not None and service.policy_name != "memory":
+            bounds.append(f"memory <= {service.objectives.memory} B")
+        text = f"ON {' AND '.join(bounds)}" if bounds and where is None else None
+        return query(
+            text,
+            ref=service.reference,
+            within=within,
+            confidence=service.confidence if where is None else None,
+            data=service.data,
+            where=where or service.where,
+            exec={"runtime": service.runtime} if service.runtime else None,
+            limit=_EXAMINED,
+            store=self.store,
+            progress=self.progress,
+        )
+
+    def _stand_ins(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
+        """What the query found, most equivalent first; only what fits, and only what was run."""
+        if not answer.exact:
+            return
+        matches = [match for match in answer.matches if match.equivalence is not None and match.row.signature]
+        for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
+            yield match.row, float(match.equivalence or 0.0), match.equivalence_lower
+
+    # --- candidates
+
+    def _examine(self, row: Row) -> Candidate:
+        candidate = self._examined.get(row.key)
+        (run,) = self.store.runs_of([row.key])
+        if candidate is None or candidate.run.resolved != run.resolved:
+            candidate = self._examined[row.key] = examine(run, self.progress)
+        return candidate
+
+    def _consider(
+        self,
+        row: Row,
+        equivalence: float,
+        lower: float | None,
+        reference: Candidate,
+        kept: list[tuple[Rung, Candidate, Adapter]],
+        excluded: list[Excluded],
+    ) -> None:
+        broken = self.removed.get((row.ref, str(row.runtime)))
+        if broken is not None:
+            excluded.append(_excluded(row, broken))
+            return
+        try:
+            candidate = self._examine(row)
+            adapter = adapter_between(self.service, reference, candidate)
+            rung = self._rung(row, candidate, reference, equivalence, lower)
+        except (ZoolensError, NotConvertible) as error:
+            excluded.append(_excluded(row, _reason(error)))
+            return
+        better = self._no_cheaper_than(rung, [other for other, _, _ in kept])
+        if better is not None:
+            excluded.append(_excluded(row, f"It is no cheaper than {better.model}, which is more equivalent."))
+            return
+        kept.append((rung, candidate, adapter))
+
+    def _rung(
+        self, row: Row, candidate: Candidate, reference: Candidate, equivalence: float, lower: float | None
+    ) -> Rung:
+        memory = row.figures.get(_MEMORY)
+        figures = {"accuracy": row.figures.get(_ACCURACY), "energy": row.figures.get(_ENERGY)}
+        return Rung(
+            model=candidate.name,
+            runtime=candidate.job.runtime.name,
+            equivalence=equivalence,
+            equivalence_lower=lower,
+            profile=self._profile(row.key, candidate, reference),
+            memory_bytes=None if memory is None else int(memory.value),
+            figures={name: figure.value for name, figure in figures.items() if figure is not None},
+        )
+
+    def _profile(self, key: str, candidate: Candidate, reference: Candidate) -> Profile:
+        known = self._profiles.get((key, candidate.job.stack.fingerprint))
+        if known is not None:
+            return known
+        sizes = profiled_sizes(self.service.batch.size)
+        fixed = candidate.source.shape[0] if candidate.source.shape else None
+        profile = ensure_profile(
+            self.store, candidate.job, candidate.run, sizes if fixed is None else (fixed,), self.progress,
+            settings=self.latency,
+        )  # fmt: skip
+        sample = sample_input(self.service, candidate.input)
+        if sample is not None:
+            adapter = adapter_between(self.service, reference, candidate)
+            profile = with_preparation(profile, preparation_seconds(lambda: adapter.feeds(sample)))
+        self._profiles[key, candidate.job.stack.fingerprint] = profile
+        return profile
+
+    def _no_cheaper_than(self, rung: Rung, others: Sequence[Rung]) -> Rung | None:
+        """A more equivalent rung that costs no more in any way that matters: then nobody would ever choose this one."""
+        largest = self.service.batch.size
+        for other in others:
+            quicker = any(rung.profile.of(size) < _CHEAPER * other.profile.of(size) for size in {1, largest})
+            smaller = (
+                rung.memory_bytes is not None
+                and other.memory_bytes is not None
+                and rung.memory_bytes < _CHEAPER * other.memory_bytes
+            )
+            thriftier = rung.figures.get("energy", 0.0) < _CHEAPER * other.figures.get("energy", 0.0)
+            if not (quicker or smaller or thriftier):
+                return other
+        return None
+
+    def _add_fallback(
+        self,
+        name: str,
+        reference: Candidate,
+        kept: list[tuple[Rung, Candidate, Adapter]],
+        excluded: list[Excluded],
+    ) -> None:
+        """The named model as the last rung, with the equivalence that was measured of it, however low."""
+        from zoolens.catalog.lookup import find
+
+        entry = find(name)
+        if any(candidate.job.entry.full_ref == entry.full_ref for _, candidate, _ in kept):
+            return
+        excluded[:] = [other for other in excluded if other.model != entry.full_ref]
+        answer = self._ask(0.0, where=f"name = '{entry.manifest.name}'")
+        matches = [match for match in answer.matches if match.ref == entry.full_ref and match.equivalence is not None]
+        if not (answer.exact and matches):
+            raise ServiceError(
+                f"The fallback {name} of the service {self.name} was not measured on {answer.dataset}.",
+                hint=f"Measure it: zoolens eval {name} --data DATA.",
+            )
+        row = matches[0].row
+        try:
+            candidate = self._examine(row)
+            adapter = adapter_between(self.service, reference, candidate)
+        except (ZoolensError, NotConvertible) as error:
+            raise ServiceError(
+                f"The fallback {name} of the service {self.name} cannot answer for it: {_reason(error)}"
+            ) from error
+        equivalence = float(matches[0].equivalence or 0.0)
+        kept.append((self._rung(row, candidate, reference, equivalence, None), candidate, adapter))
+
+    def _notes(self, kept: Sequence[tuple[Rung, Candidate, Adapter]]) -> Iterator[str]:
+        if len(kept) == 1:
+            yield "No model can stand in for the reference: the service cannot switch."
+        for rung, candidate, _ in kept:
+            measured, here = candidate.run.stack.version, candidate.job.stack.version
+            if measured != here:
+                yield (
+                    f"{rung.model} was measured with {rung.runtime} {measured} and is served by {here}: "
+                    "how equivalent it is was not measured with this version."
+                )
+
+
+def _excluded(row: Row, reason: str) -> Excluded:
+    return Excluded(row.ref, str(row.runtime), reason)
+
+
+def _reason(error: BaseException) -> str:
+    text = error.message if isinstance(error, ZoolensError) else first_line(error)
+    text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."
+
+
+def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
+    """Everything, ready for JSON."""
+    return {
+        "query": built.query,
+        "dataset": built.dataset,
+        "inputs": built.probes,
+        "confidence": built.confidence,
+        "rungs": [
+            {
+                "model": rung.model,
+                "runtime": rung.runtime,
+                "equivalence": rung.equivalence,
+                "equivalence_lower": rung.equivalence_lower,
+                "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
+                "memory_bytes": rung.memory_bytes,
+                **rung.figures,
+            }
+            for rung in built.ladder.rungs
+        ],
+        "excluded": [
+            {"model": other.model, "runtime": other.runtime, "reason": other.reason} for other in built.excluded
+        ],
+        "notes": list(built.notes),
+    }

@@ -1,0 +1,119 @@
+"""How long a model takes here, by batch size: from the store, or measured once and stored as any latency is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from statistics import median
+from typing import Any, Final
+
+from zoolens.catalog.sessions import Wanted
+from zoolens.errors import ZoolensError
+from zoolens.measure.classorder import MATCHED
+from zoolens.measure.job_runner import carry_out_entries
+from zoolens.measure.jobs import Job
+from zoolens.measure.latency import LatencySettings
+from zoolens.measure.plan import EvaluationPlan
+from zoolens.progress import Progress
+from zoolens.serving.ladder import Profile
+from zoolens.store.records import Run, RunKind
+from zoolens.store.scopes import Dimension, parse_scope
+from zoolens.store.store import Store
+
+_METRIC: Final = "latency_p50"
+_PREPARATIONS: Final = 15  # how often an input is prepared to learn how long that takes
+
+
+def profiled_sizes(largest: int) -> tuple[int, ...]:
+    """The batch sizes that are measured: 1, the largest, and some between, for what lies there is interpolated."""
+    return tuple(sorted({1, largest, *(size for size in (4, 16, 64, 256) if size < largest)}))
+
+
+def ensure_profile(
+    store: Store, job: Job, run: Run, sizes: Iterable[int], progress: Progress, *, settings: LatencySettings
+) -> Profile:
+    """Measured seconds of a model on this machine. Sizes that the store does not know are measured now and stored; a
+    model that does not take a size has none for it."""
+    wanted = tuple(sizes)
+    known = stored_seconds(store, job)
+    missing = [size for size in wanted if size not in known]
+    if missing:
+        _measure(store, job, run, missing, progress, settings)
+        known = stored_seconds(store, job)
+    seconds = {size: value for size in wanted if (value := known.get(size)) is not None}
+    if not seconds:
+        raise ZoolensError(
+            f"How long {job.entry.ref} takes in {job.runtime.name} could not be measured.",
+            hint=f"See why: zoolens eval {job.entry.ref} --runtime {job.runtime.name} --no-accuracy.",
+        )
+    return Profile(seconds)
+
+
+def stored_seconds(store: Store, job: Job) -> dict[int, float | None]:
+    """Median seconds by batch size, measured with this very model and stack; None where it does not take the size."""
+    runs = [run for run in store.runs(model=job.entry.full_ref, trials=True) if is_same(run, job)]
+    by_run = store.observations_by_run([run.id for run in runs], metrics=[_METRIC]) if runs else {}
+    seconds: dict[int, float | None] = {}
+    for run in runs:  # newest first
+        for observation in by_run.get(run.id, ()):
+            scope = parse_scope(observation.scope)
+            if scope.dimension is Dimension.BATCH and not scope.raw and scope.number is not None:
+                seconds.setdefault(scope.number, observation.value)
+    return seconds
+
+
+def is_same(run: Run, job: Job) -> bool:
+    """Whether a run was made with this model's files, runtime and machine, so that its times hold here."""
+    return run.key.model == job.model.fingerprint and _plain(run.stack.identity) == _plain(job.stack.identity)
+
+
+def _plain(identity: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in identity.items() if key != MATCHED}
+
+
+def _measure(
+    store: Store, job: Job, run: Run, sizes: Collection[int], progress: Progress, settings: LatencySettings
+) -> None:
+    """Time the model as `zoolens eval` does: on the data that it was measured on, where they are here."""
+    same = is_same(run, job) and run.origin.get("data") is not None
+    plan = EvaluationPlan(
+        models=(),
+        data=run.origin.get("data") if same else None,
+        limit=run.origin.get("limit") if same else None,
+        seed=run.origin.get("seed") if same else None,
+        wanted=Wanted(
+            runtimes=(job.runtime.name,),
+            environments=(", ".join(job.environment.spec.requirements) if job.environment else "",),
+            options=job.options,
+        ),
+        batches=tuple(sizes),
+        accuracy=same,
+        cold=False,
+        latency=settings,
+        kind=run.kind if same else RunKind.EVALUATION,
+    )
+    try:
+        list(carry_out_entries([job.entry], plan, store, progress, asked=False))
+    except ZoolensError:
+        if not same:
+            raise
+        alone = EvaluationPlan(
+            models=(), data=None, wanted=plan.wanted, batches=plan.batches, accuracy=False, cold=False, latency=settings
+        )
+        list(carry_out_entries([job.entry], alone, store, progress, asked=False))
+
+
+def with_preparation(profile: Profile, seconds: float) -> Profile:
+    """The profile of a model whose inputs are prepared by the server: each takes so many seconds more."""
+    return Profile({size: value + size * seconds for size, value in profile.seconds.items()})
+
+
+def preparation_seconds(prepare: Callable[[], object]) -> float:
+    """Median seconds of preparing one input; the first calls, which build tables, do not count."""
+    prepare()
+    taken = []
+    for _ in range(_PREPARATIONS):
+        begun = time.perf_counter()
+        prepare()
+        taken.append(time.perf_counter() - begun)
+    return median(taken)

@@ -1,0 +1,106 @@
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from zoolens.datasets.opening import open_dataset
+from zoolens.errors import ZoolensError
+from zoolens.measure.answers import run_predictions
+from zoolens.preprocess.pipeline import build_prepare
+from zoolens.serving.services.definition import Service, ServiceError
+from zoolens.serving.services.ladder_query import LadderBuilder, ladder_data
+from zoolens.serving.services.profiles import profiled_sizes
+
+REFERENCE = "demo:lenet-wide"
+
+
+@pytest.fixture(scope="module")
+def build(measured_store, quick):
+    examined = {}  # opening models takes most of the time
+
+    def build(**settings):
+        service = Service(**{"reference": REFERENCE, "within": 0.8, "batch": {"size": 4}, **settings})
+        return LadderBuilder("fashion", service, measured_store, latency=quick, _examined=examined).build()
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def built(build):
+    return build()
+
+
+def test_the_ladder_is_what_the_query_finds_and_nobody_listed(built):
+    rungs = built.ladder.rungs
+    assert rungs[0].model == "demo:lenet-wide@1.0.0"
+    assert (rungs[0].equivalence, rungs[0].equivalence_lower) == (1.0, 1.0)
+    equivalences = [rung.equivalence for rung in rungs]
+    assert equivalences == sorted(equivalences, reverse=True)
+    assert all(0.8 <= rung.equivalence <= 1 and set(rung.profile.seconds) == {1, 4} for rung in rungs)
+    assert rungs[-1].model == "demo:mlp-wide@1.0.0"
+    assert "CORR demo:lenet-wide WITHIN 80%" in built.query
+
+
+def test_a_model_that_is_slower_and_less_equivalent_is_no_rung(built):
+    reasons = {other.model: other.reason for other in built.excluded}
+    assert reasons["demo:lenet-deep@1.0.0"].startswith("It is no cheaper than ")
+
+
+def test_every_rung_answers_through_its_adapter_what_was_measured_of_it(built, measured_store):
+    """The promise holds for the path that requests take: reference tensors in, classes of the reference out."""
+    reference = built.candidates[0]
+    with closing(open_dataset("demo", limit=40)) as data:
+        prepare = build_prepare(reference.input, reference.source)
+        tensors = np.stack([prepare(data.read(place).value) for place in range(40)])
+    for candidate, adapter in zip(built.candidates, built.adapters, strict=True):
+        with candidate.job.open() as session:
+            answers = adapter.outputs(session.predict(adapter.feeds({reference.source.name: tensors})))
+        stored = run_predictions(measured_store, candidate.run)
+        np.testing.assert_array_equal(answers["probabilities"].argmax(axis=1), stored.top1[:40])
+
+
+def test_building_it_again_measures_nothing(built, measured_store, build):
+    before = measured_store.newest()
+    assert build().identity == built.identity
+    assert measured_store.newest().observation == before.observation
+
+
+def test_a_higher_threshold_gives_a_shorter_ladder(build):
+    assert [rung.model for rung in build(within=0.999).ladder.rungs] == ["demo:lenet-wide@1.0.0"]
+    assert "cannot switch" in build(within=0.999).notes[-1]
+
+
+def test_a_confidence_asks_for_the_lower_bound(build):
+    built = build(within=0.85, confidence=0.95)
+    assert all(rung.equivalence_lower >= 0.85 for rung in built.ladder.rungs)
+
+
+def test_a_fallback_is_the_last_rung_however_little_it_is_equivalent(build):
+    built = build(within=0.99, fallback={"model": "demo:mlp-wide"})
+    assert built.ladder.rungs[-1].model == "demo:mlp-wide@1.0.0"
+    assert built.ladder.rungs[-1].equivalence < 0.99
+    with pytest.raises(ServiceError, match="was not measured"):
+        build(within=0.99, fallback={"model": "demo:lenet-jax"})
+
+
+def test_images_are_another_input_and_their_preparation_is_in_the_profile(build, built):
+    images = build(input="image")
+    assert [(spec.name, spec.datatype) for spec in images.inputs] == [("image", "BYTES")]
+    assert images.ladder.rungs[0].profile.of(4) > built.ladder.rungs[0].profile.of(4)
+
+
+def test_an_unknown_reference_is_one_sentence(build):
+    with pytest.raises(ZoolensError, match="no-such"):
+        build(reference="demo:no-such")
+
+
+def test_it_is_plain_data(built):
+    data = ladder_data(built)
+    assert data["rungs"][0]["seconds"].keys() == {"1", "4"}
+    assert data["dataset"]
+
+
+def test_profiled_sizes_end_at_the_largest():
+    assert profiled_sizes(1) == (1,)
+    assert profiled_sizes(4) == (1, 4)
+    assert profiled_sizes(20) == (1, 4, 16, 20)

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from zoolens.manifests.schema import DropLeading, Output
+from zoolens.runtimes.base import TensorSpec
+from zoolens.serving.services.input_conversion import NotConvertible
+from zoolens.serving.services.output_conversion import class_identities, class_order, probability_conversion
+
+TENSOR = TensorSpec("y", (None, 3), "float32")
+
+
+def identities(data=None, classes=3, **declared):
+    return class_identities(Output(**declared), None, classes, data)
+
+
+def test_classes_are_matched_by_name():
+    ours = identities(labels=("cat", "dog", "sea lion"))
+    theirs = identities(labels=("Sea_Lion", "cat", "dog"))
+    order = class_order(ours, theirs)
+    raw = np.log(np.array([[0.7, 0.2, 0.1]], np.float32))
+    converted = probability_conversion(Output(), TENSOR, order)(raw)
+    np.testing.assert_allclose(converted, [[0.2, 0.1, 0.7]], atol=1e-6)
+
+
+def test_a_model_without_names_answers_in_the_order_of_the_data():
+    ours = identities(labels=("dog", "cat", "cow"))
+    assert list(class_order(ours, identities(("cat", "cow", "dog")))) == [2, 0, 1]
+    assert list(class_order(ours, identities(("cow", "cat", "dog"), label_map={0: 1, 1: 2, 2: 0}))) == [1, 0, 2]
+
+
+def test_two_models_without_names_are_in_one_order():
+    assert class_order(identities(), identities()) is None
+    assert class_order(identities(classes=1000), identities(classes=1000)) is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "why"),
+    [
+        (("cat", "dog", "cow"), "no class horse"),
+        (("dog", "cat", "horse", "owl"), "4 classes"),
+        (("dog", "horse", "dog"), "no class cat"),
+    ],
+)
+def test_what_cannot_be_matched_is_refused(theirs, why):
+    with pytest.raises(NotConvertible, match=why):
+        class_order(identities(labels=("cat", "dog", "horse")), identities(labels=theirs, classes=len(theirs)))
+
+
+def test_names_that_stand_for_several_classes_are_matched_only_in_the_same_order():
+    ours = identities(labels=("crane", "dog", "crane"))
+    assert class_order(ours, identities(labels=("crane", "dog", "crane"))) is None
+    with pytest.raises(NotConvertible, match="several of its classes"):
+        class_order(ours, identities(labels=("crane", "crane", "dog")))
+
+
+def test_a_background_class_is_dropped_as_the_manifest_says():
+    output = Output(scores="probabilities", postprocess=(DropLeading(op="drop_leading"),))
+    raw = np.array([[0.5, 0.3, 0.1, 0.1]], np.float32)
+    converted = probability_conversion(output, TensorSpec("y", (None, 4), "float32"), np.array([2, 1, 0]))(raw)
+    np.testing.assert_allclose(converted, [[0.2, 0.2, 0.6]], atol=1e-6)
