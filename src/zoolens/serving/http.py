@@ -61,11 +61,12 @@ class Application:
         try:
             if scope["path"] not in _OPEN:
                 check_token(self._options.token, headers.get("authorization"))
-            match = _INFER.fullmatch(scope["path"]) if scope["method"] == "POST" else None
+            match = _INFER.fullmatch(scope["path"])
             if match is None:
                 scope["app"] = self  # where there is one, Starlette raises what it would otherwise answer in plain text
                 await self._routes(scope, receive, send)
             else:
+                _check_method(scope)
                 await self._infer(match[1], match[2] or "", headers, receive, send)
         except ClientLeft:
             return
@@ -90,6 +91,11 @@ class Application:
             request = with_headers(request, headers)
             response = await _unless_client_leaves(self._plane.infer(request), receive)
             await _send_answer(send, response, request, headers)
+
+
+def _check_method(scope: Scope) -> None:
+    if scope["method"] != "POST":
+        raise HTTPException(405, headers={"Allow": "POST"})
 
 
 async def _unless_client_leaves(work: Awaitable[InferResponse], receive: Receive) -> InferResponse:

@@ -1,0 +1,76 @@
+"""`zoolens serve` as a user starts and stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.serve import command
+from zoolens.serving.conftest import write_fake
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("grpc")
+
+
+def refused(*arguments):
+    result = CliRunner().invoke(command, list(arguments))
+    assert result.exit_code
+    return str(result.exception) if result.exit_code == 1 else result.output
+
+
+def test_what_cannot_be_served_is_refused_before_anything_is_loaded(tmp_path):
+    assert "no token is set" in refused("tiny", "--host", "0.0.0.0")
+    assert "no port" in refused("tiny", "--http", "off", "--grpc", "off")
+    assert "is no port" in refused("tiny", "--http", "70000")
+    assert "both --tls-cert and --tls-key" in refused("tiny", "--tls-cert", str(tmp_path / "a"))
+    assert "SIZE" in refused("tiny", "--max-request", "much") or "much" in refused("tiny", "--max-request", "much")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_that_was_accepted_is_answered_although_the_server_is_told_to_stop(tmp_path, number):
+    model = write_fake(tmp_path, "slow", latency_us=200_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zoolens", "serve", f"digits={model}", "--http", "0", "--grpc", "0"],
+        env={**os.environ, "ZOOLENS_HOME": str(tmp_path / "home")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert lines[0] == "digits, version 1.0.0: READY\n"
+        url = re.fullmatch(r"REST: (http://127\.0\.0\.1:\d+/v2)\n", lines[1])[1]
+        assert lines[2].startswith("gRPC: grpc://127.0.0.1:")
+        answers = []
+        body = {"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 4], "data": [0, 1, 2, 3]}]}
+
+        def ask():
+            with urllib.request.urlopen(f"{url}/models/digits/infer", json.dumps(body).encode()) as response:
+                answers.append(json.load(response))
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while not _waiting(url):
+            pass
+        process.send_signal(number)
+        thread.join(30)
+        assert answers[0]["outputs"][0]["shape"] == [1, 3]
+        assert process.wait(30) == 0
+        assert process.stdout.read() == "Stopped.\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _waiting(url):
+    """Whether the request has reached the model."""
+    with urllib.request.urlopen(f"{url}/models/digits/stats") as response:
+        return json.load(response)["model_stats"][0]["inference_stats"]["queue"]["count"]

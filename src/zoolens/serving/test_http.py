@@ -1,0 +1,313 @@
+"""REST: what a client sends over a socket, and what it gets."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+import time
+import zlib
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from zoolens import catalog
+from zoolens.protocol.messages import InferRequest, RequestedOutput
+from zoolens.protocol.rest import HEADER_LENGTH, decode_response, encode_request
+
+X = np.random.default_rng(0).random((2, 4), np.float32)
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def ask(server, method, path, body=None, headers=None):
+    """Status, headers with names in small letters, and content."""
+    connection = http.client.HTTPConnection(urlsplit(server.urls["http"]).netloc, timeout=20)
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+def get(server, path, status=200):
+    found, _, content = ask(server, "GET", path)
+    assert found == status, content
+    return json.loads(content)
+
+
+def error(answer):
+    """The status and the one sentence of an error."""
+    status, headers, content = answer
+    assert headers["content-type"] == "application/json"
+    (sentence,) = json.loads(content).values()
+    return status, sentence
+
+
+def infer(server, request, *, binary=True, path=None, headers=None):
+    body = encode_request(request, binary=binary)
+    fields = body.headers | (headers or {})
+    return ask(server, "POST", path or f"/v2/models/{request.model}/infer", body.content(), fields)
+
+
+def outputs(answer):
+    status, headers, content = answer
+    assert status == 200, content
+    length = headers.get(HEADER_LENGTH.lower())
+    return decode_response(content, None if length is None else int(length)).outputs
+
+
+@pytest.fixture(scope="module")
+def expected(server, served_folder):
+    with catalog.open_session(str(served_folder / "tiny.yaml")) as session:
+        return session.predict({"input": X})["logits"]
+
+
+@pytest.mark.parametrize("binary_in", [True, False])
+@pytest.mark.parametrize("binary_out", [True, False])
+def test_inference_in_json_and_binary(server, expected, binary_in, binary_out):
+    request = InferRequest("tiny", {"input": X}, id="7", outputs=(RequestedOutput("logits", binary=binary_out),))
+    answer = infer(server, request, binary=binary_in)
+    np.testing.assert_array_equal(outputs(answer)["logits"], expected)
+    assert (HEADER_LENGTH.lower() in answer[1]) == binary_out
+    assert answer[1]["zoolens-model"] == "file:tiny@1.0.0"
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_compressed_bodies(server, expected, encoding, pack):
+    body = encode_request(InferRequest("tiny", {"input": X}, parameters={"binary_data_output": True}))
+    headers = body.headers | {"Content-Encoding": encoding, "Accept-Encoding": encoding}
+    status, fields, content = ask(server, "POST", "/v2/models/tiny/infer", pack(body.content()), headers)
+    assert (status, fields["content-encoding"]) == (200, encoding)
+    unpacked = zlib.decompress(content, 47)
+    np.testing.assert_array_equal(
+        decode_response(unpacked, int(fields[HEADER_LENGTH.lower()])).outputs["logits"], expected
+    )
+
+
+def test_a_list_of_encodings_is_no_wish_for_compression(server):
+    answer = infer(server, InferRequest("tiny", {"input": X}), headers={"Accept-Encoding": "gzip, deflate, br"})
+    assert "content-encoding" not in answer[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "status"),
+    [
+        (gzip.compress(bytes(200_000)), "gzip", 413),
+        (gzip.compress(b"{}")[:-4], "gzip", 400),
+        (gzip.compress(b"{}") * 2, "gzip", 400),
+        (b"{}", "gzip", 400),
+        (b"{}", "br", 400),
+    ],
+)
+def test_compressed_bodies_that_lie(server, content, encoding, status):
+    assert error(ask(server, "POST", "/v2/models/tiny/infer", content, {"Content-Encoding": encoding}))[0] == status
+
+
+def test_health_and_descriptions(server):
+    assert get(server, "/v2/health/live") == {"live": True}
+    assert get(server, "/v2/health/ready") == {"ready": True}
+    assert get(server, "/v2/models/tiny/ready") == {"name": "tiny", "ready": True}
+    assert get(server, "/v2/models/tiny/versions/1.0.0/ready")["ready"]
+    assert get(server, "/v2")["name"] == "zoolens"
+    assert get(server, "/v2/models/tiny")["inputs"] == [{"name": "input", "datatype": "FP32", "shape": [-1, 4]}]
+    assert get(server, "/v2/models/tiny/versions/1.0.0") == get(server, "/v2/models/tiny")
+    assert get(server, "/v2/models/tiny/config")["input"][0]["dims"] == [4]
+    assert {model["name"] for model in get(server, "/v2/models/stats")["model_stats"]} == {"tiny", "slow"}
+    assert get(server, "/v2/models/tiny/stats")["model_stats"][0]["name"] == "tiny"
+    assert get(server, "/v2/trace/setting") == get(server, "/v2/models/tiny/trace/setting")
+    assert get(server, "/openapi.json")["openapi"].startswith("3.")
+
+
+def test_the_repository(server):
+    status, _, content = ask(server, "POST", "/v2/repository/index", b'{"ready": true}')
+    assert status == 200
+    assert {(entry["name"], entry["state"]) for entry in json.loads(content)} == {("tiny", "READY"), ("slow", "READY")}
+    assert ask(server, "POST", "/v2/repository/models/tiny/load")[0] == 200
+    assert error(ask(server, "POST", "/v2/repository/models/absent/load"))[0] == 404
+    assert ask(server, "POST", "/v2/repository/models/tiny/unload", b'{"parameters": {}}')[0] == 200
+    assert get(server, "/v2/models/tiny/ready", 400) == {"name": "tiny", "ready": False}
+    assert ask(server, "POST", "/v2/repository/models/tiny/load", b"{}")[0] == 200
+    assert get(server, "/v2/models/tiny/ready")["ready"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "part"),
+    [
+        (InferRequest("absent", {"input": X}), 404, "no model 'absent'"),
+        (InferRequest("tiny", {"x": X}), 400, "'input' is missing"),
+        (InferRequest("tiny", {"input": X, "y": X}), 400, "no input 'y'"),
+        (InferRequest("tiny", {"input": X.astype(np.float64)}), 400, "FP64"),
+        (InferRequest("tiny", {"input": X[:, :3]}), 400, "[2,3]"),
+        (InferRequest("tiny", {"input": X}, outputs=(RequestedOutput("y"),)), 400, "no output 'y'"),
+    ],
+)
+def test_requests_that_do_not_fit(server, request_, status, part):
+    found, sentence = error(infer(server, request_))
+    assert found == status
+    assert part in sentence
+
+
+def test_versions_in_the_path(server, expected):
+    request = InferRequest("tiny", {"input": X})
+    path = "/v2/models/tiny/versions/{}/infer"
+    np.testing.assert_array_equal(outputs(infer(server, request, path=path.format("1.0.0")))["logits"], expected)
+    assert error(infer(server, request, path=path.format("3")))[0] == 404
+
+
+def test_what_is_not_there(server):
+    assert error(ask(server, "GET", "/absent"))[0] == 404
+    assert error(ask(server, "GET", "/v2/models/tiny/infer"))[0] == 405
+    status, headers, _ = ask(server, "DELETE", "/v2/health/live")
+    assert (status, set(headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
+    assert error(ask(server, "GET", "/metrics"))[0] == 404
+    assert error(ask(server, "POST", "/v2/models/tiny/feedback", b'{"labels": {"7": 1}}'))[0] == 501
+    assert error(ask(server, "POST", "/v2/models/tiny/feedback", b'{"labels": 1}'))[0] == 400
+
+
+def test_the_trace_is_returned(server):
+    answer = infer(server, InferRequest("tiny", {"input": X}), headers={"traceparent": TRACE})
+    assert answer[1]["traceparent"] == TRACE
+    wrong = infer(server, InferRequest("tiny", {"input": X}), headers={"traceparent": "00-0-0-01"})
+    assert wrong[0] == 200
+    assert "traceparent" not in wrong[1]
+
+
+def test_deadlines(server):
+    """A model that takes a fifth of a second cannot answer within a tenth of one."""
+    by_header = infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "100"})
+    by_parameter = infer(server, InferRequest("slow", {"input": X}, parameters={"timeout": 100_000}))
+    assert error(by_header)[0] == error(by_parameter)[0] == 504
+    assert infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "20000"})[0] == 200
+    assert error(infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "-1"}))[0] == 400
+
+
+def raw(server, *parts):
+    """A connection over which these bytes were sent."""
+    address = urlsplit(server.urls["http"])
+    connection = socket.create_connection((address.hostname, address.port), timeout=20)
+    for part in parts:
+        connection.sendall(part)
+    return connection
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server):
+    with raw(server, b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 100001\r\n\r\n") as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_chunked_body_is_counted(server):
+    chunk = b"4e20\r\n" + bytes(20_000) + b"\r\n"
+    head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with raw(server, head, *[chunk] * 6) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_what_is_no_http_is_refused(server):
+    with raw(server, b"\x16\x03\x01\x02\x00nonsense\r\n\r\n") as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+    with raw(server, b"GET / HTTP/1.1\r\nA: " + b"a" * 100_000 + b"\r\n\r\n") as connection:
+        assert not _received(connection)
+
+
+def _received(connection):
+    try:
+        return connection.recv(1000)
+    except ConnectionError:
+        return b""
+
+
+def test_a_client_that_leaves_is_not_answered(server):
+    """Its request does not run: were it answered, it would be counted."""
+
+    def counted():
+        (model,) = get(server, "/v2/models/slow/stats")["model_stats"]
+        return model["inference_stats"]["success"]["count"]
+
+    body = encode_request(InferRequest("slow", {"input": X}))
+    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n"
+    message = f"{head}{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode() + body.content()
+    before = counted()
+    first = raw(server, message)  # it runs; those behind it wait, and leave while they do
+    for connection in [raw(server, message) for _ in range(5)]:
+        connection.close()
+    assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+    first.close()
+    assert infer(server, InferRequest("slow", {"input": X}))[0] == 200
+    assert counted() - before == 2
+
+
+def test_slow_clients_are_cut_off(tmp_path, monkeypatch):
+    """Neither headers nor bodies that never end keep a connection."""
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    head = b"POST /v2/repository/index HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{"
+
+    async def answer(server, *parts):
+        address = urlsplit(server.urls["http"])
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.writelines(parts)
+        content = await reader.read()
+        writer.close()
+        return content
+
+    async def answers():
+        options = ServerOptions(http_port=0, grpc_port=None, header_seconds=0.2, body_seconds=0.2)
+        async with open_plane() as plane, Server(plane, options) as server:
+            return await asyncio.gather(answer(server), answer(server, b"GET / HT"), answer(server, head))
+
+    nothing, half, body = asyncio.run(answers())
+    assert nothing == half == b""
+    assert body.startswith(b"HTTP/1.1 408 ")
+
+
+def test_bodies_together_have_a_limit():
+    from zoolens.protocol.errors import Refusal, ServingError
+    from zoolens.serving.bodies import BodyReader
+    from zoolens.serving.options import ServerOptions
+
+    reader = BodyReader(ServerOptions(held_bytes=10))
+    with reader.holding() as first:
+        first.add(8)
+        with reader.holding() as second, pytest.raises(ServingError) as caught:
+            second.add(3)
+        assert caught.value.refusal is Refusal.OVERLOADED
+        assert reader.held == 8
+    assert reader.held == 0
+
+
+def test_a_full_queue_says_when_to_try_again(tmp_path, monkeypatch):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from zoolens.serving.api import serve
+    from zoolens.serving.conftest import write_fake
+    from zoolens.serving.plane.settings import EndpointSettings
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    settings = EndpointSettings(max_queue=1, max_batch=2)
+    with (
+        serve(write_fake(tmp_path, "slow", latency_us=300_000), http=0, grpc=None, settings=settings) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        answers = list(pool.map(lambda _: infer(server, InferRequest("slow", {"input": X})), range(8)))
+    refused = [answer for answer in answers if answer[0] == 429]
+    assert refused
+    assert all(answer[0] in (200, 429) for answer in answers)
+    assert all(answer[1]["retry-after"] == "1" for answer in refused)
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    message = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"
+    with raw(server, message) as connection:
+        content = b""
+        end = time.monotonic() + 20
+        while b"ready" not in content and time.monotonic() < end:
+            content += connection.recv(1000)
+    assert content.index(b'{"live":true}') < content.index(b'{"ready":true}')
