@@ -14,9 +14,11 @@ from zoolens.protocol.messages import Tensor
 class Adapter:
     """The adapter of a model that takes and gives exactly what its clients send and expect.
 
-    Both methods are called with whole batches, in the thread of the instance that runs the model. What cannot be
-    converted, such as a damaged image, is a `ServingError`.
+    Both methods are called with whole batches, in a thread of the pool, or on the event loop where the adapter is
+    `quick` (it takes microseconds). What cannot be converted, such as a damaged image, is a `ServingError`.
     """
+
+    quick = False
 
     def feeds(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """From what the clients sent to what the model is fed."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zoolens.protocol.messages import InferRequest, Tensor
+from zoolens.serving.ladder import Rung
 
 
 @dataclass(frozen=True)
 class BatchReport:
     """One batch that was answered. `rung` and `previous` are numbers on the endpoint's ladder: they differ where the
-    policy has switched, and `reason` is its sentence. `inputs` and `outputs` are the batch's own tensors as the clients
+    policy has switched, and `reason` is its sentence. `answered_by` is the rung itself: the ladder may have been
+    replaced meanwhile. `inputs` and `outputs` are the batch's own tensors as the clients
     sent and got them; row by row they belong to `requests`, each of which has as many rows as `rows` says."""
 
     endpoint: str
@@ -26,6 +28,8 @@ class BatchReport:
     waited: Sequence[float] = field(default_factory=tuple)  # seconds that each request spent in the queue
     seconds: float = 0.0  # that the model took
     waiting: int = 0  # requests in the queue when the batch was formed
+    answered_by: Rung | None = None
+    free: bool = True  # the policy chose: no client had pinned a model, set a floor, or been routed elsewhere
 
 
 class Observer(Protocol):

@@ -30,8 +30,9 @@ from zoolens.protocol.messages import (
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Profile, Rung
 from zoolens.serving.observer import Observer
+from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.description import model_config, model_metadata
-from zoolens.serving.plane.endpoint import Endpoint
+from zoolens.serving.plane.endpoint import Endpoint, Route
 from zoolens.serving.plane.model import ModelKey
 from zoolens.serving.plane.pool import Slot, WarmPool
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
@@ -69,7 +70,9 @@ class Served:
 class ServiceSpec:
     """A service as the plane serves it: a name, a ladder, a policy, and for each rung how it is opened and adapted.
 
-    `signature` is what clients send and get; None: that of the reference.
+    `signature` is what clients send and get; None: that of the reference. `extra`: further rungs, behind those of the
+    ladder, which the policy never chooses: clients name them, or `route` sends requests there (see `Endpoint`); `specs`
+    and `adapters` have them at their end. `labels`: class names of the service's own outputs.
     """
 
     name: str
@@ -82,6 +85,9 @@ class ServiceSpec:
     settings: EndpointSettings = field(default_factory=EndpointSettings)
     observers: Sequence[Observer] = ()
     feedback: Feedback | None = None
+    extra: Sequence[Rung] = ()
+    route: Route | None = None
+    labels: Mapping[str, Labels] | None = None
 
 
 class Plane:
@@ -141,6 +147,9 @@ class Plane:
             adapters=service.adapters,
             observers=[*self.observers, *service.observers],
             service=True,
+            extra=service.extra,
+            route=service.route,
+            labels=service.labels,
         )
         self._endpoints[service.name] = {service.version: endpoint}
         self._services.add(service.name)

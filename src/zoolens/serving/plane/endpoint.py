@@ -20,9 +20,10 @@ from zoolens.errors import WorkerError, ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.serving.adapters import Adapter
-from zoolens.serving.ladder import Ladder
+from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.observer import BatchReport, Observer
 from zoolens.serving.plane.answers import count_nans, rows_of, selected
+from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.counters import Counters
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
@@ -38,6 +39,8 @@ _RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
 _ONLY: Final = Choice(0, "There is no other model.")
 
 log = logging.getLogger("zoolens.serving")
+
+Route = Callable[[InferRequest], int | None]
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -57,11 +60,17 @@ class _Flight:
     waiting: int
     expected_end: float
     started_ns: int
+    free: bool
 
 
 class Endpoint:
     """`signature` is what clients see; without one it is that of the reference. `service`: answers say how equivalent
-    the model that gave them is to the reference."""
+    the model that gave them is to the reference.
+
+    `extra`: rungs behind those of the ladder that the policy never chooses. A client may name them, and `route` gives
+    the number of the rung that answers a request which names none; None leaves it to the policy. `labels`: class names
+    of the outputs that adapters make; without them a model's own are used.
+    """
 
     def __init__(
         self,
@@ -77,6 +86,9 @@ class Endpoint:
         adapters: Sequence[Adapter | None] = (),
         observers: Sequence[Observer] = (),
         service: bool = False,
+        extra: Sequence[Rung] = (),
+        route: Route | None = None,
+        labels: Mapping[str, Labels] | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -89,6 +101,8 @@ class Endpoint:
         self.closed = False
         self._pool = pool
         self._given_signature = signature
+        self._route = route
+        self._labels = labels
         self._loop = asyncio.get_running_loop()
         self._known_signature: Signature | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,7 +113,7 @@ class Endpoint:
         self._rate_at = time.monotonic()
         self._drained: asyncio.Event | None = None
         self.rungs: list[RungState] = []
-        self._set_ladder(ladder, policy, slots, adapters)
+        self._set_ladder(ladder, policy, slots, adapters, extra)
 
     # --- what it is
 
@@ -143,14 +157,19 @@ class Endpoint:
         return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
 
     def replace_ladder(
-        self, ladder: Ladder, policy: Policy, slots: Sequence[Slot], adapters: Sequence[Adapter | None] = ()
+        self,
+        ladder: Ladder,
+        policy: Policy,
+        slots: Sequence[Slot],
+        adapters: Sequence[Adapter | None] = (),
+        extra: Sequence[Rung] = (),
     ) -> None:
         """Serve another ladder from the next batch on. Batches that run are not disturbed."""
         waiting = self.queue.empty()
-        self._set_ladder(ladder, policy, slots, adapters)
+        self._set_ladder(ladder, policy, slots, adapters, extra)
         for pending in waiting:
             try:
-                pending.allowed = accepted_rungs(self.name, pending.request, self.rungs, self._all)
+                pending.allowed = self._allowed(pending.request)
             except ServingError as error:
                 self._fail(pending, error)
             else:
@@ -158,14 +177,19 @@ class Endpoint:
         self._dispatch()
 
     def _set_ladder(
-        self, ladder: Ladder, policy: Policy, slots: Sequence[Slot], adapters: Sequence[Adapter | None]
+        self,
+        ladder: Ladder,
+        policy: Policy,
+        slots: Sequence[Slot],
+        adapters: Sequence[Adapter | None],
+        extra: Sequence[Rung],
     ) -> None:
         old = {(state.rung.model, state.rung.runtime): state for state in self.rungs}
         current = self.rungs[self.current] if self.rungs else None
         self.unwatch()
         self.ladder, self.policy = ladder, policy
         self.rungs = []
-        for place, (rung, slot) in enumerate(zip(ladder.rungs, slots, strict=True)):
+        for place, (rung, slot) in enumerate(zip((*ladder.rungs, *extra), slots, strict=True)):
             adapter = adapters[place] if adapters else None
             identity = adapter is None or type(adapter) is Adapter
             known = old.get((rung.model, rung.runtime))
@@ -173,7 +197,7 @@ class Endpoint:
             answered = known.requests if known is not None else 0
             self.rungs.append(RungState(place, rung, slot, None if identity else adapter, timing, answered))
             slot.watchers.append(self._dispatch)
-        self._all = frozenset(range(len(self.rungs)))
+        self._all = frozenset(range(len(ladder.rungs)))
         places = {(state.rung.model, state.rung.runtime): state.place for state in self.rungs}
         self.current = 0 if current is None else places.get((current.rung.model, current.rung.runtime), 0)
 
@@ -228,7 +252,7 @@ class Endpoint:
         if self.closed:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
         rows, key = self.signature.check(request)
-        allowed = accepted_rungs(self.name, request, self.rungs, self._all)
+        allowed = self._allowed(request)
         now = time.monotonic()
         self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
         self._rate_at = now
@@ -240,6 +264,14 @@ class Endpoint:
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
         return pending
+
+    def _allowed(self, request: InferRequest) -> frozenset[int]:
+        allowed = accepted_rungs(self.name, request, self.rungs, self._all)
+        if self._route is not None and allowed is self._all:
+            place = self._route(request)
+            if place is not None and place < len(self.rungs):
+                return frozenset((place,))
+        return allowed
 
     def _check_room(self) -> None:
         queue, settings = self.queue, self.settings
@@ -414,8 +446,9 @@ class Endpoint:
     def _choose(
         self, batch: list[Pending], available: frozenset[int], allowed: frozenset[int], now: float
     ) -> tuple[Choice, Situation | None]:
-        if len(self.rungs) == 1:
-            return _ONLY, None
+        if len(allowed) == 1:
+            (place,) = allowed
+            return (_ONLY if len(self.rungs) == 1 else Choice(place, "The request is answered by no other.")), None
         situation = Situation(
             now=now,
             wall=time.time(),
@@ -425,7 +458,7 @@ class Endpoint:
             oldest_wait=now - batch[0].arrived,
             time_left=self._time_left(batch[0], now),
             arrival_rate=self.arrival_rate,
-            loaded=available,
+            loaded=available & self._all,
             allowed=allowed,
             max_batch=self.settings.max_batch if self.signature.batched else 1,
             instances=self.settings.concurrency,
@@ -444,8 +477,9 @@ class Endpoint:
         started_ns = time.perf_counter_ns()
         inputs = _joined(batch)
         waiting = self.queue.requests + len(batch)
+        free = batch[0].allowed == self._all
         self._running[number] = _Flight(
-            state, model, self.current, reason, batch, rows, inputs, waiting, now + expected, started_ns
+            state, model, self.current, reason, batch, rows, inputs, waiting, now + expected, started_ns, free
         )
         self._run(instance, state, inputs, lambda outcome: self._landed(number, outcome))
 
@@ -465,19 +499,28 @@ class Endpoint:
         inputs: Mapping[str, Tensor],
         done: Callable[[Outcome], object],
     ) -> None:
+        begun_ns = time.perf_counter_ns()
         try:
-            feeds = await self._in_thread(adapter.feeds, inputs)
+            feeds = adapter.feeds(inputs) if adapter.quick else await self._in_thread(adapter.feeds, inputs)
         except ZoolensError as error:
             instance.release()
             done(Outcome(None, error))
             return
+        fed_ns = time.perf_counter_ns()
         future: asyncio.Future[Outcome] = self._loop.create_future()
         instance.run(feeds, lambda outcome: _settle(future, outcome))
         outcome = await future
         if outcome.answers is not None:
+            answered_ns = time.perf_counter_ns()
+            raw = outcome.answers
             try:
-                answers = await self._in_thread(adapter.outputs, outcome.answers)
-                outcome = replace(outcome, answers=answers)
+                answers = adapter.outputs(raw) if adapter.quick else await self._in_thread(adapter.outputs, raw)
+                outcome = replace(
+                    outcome,
+                    answers=answers,
+                    input_ns=outcome.input_ns + fed_ns - begun_ns,
+                    output_ns=outcome.output_ns + time.perf_counter_ns() - answered_ns,
+                )
             except ZoolensError as error:
                 outcome = replace(outcome, answers=None, error=error)
         done(outcome)
@@ -524,7 +567,8 @@ class Endpoint:
     def _answer(self, flight: _Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
         state, model = flight.state, flight.model
         state.timing.add(flight.rows, outcome.seconds)
-        self.policy.served(state.place, flight.rows, outcome.seconds)
+        if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
+            self.policy.served(state.place, flight.rows, outcome.seconds)
         self.counters.executed(flight.rows, outcome.input_ns, outcome.infer_ns, outcome.output_ns)
         shared = len(flight.pendings) > 1
         nans = count_nans(answers)
@@ -539,7 +583,8 @@ class Endpoint:
             told = parameters
             if nans and (own_nans := count_nans(own)):
                 told = {**parameters, "zoolens_nan_outputs": own_nans}
-            outputs = selected(pending.request, own, model.labels, self.signature.batched)
+            labels = model.labels if self._labels is None else self._labels
+            outputs = selected(pending.request, own, labels, self.signature.batched)
             if pending.timer is not None:
                 pending.timer.cancel()
             pending.future.set_result(
@@ -566,6 +611,8 @@ class Endpoint:
             waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
             seconds=outcome.seconds,
             waiting=flight.waiting,
+            answered_by=flight.state.rung,
+            free=flight.free,
         )
         for observer in self.observers:
             self._loop.call_soon(self._tell, observer, report)

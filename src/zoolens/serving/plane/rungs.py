@@ -53,12 +53,17 @@ class RungState:
 def accepted_rungs(
     name: str, request: InferRequest, rungs: Sequence[RungState], everything: frozenset[int]
 ) -> frozenset[int]:
-    """The rungs that a client accepts: all, unless it pins a model or sets a floor on equivalence."""
+    """The rungs that a client accepts: everything that the policy may choose, unless it pins a model or sets a floor on
+    equivalence. Rungs behind those of the policy are there for whoever names them."""
     pinned = _asked(request, "zoolens_model")
     floor = _asked(request, "zoolens_min_equivalence")
     if pinned is None and floor is None:
         return everything
-    allowed = [state for state in rungs if pinned is None or _is_named(state, str(pinned))]
+    if pinned is None:
+        allowed = [state for state in rungs if state.place in everything]
+    else:
+        named = [state for state in rungs if _is_named(state, str(pinned))]
+        allowed = [state for state in named if state.place in everything] or named[:1]
     if floor is not None:
         least = _number(floor)
         allowed = [state for state in allowed if _promised(state.rung) >= least]
