@@ -9,13 +9,16 @@ Whole evaluations run on it in milliseconds, in tests, in tutorials and on a pla
 - latency_us: how long one call takes, at least;
 - behaviour: "hash" (logits from a hash of each input), "constant" (always the same class), "nan" (not a number),
   "label_leak" (the class is the first pixel's value modulo `classes`: right on data made to fit),
-  "crash" (fails while running).
+  "crash" (fails while running),
+  "faulty" (like "hash", but does what an input asks for that begins with one of these numbers: 1001 sleeps for a tenth
+  of a second, 1002 for an hour, 1003 ends the process, 1004 fails, 1005 answers with what is not a number).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -136,6 +139,21 @@ def _crash(sample: Tensor, settings: Settings) -> Tensor:
     raise ModelError("The fake model crashed, as it was told to.")
 
 
+def _faulty(sample: Tensor, settings: Settings) -> Tensor:
+    asked = float(sample.flat[0])
+    if asked == 1001:
+        time.sleep(0.1)
+    elif asked == 1002:
+        time.sleep(3600)
+    elif asked == 1003:
+        os._exit(3)
+    elif asked == 1004:
+        return _crash(sample, settings)
+    elif asked == 1005:
+        return _nan(sample, settings)
+    return _hash(sample, settings)
+
+
 def _one(index: int, settings: Settings) -> Tensor:
     answer = np.zeros(settings.classes, np.float32)
     answer[index % settings.classes] = 1
@@ -148,4 +166,5 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[Tensor, Settings], Tensor]]] = {
     "nan": _nan,
     "label_leak": _label_leak,
     "crash": _crash,
+    "faulty": _faulty,
 }

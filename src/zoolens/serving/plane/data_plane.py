@@ -100,7 +100,7 @@ class Plane:
         self._endpoints: dict[str, dict[str, Endpoint]] = {}
         self._feedback: dict[str, Feedback] = {}
         self._services: set[str] = set()
-        self._load_errors: dict[str, str] = {}
+        self._load_errors: dict[tuple[str, str], str] = {}  # by name and version
         self._wanted: set[str] = set()  # names that should be ready
         self._accepting = True
 
@@ -228,7 +228,7 @@ class Plane:
         for name, versions in self._repository.items():
             for version in versions:
                 if version not in self._endpoints.get(name, {}):
-                    reason = self._load_errors.get(name, "It is not loaded.")
+                    reason = self._load_errors.get((name, version), "It is not loaded.")
                     entries.append(RepositoryEntry(name, version, "UNAVAILABLE", reason))
         return [entry for entry in entries if not only_ready or entry.state == "READY"]
 
@@ -250,20 +250,9 @@ class Plane:
         loaded = self._endpoints.get(model, {})
         await self._reload(list(loaded.values()))
         missing = [served for version, served in self._repository[model].items() if version not in loaded]
-        endpoints = [self._make(served) for served in missing]
-        try:
-            await asyncio.gather(*(self.pool.ensure(endpoint.reference) for endpoint in endpoints))
-        except ZoolensError as error:
-            self._load_errors[model] = str(error)
-            for endpoint in endpoints:
-                endpoint.unwatch()
-                self.pool.forget(endpoint.reference)
-            raise ServingError(Refusal.INVALID, f"Model '{model}' cannot be loaded: {error}") from error
-        self._load_errors.pop(model, None)
-        if endpoints:
-            versions = {**loaded, **{endpoint.version: endpoint for endpoint in endpoints}}
-            in_order = sorted(versions, key=lambda version: version_order(self._repository[model][version].entry))
-            self._endpoints[model] = {version: versions[version] for version in in_order}
+        problems = [problem for problem in await asyncio.gather(*map(self._add, missing)) if problem is not None]
+        if problems:
+            raise ServingError(Refusal.INVALID, f"Model '{model}' cannot be loaded: {problems[0]}")
 
     async def unload(self, model: str) -> None:
         versions = self._endpoints.get(model)
@@ -361,6 +350,23 @@ class Plane:
             served.settings,
             observers=self.observers,
         )
+
+    async def _add(self, served: Served) -> ZoolensError | None:
+        """Open a model and make its endpoint known; or why it cannot be opened."""
+        endpoint = self._make(served)
+        try:
+            await self.pool.ensure(endpoint.reference)
+        except ZoolensError as error:
+            self._load_errors[served.name, served.version] = str(error)
+            endpoint.unwatch()
+            self.pool.forget(endpoint.reference)
+            return error
+        self._load_errors.pop((served.name, served.version), None)
+        versions = {**self._endpoints.get(served.name, {}), served.version: endpoint}
+        known = self._repository[served.name]
+        in_order = sorted(versions, key=lambda version: version_order(known[version].entry))
+        self._endpoints[served.name] = {version: versions[version] for version in in_order}
+        return None
 
     async def _reload(self, endpoints: Sequence[Endpoint]) -> None:
         slots = {id(state.slot): state.slot for endpoint in endpoints for state in endpoint.rungs if state.slot.model}

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from zoolens.errors import WorkerError, ZoolensError
+from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.serving.adapters import Adapter
@@ -192,10 +192,11 @@ class Endpoint:
         for place, (rung, slot) in enumerate(zip((*ladder.rungs, *extra), slots, strict=True)):
             adapter = adapters[place] if adapters else None
             identity = adapter is None or type(adapter) is Adapter
+            state = RungState(place, rung, slot, None if identity else adapter, Timing(rung.profile.seconds))
             known = old.get((rung.model, rung.runtime))
-            timing = known.timing if known is not None else Timing(rung.profile.seconds)
-            answered = known.requests if known is not None else 0
-            self.rungs.append(RungState(place, rung, slot, None if identity else adapter, timing, answered))
+            if known is not None:
+                state.timing, state.requests = known.timing, known.requests
+            self.rungs.append(state)
             slot.watchers.append(self._dispatch)
         self._all = frozenset(range(len(ladder.rungs)))
         places = {(state.rung.model, state.rung.runtime): state.place for state in self.rungs}
@@ -252,6 +253,9 @@ class Endpoint:
         if self.closed:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
         rows, key = self.signature.check(request)
+        model = self.reference.model
+        if model is not None and model.unable is not None and self._given_signature is None:
+            raise ServingError(Refusal.INVALID, f"Model '{self.name}' cannot be asked here. {model.unable}")
         allowed = self._allowed(request)
         now = time.monotonic()
         self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
@@ -315,11 +319,11 @@ class Endpoint:
         """Seconds that a rung takes for all that waits and for one more request."""
         model = state.slot.model
         if model is None or not model.verdict.batched:
-            each = state.timing.predict(1)
+            each = state.predict(1)
             return None if each is None else each * (1 + self.queue.requests / self.settings.concurrency)
         largest = self.settings.max_batch
         full, rest = divmod(self.queue.rows + rows, largest)
-        of_full, of_rest = state.timing.predict(largest), state.timing.predict(rest) if rest else 0.0
+        of_full, of_rest = state.predict(largest), state.predict(rest) if rest else 0.0
         if of_full is None or of_rest is None:
             return None
         last = of_rest if rest else of_full
@@ -434,7 +438,7 @@ class Endpoint:
 
     def _too_long(self, rows: int, usable: frozenset[int], left: float) -> bool:
         """Whether even the fastest rung would take longer than what is left."""
-        predictions = [self.rungs[place].timing.predict(rows) for place in usable]
+        predictions = [self.rungs[place].predict(rows) for place in usable]
         return all(seconds is not None and seconds > left for seconds in predictions)
 
     def _time_left(self, pending: Pending, now: float) -> float | None:
@@ -471,7 +475,7 @@ class Endpoint:
         self, batch: list[Pending], state: RungState, model: OpenModel, instance: Instance, reason: str, now: float
     ) -> None:
         rows = sum(pending.rows for pending in batch)
-        expected = state.timing.predict(rows) or 0.0
+        expected = state.predict(rows) or 0.0
         state.slot.last_used = now
         self._last_flight = number = self._last_flight + 1
         started_ns = time.perf_counter_ns()
@@ -552,8 +556,8 @@ class Endpoint:
             elif outcome.error is not None:
                 self._answer_error(flight, outcome.error, outcome.worker_lost)
         finally:
+            self._dispatch()
             self._check_drained()
-            self._loop.call_soon(self._dispatch)
 
     def _row_problem(self, flight: _Flight, answers: Mapping[str, Tensor]) -> str | None:
         """Why the answers cannot be told apart by request; rows must never get to the wrong client."""
@@ -640,11 +644,11 @@ class Endpoint:
 
     async def drain(self) -> None:
         """Wait until every request that was accepted is answered. Nothing new may be accepted meanwhile."""
-        if self.queue or self._running:
+        if self._drained is None:
             self._drained = asyncio.Event()
-            self._dispatch()  # batches need not wait for company any more
-            await self._drained.wait()
-            self._drained = None
+        self._dispatch()  # batches need not wait for company any more
+        self._check_drained()
+        await self._drained.wait()
 
     def abandon(self, reason: str) -> None:
         """Answer everything that still waits or runs with an error."""
@@ -673,7 +677,7 @@ def _joined(batch: list[Pending]) -> Mapping[str, Tensor]:
 def _explained(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
     if isinstance(error, ServingError):
         return error
-    if worker_lost or isinstance(error, WorkerError):
+    if worker_lost:
         return ServingError(
             Refusal.UNAVAILABLE, f"Model '{name}' was lost while it ran this request: {error}", hint="Try again."
         )

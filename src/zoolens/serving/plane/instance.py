@@ -21,7 +21,7 @@ from zoolens.runtimes.base import Tensors
 from zoolens.runtimes.isolated import IsolatedSession
 
 MOST_DEATHS: Final = 5  # in a row, without an answer in between, before a model counts as broken
-_FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled for each further one
+FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled for each further one
 
 log = logging.getLogger("zoolens.serving")
 
@@ -214,7 +214,7 @@ class Instance:
                 self._changed(self)
                 return
             if self._deaths > 1:
-                await asyncio.sleep(_FIRST_PAUSE * 2 ** (self._deaths - 2))
+                await asyncio.sleep(FIRST_PAUSE * 2 ** (self._deaths - 2))
             opening = asyncio.ensure_future(in_thread(self._executor, self._open_session))
             try:
                 opened = await asyncio.shield(opening)

@@ -20,6 +20,7 @@ from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, open_model
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
 _BETWEEN_MEASUREMENTS: Final = 2.0  # seconds
+_BEFORE_RETRY: Final = 30.0  # seconds after which a model that could not be opened is tried again
 
 log = logging.getLogger("zoolens.serving")
 
@@ -36,6 +37,7 @@ class Slot:
         self.known_bytes = 0
         self.pinned = False
         self.evictions = 0
+        self.retry_at = 0.0  # on the monotonic clock: not before, where opening has failed
         self.watchers: list[Callable[[], None]] = []
 
     @property
@@ -50,9 +52,12 @@ class Slot:
         return None if self.loading is not None else self.error
 
     def tell(self) -> None:
-        """Tell the endpoints that the model can take a batch, has failed, or has gone."""
-        for watcher in self.watchers:
+        """Tell the endpoints that the model can take a batch, has failed, or has gone; each time another one first, so
+        that all get their turn."""
+        for watcher in list(self.watchers):
             watcher()
+        if self.watchers:
+            self.watchers.append(self.watchers.pop(0))
 
 
 class WarmPool:
@@ -63,7 +68,7 @@ class WarmPool:
         self.executor = ThreadPoolExecutor(_OPENERS, "zoolens-serving")
         self.slots: dict[ModelKey, Slot] = {}
         self._loop = asyncio.get_running_loop()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._retired: dict[OpenModel, asyncio.Task[None]] = {}  # those that still run a batch, or are being closed
         self._measuring = self._loop.create_task(self._measure())
 
     @property
@@ -77,12 +82,13 @@ class WarmPool:
         return self.slots[key]
 
     def preload(self, slot: Slot) -> None:
-        """Begin to open a model, unless it is open or being opened. It never waits."""
-        if not slot.ready and slot.loading is None:
+        """Begin to open a model, unless it is open, is being opened or has failed just now. It never waits."""
+        if not slot.ready and slot.loading is None and time.monotonic() >= slot.retry_at:
             slot.loading = self._loop.create_task(self._load(slot))
 
     async def ensure(self, slot: Slot) -> OpenModel:
         """The open model; it is opened if need be. A ZoolensError says why it cannot be."""
+        slot.retry_at = 0.0
         self.preload(slot)
         while slot.loading is not None:
             await asyncio.shield(slot.loading)
@@ -98,13 +104,16 @@ class WarmPool:
         old = slot.model
         if old is None:
             return await self.ensure(slot)
-        opened = await self._opened(slot.key)
-        slot.model = OpenModel(slot.key, opened, self.executor, slot.tell)
-        slot.error = None
+        new = await self._open(slot)
+        try:
+            self._check_budget(slot, new)
+        except ZoolensError:
+            self._retire(new)
+            raise
+        slot.model, slot.error = new, None
         self._retire(old)
-        await self._settle(slot)
         slot.tell()
-        return slot.model
+        return new
 
     async def unload(self, slot: Slot) -> None:
         """Close a model. A batch that runs is answered first."""
@@ -128,12 +137,20 @@ class WarmPool:
         self._evict(keep=None)
 
     async def close(self) -> None:
+        """Close everything now, whatever runs."""
         self._measuring.cancel()
+        for task in self._retired.values():
+            task.cancel()
+        models = list(self._retired)
         for slot in self.slots.values():
             if slot.loading is not None:
                 slot.loading.cancel()
-        await asyncio.gather(*(self.unload(slot) for slot in self.slots.values()), *self._closing)
-        self.executor.shutdown(wait=True)
+                await asyncio.wait([slot.loading])
+            if slot.model is not None:
+                models.append(slot.model)
+                slot.model = None
+        await asyncio.gather(*(model.close() for model in models))
+        await self._loop.run_in_executor(None, self.executor.shutdown)
 
     async def _load(self, slot: Slot) -> None:
         try:
@@ -141,46 +158,53 @@ class WarmPool:
             if broken is not None:
                 await broken.close()
             self._evict(keep=slot, expected=slot.known_bytes)
-            opened = await self._opened(slot.key)
-            slot.model = OpenModel(slot.key, opened, self.executor, slot.tell)
-            slot.error = None
+            model = await self._open(slot)
+            try:
+                self._check_budget(slot, model)
+            except ZoolensError:
+                self._retire(model)
+                raise
+            slot.model, slot.error = model, None
             slot.last_used = time.monotonic()
-            await self._settle(slot)
         except ZoolensError as error:
             slot.error = error
+            slot.retry_at = time.monotonic() + _BEFORE_RETRY
             log.warning("model %s cannot be opened: %s", slot.key.spec.model, error)
         finally:
             slot.loading = None
             self._loop.call_soon(slot.tell)
 
-    async def _opened(self, key: ModelKey) -> Opened:
-        opening = asyncio.ensure_future(self._loop.run_in_executor(self.executor, open_model, key))
+    async def _open(self, slot: Slot) -> OpenModel:
+        opening = asyncio.ensure_future(self._loop.run_in_executor(self.executor, open_model, slot.key))
         try:
-            return await asyncio.shield(opening)
+            opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unused)
             raise
+        model = OpenModel(slot.key, opened, self.executor, slot.tell)
+        slot.known_bytes = model.measure_memory()
+        return model
 
-    async def _settle(self, slot: Slot) -> None:
-        """Measure a model that has just been opened, and close others, or it, where the budget is exceeded."""
-        model = slot.model
-        assert model is not None
-        slot.known_bytes = await self._loop.run_in_executor(self.executor, model.measure_memory)
-        self._evict(keep=slot)
-        if self.memory_limit is not None and self.memory_used > self.memory_limit:
-            others = self.memory_used - slot.known_bytes
-            slot.model = None
-            self._retire(model)
+    def _check_budget(self, slot: Slot, model: OpenModel) -> None:
+        """Make room for a model that has just been opened in place of the slot's old one."""
+        if self.memory_limit is None:
+            return
+        self._evict(keep=slot, expected=model.memory_bytes)
+        others = self.memory_used - (slot.model.memory_bytes if slot.model is not None else 0)
+        if others + model.memory_bytes > self.memory_limit:
+            free = max(self.memory_limit - others, 0)
             raise ZoolensError(
-                f"{model.title} takes {_megabytes(slot.known_bytes)}, but of the memory budget of "
-                f"{_megabytes(self.memory_limit)} only {_megabytes(max(self.memory_limit - others, 0))} are free.",
+                f"{model.title} takes {_megabytes(model.memory_bytes)}, but of the memory budget of "
+                f"{_megabytes(self.memory_limit)} only {_megabytes(free)} can be freed for it.",
                 hint="Allow more memory, or serve fewer models.",
             )
 
     def _evict(self, keep: Slot | None, expected: int = 0) -> None:
-        """Close what nobody uses, the least recently used first, until the budget holds."""
+        """Close what nobody uses, the least recently used first, until `expected` bytes more would fit."""
         if self.memory_limit is None:
             return
+        if keep is not None and keep.model is not None:
+            expected -= keep.model.memory_bytes  # it is about to be replaced
         candidates = [
             slot
             for slot in self.slots.values()
@@ -197,9 +221,8 @@ class WarmPool:
                 slot.tell()
 
     def _retire(self, model: OpenModel) -> None:
-        task = self._loop.create_task(_close_when_idle(model))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        task = self._retired[model] = self._loop.create_task(_close_when_idle(model))
+        task.add_done_callback(lambda _: self._retired.pop(model, None))
 
     async def _measure(self) -> None:
         while True:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.errors import WorkerError, ZoolensError
+from zoolens.errors import UnexpectedError, WorkerError, ZoolensError
 from zoolens.runtimes.base import Session, Tensor, Tensors, TensorSpec
 from zoolens.serving.plane.settings import Batching
 
@@ -82,9 +82,8 @@ def _trial(session: Session) -> tuple[tuple[list[Tensors], float] | None, str]:
             started = time.perf_counter()
             session.predict(rows[0])
             return (rows, time.perf_counter() - started), ""
-        except WorkerError:
-            raise
         except ZoolensError as error:
+            _pass_on_death(error)
             problem = str(error)
     return None, problem
 
@@ -101,14 +100,19 @@ def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
         started = time.perf_counter()
         answers = session.predict(together)
         all_rows = time.perf_counter() - started
-    except WorkerError:
-        raise
     except ZoolensError as error:
+        _pass_on_death(error)
         return Verdict(False, f"It does not run a batch of {count}: {error}")
     reason = _contradiction(session.outputs, alone, again, answers)
     if reason is not None:
         return Verdict(False, reason, {1: one})
     return Verdict(True, f"{count} random rows were answered the same alone and in a batch.", {1: one, count: all_rows})
+
+
+def _pass_on_death(error: ZoolensError) -> None:
+    """A model that fails on random inputs may still be served, a worker that has died may not."""
+    if isinstance(error, WorkerError) and not isinstance(error, UnexpectedError):
+        raise error
 
 
 def _contradiction(

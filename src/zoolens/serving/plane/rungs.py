@@ -34,6 +34,15 @@ class RungState:
         model = self.slot.model
         return model is not None and any(instance.idle or instance.busy for instance in model.instances)
 
+    def predict(self, rows: int) -> float | None:
+        """Seconds for a batch, as far as they are known: measured while serving, in the ladder, or at opening."""
+        seconds = self.timing.predict(rows)
+        model = self.slot.model
+        if seconds is None and model is not None and model.verdict.seconds:
+            self.timing = Timing(model.verdict.seconds)
+            seconds = self.timing.predict(rows)
+        return seconds
+
     def parameters(self, model: OpenModel, service: bool) -> dict[str, Parameter]:
         """What an answer says about the model that gave it. The same dictionary each time: copy it to add to it."""
         if self._described is not model:
