@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .venv-demo
 
-.PHONY: demo test test-slow test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test clients test-slow test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -16,8 +16,12 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 ## test: set up everything, then lint, types and all but the slow tests
-test: $(VENV)/.ready system lint
+test: $(VENV)/.ready system clients lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+## clients: environments of the real clients that the server is tested with (minutes, once; kept in .serve-clients)
+clients: $(VENV)/.ready
+	$(BIN)/python -m tests.serve_clients
 
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system

@@ -1,0 +1,37 @@
+"""Real clients of the Open Inference Protocol, in environments of their own: they want another protobuf than we pin.
+
+Each `*_checks.py` here is run by the client's own Python against a running server, and prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from zoolens.engine.environments import Environment, ensure_environment, list_environments, parse_env
+
+FOLDER = Path(os.environ.get("ZOOLENS_CLIENTS") or Path(__file__).parents[2] / ".serve-clients")
+SPECIFICATIONS = {
+    "clients": "tritonclient[http,grpc]==2.73.0,kserve==0.21.0",
+    "mlserver": "mlserver==1.7.1",
+}
+
+
+def environment(name: str) -> Environment:
+    """An environment that `python -m tests.serve_clients` has made; skips aloud where it has not."""
+    wanted = parse_env(SPECIFICATIONS[name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_HOME", str(FOLDER))
+        for made in list_environments():
+            if set(wanted.requirements) <= set(made.spec.requirements):
+                return made
+    pytest.skip(f"REAL CLIENTS ABSENT: {SPECIFICATIONS[name]}; run: make clients")
+
+
+def make() -> None:
+    """Make all environments, which takes minutes the first time."""
+    os.environ["ZOOLENS_HOME"] = str(FOLDER)
+    for specification in SPECIFICATIONS.values():
+        print(specification, ensure_environment(parse_env(specification), progress=print).python)

@@ -1,0 +1,3 @@
+from tests.serve_clients import make
+
+make()
