@@ -13,7 +13,6 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from zoolens import plugins
 from zoolens.catalog.lookup import Model, find
 from zoolens.catalog.packages import installed_packages
 from zoolens.engine.environments import Environment, ensure_environment, parse_env
@@ -25,6 +24,7 @@ from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import Clause, check, parse_requirements_text, said_once
 from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
+from zoolens.runtimes.naming import installed_runtimes, parse_runtime, runtime_named
 from zoolens.zoos.base import Entry, Weights
 
 
@@ -43,7 +43,7 @@ class Placement:
     def title(self) -> str:
         where = f" [{', '.join(self.environment.spec.requirements)}]" if self.environment else ""
         mode = "" if self.options.mode == "default" else f" ({self.options.mode})"
-        return f"{self.entry.ref} in {self.runtime.name}{mode}{where}"
+        return f"{self.entry.ref} in {self.runtime.full_name}{mode}{where}"
 
     @property
     def manifest(self) -> Manifest:
@@ -146,24 +146,31 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
 
     Environments that are not there yet are built. ConstraintError where there is no way at all.
     """
-    _check_entry(entry, wanted)
+    if not all(map(_is_elsewhere, wanted.runtimes or ("",))):
+        _check_weights(entry)
+    _check_code(entry, wanted)
     clauses = parse_requirements_text(", ".join(text for text in (wanted.require, entry.manifest.requires) if text))
     say = (progress or Silent()).say
     ways: list[Placement] = []
     other_formats: list[str] = []  # news only where no runtime is for the formats of this model
     telling: list[str] = []
-    for name in wanted.runtimes or plugins.names(plugins.RUNTIMES):
+    for name in wanted.runtimes or installed_runtimes():
         try:
-            runtime: Runtime = plugins.load(plugins.RUNTIMES, name)()
+            runtime = runtime_named(name)
         except ZoolensError as error:
             if wanted.runtimes:
                 raise
             telling.append(str(error))
             continue
-        asset = next((candidate for candidate in entry.manifest.assets if candidate.format in runtime.formats), None)
+        asset = runtime.asset_of(entry.manifest)
         if asset is None:
             formats = ", ".join(dict.fromkeys(candidate.format for candidate in entry.manifest.assets))
             other_formats.append(f"{name} does not run {formats}")
+            continue
+        if not runtime.can("run_here"):
+            obstacles = list(_not_elsewhere(entry, wanted, runtime))
+            telling += obstacles
+            ways += [] if obstacles else [Placement(entry, asset, runtime, wanted.options)]
             continue
         for text in wanted.environments or ("",):
             if not text and runtime.version() is None:
@@ -183,7 +190,22 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
     return ways, [Skipped(entry.ref, reason) for reason in asked_for]
 
 
-def _check_entry(entry: Entry, wanted: Wanted) -> None:
+def _is_elsewhere(name: str) -> bool:
+    """Whether what answers is not on this machine, so that the model's files need not be here either."""
+    return bool(parse_runtime(name).address) and not runtime_named(name).can("run_here")
+
+
+def _not_elsewhere(entry: Entry, wanted: Wanted, runtime: Runtime) -> Iterator[str]:
+    """What was asked for and cannot be had where a model runs elsewhere."""
+    if any(wanted.environments):
+        yield f"{runtime.full_name} runs in no environment of this machine"
+    if wanted.require:
+        yield f"whether {runtime.full_name} meets the requirements cannot be seen from here"
+    if entry.manifest.code is not None:
+        yield f"the manifest's code runs beside the model, which is not possible in {runtime.full_name}"
+
+
+def _check_weights(entry: Entry) -> None:
     if entry.manifest.assets and entry.weights is Weights.ABSENT:
         resolve_asset(entry.manifest.assets[0], entry.folder, fetch=False)  # says which file is missing, and why
     if not entry.manifest.assets:
@@ -191,6 +213,9 @@ def _check_entry(entry: Entry, wanted: Wanted) -> None:
             f"{entry.ref} is structure only: its weights are not on this machine and no location is known.",
             hint="zoolens never fills in random weights; put the file where `zoolens show` says, or choose another.",
         )
+
+
+def _check_code(entry: Entry, wanted: Wanted) -> None:
     if entry.manifest.code is not None and not wanted.allow_code:
         raise CodeNotAllowed(
             f"{entry.ref} carries Python code in its manifest, which is not run by default.",

@@ -63,6 +63,7 @@ class FilesState(Enum):
     """What is known about the files of two models."""
 
     ABSENT = "absent"  # at least one is not here any more
+    ELSEWHERE = "elsewhere"  # at least one model ran behind a server
     SAME = "same"
     CHANGED = "changed"
 
@@ -97,6 +98,9 @@ def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:
     if a.model.fingerprint == b.model.fingerprint:
         return None
     paths = _paths(a), _paths(b)
+    if any(run.stack.address for run in (a, b)):
+        formats = a.model.format, b.model.format
+        return ModelDifference(formats, tuple(manifest_lines(a, b)), FilesState.ELSEWHERE)
     formats, lines = (a.model.format, b.model.format), tuple(manifest_lines(a, b))
     if not all(paths):
         return ModelDifference(formats, lines, FilesState.ABSENT)
@@ -136,6 +140,8 @@ def _weights(file_format: str, a: Mapping[str, Path], b: Mapping[str, Path]) -> 
 def sentences(difference: ModelDifference) -> Iterator[str]:
     if difference.files is FilesState.ABSENT:
         yield "The files that ran are not here any more, so that they cannot be compared."
+    elif difference.files is FilesState.ELSEWHERE:
+        yield "Not both ran here: what a server runs, and whether it is the same model, cannot be seen from here."
     elif difference.files is FilesState.SAME:
         yield "The files are the same."
     else:

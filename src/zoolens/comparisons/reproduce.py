@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolens import plugins
 from zoolens.catalog.stored import stored_entry
 from zoolens.comparisons.compare import Report, compare_runs, identical_share
 from zoolens.engine.environments import confirm_environment, parse_env
@@ -20,6 +19,7 @@ from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options
+from zoolens.runtimes.naming import runtime_named
 from zoolens.statistics.intervals import Interval
 from zoolens.store.records import Observation, Run, Stage
 from zoolens.store.scopes import parse_scope
@@ -144,11 +144,11 @@ def _same_job(original: Run, allow_code: bool) -> Job:
     identity = original.stack.identity
     environment: Sequence[str] = identity.get("environment") or ()
     if environment:
-        runtime = plugins.load(plugins.RUNTIMES, original.stack.runtime)()
+        runtime = runtime_named(original.stack.full_runtime)
         asked_by = f"Run {original.id[:8]} of the store"
         confirm_environment(parse_env(",".join(environment)), runtime.requirements, asked_by)
     wanted = Wanted(
-        runtimes=(original.stack.runtime,),
+        runtimes=(original.stack.full_runtime,),
         environments=(",".join(environment),) if environment else (),
         options=Options(**identity["options"]),
         isolate=bool(identity.get("isolated")),

@@ -26,8 +26,10 @@ from zoolens.manifests.schema import FORMATS
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.jobs import Wanted, plan_jobs
 from zoolens.progress import Progress
+from zoolens.runtimes.naming import parse_runtime
 from zoolens.store.records import ANSWERING_KINDS, Run
 from zoolens.store.store import Store
+from zoolens.zoos.base import Entry
 
 
 def runs_of(store: Store, name: str, *, data: str | None = None, runtime: str | None = None) -> list[Run]:
@@ -70,7 +72,10 @@ def runs_like(store: Store, patterns: Iterable[str], *, data: str | None, runtim
 
 
 def in_runtime(run: Run, runtime: str | None) -> bool:
-    return runtime is None or fnmatchcase(run.stack.runtime, runtime)
+    if runtime is None:
+        return True
+    name, address = parse_runtime(runtime)
+    return fnmatchcase(run.stack.runtime, name) and address in ("", run.stack.address)
 
 
 @cache
@@ -144,7 +149,7 @@ def _measure(
     A dataset that was named by a pattern is the one that the model measured before was run on.
     """
     origin: Mapping[str, Any] = known[0].origin if known else {"data": data, "limit": None, "seed": None}
-    preferred = runtime or (known[0].stack.runtime if known else None)
+    preferred = runtime or (known[0].stack.full_runtime if known else None)
     for name, chosen in _runtimes(a, b, preferred):
         (outcome, *_) = evaluate(
             [name], origin["data"], runtimes=[chosen], limit=origin["limit"], seed=origin["seed"], batches=(),
@@ -163,7 +168,7 @@ def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
             jobs, skipped = plan_jobs([find(name)], Wanted())
         if not jobs:
             raise ZoolensError(skipped[0].reason)
-        able.append([job.runtime.name for job in jobs])
+        able.append([job.runtime.full_name for job in jobs])
     common = [runtime for runtime in able[0] if runtime in able[1]]
     return [(name, (common or mine)[0]) for name, mine in zip((a, b), able, strict=True)]
 
@@ -237,9 +242,9 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
             if name.startswith("last"):
                 raise
         else:
-            if runtime and run.stack.runtime != runtime:
+            if runtime and not in_runtime(run, runtime):
                 raise ZoolensError(
-                    f"Run {run.id[:8]} ({run.ref}) is in {run.stack.runtime}, not in {runtime}.",
+                    f"Run {run.id[:8]} ({run.ref}) is in {run.stack.full_runtime}, not in {runtime}.",
                     hint="A run's id says which runtime: name the models, or leave the runtime out.",
                 )
             return [run]
@@ -247,14 +252,25 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
         entry = find(name)
     except UnknownName as error:
         raise UnknownName("run or model", name, hint=error.hint) from error
-    contents = contents_of(entry)
-    known = [run for run in store.runs(model=entry.ref, runtime=runtime) if run.key.model in contents]
+    contents = contents_of(entry) | _contents_elsewhere(entry, runtime)
+    runs = store.runs(model=entry.ref, runtime=parse_runtime(runtime).name if runtime else None)
+    known = [run for run in runs if run.key.model in contents and in_runtime(run, runtime)]
     if not known:
         where = f" in {runtime}" if runtime else ""
         raise ZoolensError(
             f"{name}, as it is now, was not evaluated{where}.", hint=f"Run: zoolens eval {name} --data …"
         )
     return known
+
+
+def _contents_elsewhere(entry: Entry, runtime: str | None) -> set[str]:
+    """The content of a model as a server has it now, where a runtime with an address is asked for."""
+    if runtime is None or not parse_runtime(runtime).address:
+        return set()
+    jobs, skipped = plan_jobs([entry], Wanted(runtimes=(runtime,)))
+    if not jobs:
+        raise ZoolensError(skipped[0].reason)
+    return {job.model.fingerprint for job in jobs}
 
 
 def _preference(pair: tuple[Run, Run]) -> tuple[bool, bool, str, str]:

@@ -255,6 +255,8 @@ class _Stages:
         elif plan.accuracy and not self._errors:
             yield from self._said_of_outputs(run)
             yield from said_of_classes(self._context.dataset)
+        if not self._context.job.runtime.can("run_here"):
+            yield self._context.job.runtime.cannot["run_here"]
         made_up = run.resolved.get(TIMED_WITH)
         if made_up:
             yield f"it was timed with {made_up}"

@@ -53,6 +53,8 @@ def resolve_stack(
         "machine": _machine_identity(),
         "options": asdict(options),
     }
+    if not runtime.can("run_here"):  # this machine prepares the inputs and waits; what computes is not known
+        identity |= {"machine": {}, "client": _machine_identity(), **runtime.identity()}
     if runtime.protocol > 1:  # runs of runtimes that are called as they always were keep their key
         identity["runtime_protocol"] = runtime.protocol
     if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:

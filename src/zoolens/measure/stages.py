@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any, Final
@@ -34,7 +34,7 @@ from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.intervals import CONFIDENCE, bootstrap_mean
 from zoolens.statistics.significance import no_better_than_guessing
-from zoolens.store.records import Observation, Run, unavailable
+from zoolens.store.records import WITH_NETWORK, Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
@@ -261,6 +261,10 @@ def doubled_softmax(output: Output, run: Run) -> Iterator[str]:
 
 
 def measure_size(context: Context) -> Iterator[Observation]:
+    if (reason := _not_here(context)) is not None:
+        yield unavailable("file_size", reason, unit="B")
+        yield _parameters(context)
+        return
     size = 0
     for path in context.job.paths.values():
         size += (
@@ -270,6 +274,11 @@ def measure_size(context: Context) -> Iterator[Observation]:
         )
     yield Observation("file_size", float(size), unit="B", details={"format": context.job.asset.format})
     yield _parameters(context)
+
+
+def _not_here(context: Context) -> str | None:
+    """Why figures of the model's own process cannot be had, where it runs on another machine."""
+    return context.job.runtime.cannot.get("run_here")
 
 
 def _parameters(context: Context) -> Observation:
@@ -287,11 +296,12 @@ def _parameters(context: Context) -> Observation:
 
 
 def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
-    store, run, kind = context.store, context.run, f"latency-batch{batch}"
+    store, run, kind, scope = context.store, context.run, f"latency-batch{batch}", batch_scope(batch)
     if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
         samples = LatencySamples.from_table(store.table(run.id, kind))
-        lost = unavailable("energy", "it was stopped after the latency and before the energy", batch_scope(batch), "J")
-        return [*latency_observations(samples, batch), lost]
+        lost = _not_here(context) or "it was stopped after the latency and before the energy"
+        timings = latency_observations(samples, batch)
+        return [*(_with_network(timings) if _not_here(context) else timings), unavailable("energy", lost, scope, "J")]
     subject = context.subject()
     context.progress.begin(context.job.title, f"latency, batch {batch}", None)
     session = subject.session
@@ -310,9 +320,18 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     )
     if not store.add_part(run.id, kind, 0, samples.table(batch)):  # another process was first: its samples count
         samples = LatencySamples.from_table(store.table(run.id, kind))
+    if (reason := _not_here(context)) is not None:
+        context.progress.end()
+        return [*_with_network(latency_observations(samples, batch)), unavailable("energy", reason, scope, "J")]
     energy = energy_observations(lambda: session.predict(feeds), batch)
     context.progress.end()
     return [*latency_observations(samples, batch), *energy]
+
+
+def _with_network(timings: Iterable[Observation]) -> Iterator[Observation]:
+    """Timings of a model behind a server, each with a word on what it includes."""
+    for timing in timings:
+        yield replace(timing, details={**timing.details, WITH_NETWORK: "the network and the server's queue"})
 
 
 # --- cold start and memory
@@ -320,6 +339,8 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
 
 def measure_cold_start(context: Context) -> list[Observation]:
     """A fresh process, opened and run once, several times over. Files come from the page cache; that is said."""
+    if (reason := _not_here(context)) is not None:
+        return [unavailable("cold_start", reason, "total", "s"), unavailable("peak_memory", reason, "process", "B")]
     context.progress.begin(context.job.title, "cold start", context.cold_repeats)
     feeds = context.subject().feeds(context.dataset, context.subject().fixed_batch or 1)
     phases: dict[str, list[float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from zoolens.store.records import Observation, Provenance, Run, is_disturbed
+from zoolens.store.records import WITH_NETWORK, Observation, Provenance, Run, is_disturbed
 
 NOTHING: Final = "–"  # where there is no figure
 
@@ -75,7 +75,7 @@ def with_interval(observation: Observation | None) -> str:
     """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known."""
     if observation is None or observation.value is None:
         return NOTHING
-    text = figure(observation.value, observation.unit) + disturbed_mark(observation)
+    text = figure(observation.value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
     if observation.low is None or observation.high is None:
         return text
     if observation.unit == "fraction":
@@ -92,6 +92,11 @@ def disturbed_mark(observation: Observation) -> str:
     return " (disturbed)" if is_disturbed(observation) else ""
 
 
+def network_mark(observation: Observation) -> str:
+    """A mark beside a timing of a model behind a server."""
+    return " (with network)" if WITH_NETWORK in observation.details else ""
+
+
 def provenance_mark(observation: Observation) -> str:
     return "" if observation.provenance is Provenance.MEASURED else f" ({observation.provenance})"
 
@@ -102,6 +107,7 @@ def stack_label(run: Run) -> str:
         run.stack.identity.get("options", {}).get("mode"),
         run.precision,
         "own environment" if run.stack.identity.get("environment") else None,
+        run.stack.address or None,
     ]
     notes = [note for note in apart if note not in (None, "default", "float32")]
     return f"{run.stack.runtime} {run.stack.version or ''}".rstrip() + (f" ({', '.join(notes)})" if notes else "")

@@ -24,13 +24,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.plugins import installed_version
 from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
+
+if TYPE_CHECKING:  # not in a worker: the schema needs pydantic
+    from zoolens.manifests.schema import Asset, Manifest
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
@@ -45,6 +48,7 @@ ABILITIES: Final[Mapping[str, str]] = {
     "report_precision": "tells in which precision the layers were really computed",
     "count_parameters": "counts the model's parameters",
     "compile_mode": "has a compiled mode beside the eager one",
+    "run_here": "computes on this machine from the model's own files, so that size, cold start and energy are its own",
 }
 
 
@@ -165,6 +169,15 @@ class Runtime(ABC):
     plain: ClassVar[str | None] = None  # why its files are harmless data: they are then read in our own process
     compilers: ClassVar[tuple[str, ...]] = ()  # modes in which it starts other programs; the sandbox then lets it
     compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
+    addressed: ClassVar[str | None] = None  # how an address is written, of a runtime that is named as name:address
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+
+    @property
+    def full_name(self) -> str:
+        """What names this runtime again: its name, and its address where it has one."""
+        return f"{self.name}:{self.address}" if self.address else self.name
 
     @abstractmethod
     def load_library(self) -> Any:
@@ -250,6 +263,14 @@ class Runtime(ABC):
     def require(self, ability: str) -> None:
         if not self.can(ability):
             raise UnsupportedAbility(self.name, ability, self.cannot[ability])
+
+    def asset_of(self, manifest: Manifest) -> Asset | None:
+        """The files of a model that this runtime opens: the first of the manifest's that are in a format of its own."""
+        return next((asset for asset in manifest.assets if asset.format in self.formats), None)
+
+    def identity(self) -> Mapping[str, Any]:
+        """What else sets this stack apart, of a runtime whose answers come from elsewhere; part of every run's key."""
+        return {}
 
     def version(self) -> str | None:
         """Version of the framework, read from package metadata without importing it; None: not installed."""

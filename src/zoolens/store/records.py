@@ -17,6 +17,7 @@ from zoolens.store.scopes import parse_scope
 DONE: Final = "done"  # a stage that came to its end
 FAILED: Final = "failed"
 EVALUATED: Final = "evaluated"  # in run.resolved
+WITH_NETWORK: Final = "with_network"  # in the details of a timing of a model behind a server: what it includes
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 
 
@@ -137,6 +138,16 @@ class StackRecord:
     runtime: str
     identity: Mapping[str, Any]
     lock: Mapping[str, Any]
+
+    @property
+    def full_runtime(self) -> str:
+        """What names the runtime again: with its address, where it has one."""
+        return f"{self.runtime}:{self.address}" if self.address else self.runtime
+
+    @property
+    def address(self) -> str:
+        """Where the model ran, if that was behind a server; empty: on the machine that measured it."""
+        return str(self.identity.get("address") or "")
 
     @property
     def version(self) -> str | None:

@@ -102,7 +102,7 @@ class Bench:
         executor = current_executor()
         if not executor.elsewhere:
             return
-        wanted = Wanted(runtimes=(self.job.runtime.name,), options=self.job.options, allow_code=True)
+        wanted = Wanted(runtimes=(self.job.runtime.full_name,), options=self.job.options, allow_code=True)
         plan = replace(self._sized(level), wanted=wanted)
         evaluations = [Evaluation(self._varied(variant).entry, plan, asked=False) for variant in variants]
         coming = evaluate_elsewhere(executor, evaluations, self._store, self._progress, self._runs_of)

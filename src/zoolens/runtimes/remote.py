@@ -1,0 +1,239 @@
+"""A model behind a server of the Open Inference Protocol V2: Triton, MLServer, KServe or `zoolens serve`.
+
+It is named with its address, as `remote:http://host:8000/v2/models/NAME`. The manifest says how inputs are prepared and
+what outputs mean; the server says what its model takes and gives. Where the two contradict each other the model is not
+run. Whether the server's weights are those of the manifest cannot be seen from here, so that its runs are those of a
+model of their own, which shares only the name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.paths import cache_dir, replaced_file
+from zoolens.protocol.address import Address, parse_address
+from zoolens.protocol.client import open_client
+from zoolens.protocol.client_base import Client
+from zoolens.protocol.datatypes import numpy_type
+from zoolens.protocol.documents import model_to_data
+from zoolens.protocol.errors import ServingError
+from zoolens.protocol.messages import InferRequest, InferResponse, ModelMetadata, ServerMetadata, TensorMetadata
+from zoolens.runtimes.base import (
+    Effective,
+    ModelFiles,
+    Options,
+    Runtime,
+    Session,
+    Tensor,
+    Tensors,
+    TensorSpec,
+    check_feeds,
+    model_text,
+    shape_text,
+)
+
+if TYPE_CHECKING:
+    from zoolens.manifests.schema import Asset, Manifest
+
+ENDPOINT: Final = "v2-endpoint"
+ANSWERED_BY: Final = "zoolens_model"  # the response parameter in which a service says which of its models answered
+_UNSEEN: Final = "a server answers, and which weights and hardware are behind it cannot be seen from here"
+
+
+class Remote(Runtime):
+    name = "remote"
+    summary = "A model behind a server of the Open Inference Protocol V2"
+    formats = (ENDPOINT,)
+    plain = "the model runs in a server; what comes from there are tensors, which our own reader checks"
+    addressed = "http://host:port[/v2/models/NAME] or grpc://host:port[/v2/models/NAME]"
+    cannot: ClassVar[Mapping[str, str]] = {
+        "dynamic_batch": "the server's model decides which batch sizes it takes",
+        "set_threads": "the server decides",
+        "force_precision": "the server decides",
+        "report_precision": "the protocol does not tell it",
+        "count_parameters": "the protocol does not tell it",
+        "compile_mode": "the server decides",
+        "run_here": f"{_UNSEEN}; latencies include the network and the server's queue",
+    }
+
+    def __init__(self, address: str = "") -> None:
+        super().__init__(str(parse_address(address)) if address else "")
+
+    def load_library(self) -> Any:
+        return None  # HTTP is in Python's own library; a gRPC address says what it needs when it is used
+
+    def version(self) -> str | None:
+        if not self.address:
+            return "built-in"
+        server, _ = self._described
+        return f"{server.name} {server.version}".strip()
+
+    def asset_of(self, manifest: Manifest) -> Asset | None:
+        """What the server says of its model, as a file: a run's key depends on the content of files."""
+        from zoolens.manifests.schema import Asset, AssetFile
+
+        if not self.address:
+            return None
+        content = json.dumps(self._document(), sort_keys=True, indent=1).encode()
+        path = cache_dir() / "endpoints" / f"{hashlib.sha256(content).hexdigest()[:32]}.json"
+        with replaced_file(path) as file:
+            file.write(content)
+        return Asset(format=ENDPOINT, files=(AssetFile(location=f"file://{path.absolute()}"),))
+
+    def identity(self) -> Mapping[str, Any]:
+        server, model = self._described
+        return {
+            "address": self.address,
+            "server": {"name": server.name, "version": server.version, "extensions": sorted(server.extensions)},
+            "served_model": {"name": model.name, "versions": list(model.versions), "platform": model.platform},
+        }
+
+    def _document(self) -> dict[str, Any]:
+        _, model = self._described
+        return {"address": str(self._located), **model_to_data(model)}
+
+    def load(self, model: ModelFiles, options: Options) -> Any:
+        """Check that the server has what it had when the file was written."""
+        try:
+            document = json.loads(model_text(model.path()))
+        except ValueError as error:
+            raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
+        if document != self._document():
+            raise ModelError(
+                f"The model at {self.address} is not the one that {model.path().name} describes.",
+                hint="Was it replaced meanwhile? Run the command again.",
+            )
+        return document
+
+    def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
+        server, metadata = self._described
+        session = RemoteSession(open_client(self._located), server, metadata)
+        try:
+            _check_inputs(self.address, model.inputs, session.inputs)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    @cached_property
+    def _described(self) -> tuple[ServerMetadata, ModelMetadata]:
+        with open_client(parse_address(self.address)) as client:
+            try:
+                return client.server(), client.model(self._located.model, self._located.version)
+            except ServingError as error:
+                raise _failed(self.address, error) from error
+
+    @cached_property
+    def _located(self) -> Address:
+        """The address with a model: the one it names, or the only one that the server has."""
+        address = parse_address(self.address)
+        if address.model:
+            return address
+        with open_client(address) as client:
+            try:
+                names = sorted({entry.name for entry in client.repository()})
+            except ServingError:  # not every server has an index
+                names = []
+        if len(names) != 1:
+            has = (
+                f"has {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "does not list its models"
+            )
+            raise ZoolensError(f"{address} {has}.", hint=f"Name one: {address}/v2/models/NAME.")
+        return address.at(names[0])
+
+
+class RemoteSession(Session):
+    """One connection to a server. All its answers must come from one model: a service that switches between models is
+    measured with `zoolens load`, which says who answered what."""
+
+    def __init__(self, client: Client, server: ServerMetadata, model: ModelMetadata) -> None:
+        self._client, self._server, self._model = client, server, model
+        self._answered_by: tuple[str, str] | None = None
+        self.inputs = tuple(map(_spec, model.inputs))
+        self.outputs = tuple(map(_spec, model.outputs))
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        check_feeds(self.inputs, feeds)
+        address = self._client.address
+        try:
+            response = self._client.infer(InferRequest(address.model, dict(feeds), address.version))
+        except ServingError as error:
+            raise _failed(str(address), error) from error
+        self._check_model(response)
+        return {spec.name: _checked(spec, response, str(address)) for spec in self.outputs}
+
+    def _check_model(self, response: InferResponse) -> None:
+        answered_by = (str(response.parameters.get(ANSWERED_BY) or response.model), response.version)
+        if self._answered_by not in (None, answered_by):
+            before, now = (" version ".join(part for part in who if part) for who in (self._answered_by, answered_by))
+            raise ModelError(
+                f"{self._client.address} answered with {before} and then with {now}.",
+                hint="Figures of one model must come from one: name it in the address, or use `zoolens load`.",
+            )
+        self._answered_by = answered_by
+
+    def effective(self) -> Effective:
+        platform = f" ({self._model.platform})" if self._model.platform else ""
+        return Effective(
+            provider=f"{self._server.name} {self._server.version}{platform}",
+            details={
+                "address": str(self._client.address),
+                "versions": ", ".join(self._model.versions),
+                "latency": "includes the network and the server's queue",
+            },
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _spec(tensor: TensorMetadata) -> TensorSpec:
+    dtype = "string" if tensor.datatype == "BYTES" else numpy_type(tensor.datatype).name
+    return TensorSpec(tensor.name, tuple(None if extent < 0 else extent for extent in tensor.shape), dtype)
+
+
+def _check_inputs(address: str, declared: Sequence[TensorSpec], served: Sequence[TensorSpec]) -> None:
+    """Refuse a server whose model cannot be the one that the manifest prepares inputs for."""
+    if len(declared) != len(served):
+        raise _contradiction(address, f"takes {len(served)} inputs, but the manifest declares {len(declared)}")
+    by_name = {spec.name: spec for spec in served}
+    for place, wanted in enumerate(declared):
+        spec = by_name.get(wanted.name, served[place])
+        same = len(spec.shape) == len(wanted.shape) and all(
+            None in pair or pair[0] == pair[1] for pair in zip(spec.shape[1:], wanted.shape[1:], strict=True)
+        )
+        if not same:
+            shapes = f"{shape_text(spec.shape)}, but the manifest declares {shape_text(wanted.shape)}"
+            raise _contradiction(address, f"wants {spec.name!r} as {shapes}")
+        if spec.dtype != wanted.dtype:
+            raise _contradiction(
+                address, f"wants {spec.name!r} as {spec.dtype}, but the manifest declares {wanted.dtype}"
+            )
+
+
+def _contradiction(address: str, what: str) -> ModelError:
+    return ModelError(f"The model at {address} {what}.", hint="Is it another model? Name the right one in the address.")
+
+
+def _checked(spec: TensorSpec, response: InferResponse, address: str) -> Tensor:
+    array = response.outputs.get(spec.name)
+    if array is None:
+        raise ModelError(f"The answer of {address} has no output {spec.name!r}.")
+    fits = len(spec.shape) == array.ndim and all(
+        extent in (None, given) for extent, given in zip(spec.shape[1:], array.shape[1:], strict=True)
+    )
+    if not fits or (array.dtype.name != spec.dtype and spec.dtype != "string"):
+        raise ModelError(
+            f"{address} says that {spec.name!r} is {spec.dtype} of {shape_text(spec.shape)}, but answers with "
+            f"{array.dtype} of {shape_text(array.shape)}."
+        )
+    return array
+
+
+def _failed(address: str, error: ServingError) -> ModelError:
+    return ModelError(f"{address} answers: {error.message}")
