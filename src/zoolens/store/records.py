@@ -40,6 +40,7 @@ class RunKind(StrEnum):
     CLAIM = "claim"  # what others say about a model
     OPERATOR = "operator"  # how long a single layer takes
     LABELS = "labels"  # the true classes of a dataset's test samples
+    SERVING = "serving"  # what happened while a service was served: a series of events, and counts of answers
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
     OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
 

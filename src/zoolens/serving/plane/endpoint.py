@@ -235,10 +235,7 @@ class Endpoint:
             return None
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self._run(instance, state, inputs, lambda outcome: _settle(future, outcome))
-        answers = (await future).answers
-        if answers is None or state.adapter is None:
-            return answers
-        return await self._in_thread(state.adapter.outputs, answers)
+        return (await future).answers
 
     def refused(self, request: InferRequest, error: ServingError, arrived_ns: int) -> None:
         """Count a request that gets no answer."""

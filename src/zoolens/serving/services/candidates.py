@@ -60,6 +60,11 @@ class Candidate:
     classes: tuple[Hashable, ...]
 
     @property
+    def environment(self) -> str:
+        """The packages of the environment that it runs in; "" for the server's own."""
+        return ", ".join(self.job.environment.spec.requirements) if self.job.environment else ""
+
+    @property
     def input(self) -> Input:
         return self.job.manifest.inputs[0]
 
@@ -130,6 +135,7 @@ class RungAdapter(Adapter):
         self._input, self._output = names
         self._model_input, self._model_output = model_names
         self._into, self._back = into, back
+        self.quick = into is None
 
     def feeds(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         tensor = inputs[self._input]

@@ -20,13 +20,17 @@ def quick():
 
 
 @pytest.fixture(scope="session")
-def measured_store(tmp_path_factory):
-    target = tmp_path_factory.mktemp("services") / "store.sqlite"
+def store_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("services") / "store.sqlite"
+
+
+@pytest.fixture(scope="session")
+def measured_store(store_path):
     plan = EvaluationPlan(
-        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
-        latency=QUICK,
+        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4),
+        latency=QUICK, cold_repeats=1,
     )  # fmt: skip
-    with open_store(target) as store:
+    with open_store(store_path) as store:
         outcomes = list(carry_out_entries(find_all(MODELS), plan, store, Silent()))
         assert not any(outcome.errors for outcome in outcomes)
         yield store

@@ -146,6 +146,11 @@ class Service(Part):
         default=None, description="A file that holds the bytes that all models may take, such as a cgroup's memory.max."
     )
     splits: tuple[Split, ...] = ()
+    sticky: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9-]+$",
+        description="Split by the value of this header, so that a user always gets the same arm; default: request id.",
+    )
     shadow: Shadow | None = None
     promise: PromiseCheck = PromiseCheck()
 

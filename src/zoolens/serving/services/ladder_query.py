@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from zoolens.catalog.lookup import find
 from zoolens.errors import ZoolensError, first_line
 from zoolens.index.rows import Row
 from zoolens.measure.latency import LatencySettings
@@ -67,13 +68,31 @@ class ServiceLadder:
     query: str
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
+    extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
+    extra_candidates: tuple[Candidate, ...] = ()
+    extra_adapters: tuple[Adapter, ...] = ()
+    arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
+    shadow: Rung | None = None
+
+    @property
+    def all_candidates(self) -> tuple[Candidate, ...]:
+        return (*self.candidates, *self.extra_candidates)
+
+    @property
+    def all_adapters(self) -> tuple[Adapter, ...]:
+        return (*self.adapters, *self.extra_adapters)
+
+    @property
+    def arm_models(self) -> frozenset[str]:
+        rungs = (*self.ladder.rungs, *self.extra)
+        return frozenset(rungs[place].model for place in self.arms.values())
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
         return tuple(
             (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
-            for rung, candidate in zip(self.ladder.rungs, self.candidates, strict=True)
+            for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)
         )
 
 
@@ -114,6 +133,12 @@ class LadderBuilder:
             self._consider(row, equivalence, lower, reference, kept, excluded)
         if isinstance(service.fallback, NamedFallback):
             self._add_fallback(service.fallback.model, reference, kept, excluded)
+        extra: list[tuple[Rung, Candidate, Adapter]] = []
+        arms = {split.model: self._place_of(split.model, "split", reference, kept, extra) for split in service.splits}
+        shadow = None
+        if service.shadow is not None:
+            place = self._place_of(service.shadow.model, "shadow", reference, kept, extra)
+            shadow = [*kept, *extra][place][0]
         return ServiceLadder(
             service=service,
             ladder=Ladder(tuple(rung for rung, _, _ in kept)),
@@ -128,6 +153,11 @@ class LadderBuilder:
             query=answer.query,
             excluded=tuple(excluded),
             notes=(*answer.notes, *self._notes(kept)),
+            extra=tuple(rung for rung, _, _ in extra),
+            extra_candidates=tuple(candidate for _, candidate, _ in extra),
+            extra_adapters=tuple(adapter for _, _, adapter in extra),
+            arms=arms,
+            shadow=shadow,
         )
 
     # --- the query
@@ -251,17 +281,35 @@ class LadderBuilder:
         excluded: list[Excluded],
     ) -> None:
         """The named model as the last rung, with the equivalence that was measured of it, however low."""
-        from zoolens.catalog.lookup import find
-
-        entry = find(name)
-        if any(candidate.job.entry.full_ref == entry.full_ref for _, candidate, _ in kept):
+        full_name = find(name).full_ref
+        if any(candidate.job.entry.full_ref == full_name for _, candidate, _ in kept):
             return
-        excluded[:] = [other for other in excluded if other.model != entry.full_ref]
+        excluded[:] = [other for other in excluded if other.model != full_name]
+        kept.append(self._named(name, "fallback", reference))
+
+    def _place_of(
+        self,
+        name: str,
+        role: str,
+        reference: Candidate,
+        kept: Sequence[tuple[Rung, Candidate, Adapter]],
+        extra: list[tuple[Rung, Candidate, Adapter]],
+    ) -> int:
+        """The number of a named model's rung; one behind the ladder is made for it where it has none."""
+        full_name = find(name).full_ref
+        for place, (_, candidate, _) in enumerate((*kept, *extra)):
+            if candidate.job.entry.full_ref == full_name:
+                return place
+        extra.append(self._named(name, role, reference))
+        return len(kept) + len(extra) - 1
+
+    def _named(self, name: str, role: str, reference: Candidate) -> tuple[Rung, Candidate, Adapter]:
+        entry = find(name)
         answer = self._ask(0.0, where=f"name = '{entry.manifest.name}'")
         matches = [match for match in answer.matches if match.ref == entry.full_ref and match.equivalence is not None]
         if not (answer.exact and matches):
             raise ServiceError(
-                f"The fallback {name} of the service {self.name} was not measured on {answer.dataset}.",
+                f"The {role} {name} of the service {self.name} was not measured on {answer.dataset}.",
                 hint=f"Measure it: zoolens eval {name} --data DATA.",
             )
         row = matches[0].row
@@ -270,10 +318,11 @@ class LadderBuilder:
             adapter = adapter_between(self.service, reference, candidate)
         except (ZoolensError, NotConvertible) as error:
             raise ServiceError(
-                f"The fallback {name} of the service {self.name} cannot answer for it: {_reason(error)}"
+                f"The {role} {name} of the service {self.name} cannot answer for it: {_reason(error)}"
             ) from error
         equivalence = float(matches[0].equivalence or 0.0)
-        kept.append((self._rung(row, candidate, reference, equivalence, None), candidate, adapter))
+        lower = matches[0].equivalence_lower
+        return self._rung(row, candidate, reference, equivalence, lower), candidate, adapter
 
     def _notes(self, kept: Sequence[tuple[Rung, Candidate, Adapter]]) -> Iterator[str]:
         if len(kept) == 1:

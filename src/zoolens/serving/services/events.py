@@ -1,0 +1,204 @@
+"""What happened while a service was served: switches with their reasons, and who answered how often, in the store.
+
+Each session of a service is a run of its own kind with three series: "events", "answers" (counts of each model since
+the last row) and "comparisons" (agreement of pairs of models so far). Writing happens in a thread; what does not fit
+into its queue is dropped and counted, so that a slow disk never delays an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import zoolens
+from zoolens.engine.machine import describe_machine
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.serving.services.definition import Service
+from zoolens.store.records import DatasetRecord, ModelRecord, Run, RunKind, StackRecord, fingerprint
+from zoolens.store.series import append_series, read_series, series_names
+from zoolens.store.store import Store, open_store
+
+EVENTS: Final = "events"
+ANSWERS: Final = "answers"
+COMPARISONS: Final = "comparisons"
+_REF: Final = "service:"  # before the name of a service, in the reference of its runs
+_EVERY: Final = 2.0  # seconds between two pieces that are written
+_WAITING: Final = 10_000  # rows that wait to be written
+_PATIENCE: Final = 30.0  # seconds for the last rows to be written
+_NO_DATA: Final = DatasetRecord(fingerprint(["requests of clients"]), "requests of clients", 0)
+
+log = logging.getLogger("zoolens.serving")
+
+
+@dataclass(frozen=True)
+class Event:
+    """`kind` is start, switch, ladder, promise, comparison, dropped or stop. `model` answers now, `previous` did so
+    before; both are empty where an event is about something else."""
+
+    kind: str
+    reason: str
+    model: str = ""
+    previous: str = ""
+    waiting: int = 0
+    time: int = field(default_factory=time.time_ns)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How many requests and inputs a model has answered since the last row."""
+
+    model: str
+    runtime: str
+    requests: int
+    rows: int
+    time: int = field(default_factory=time.time_ns)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two models on the same requests, so far. `low` and `high` hold at whichever moment one looks. `labelled` counts
+    labels that came back; `gain` is how much more often `other` was right than `model`, with its interval."""
+
+    model: str
+    other: str
+    n: int
+    agreement: float
+    low: float
+    high: float
+    labelled: int = 0
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    dropped: int = 0
+    time: int = field(default_factory=time.time_ns)
+
+
+_SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS}
+Entry = Event | Answered | Compared
+
+
+class EventLog:
+    """Writes what happens to services into the store. `sessions` are the ids of their runs, by service."""
+
+    def __init__(self, target: str | Path | None, services: Mapping[str, Service]) -> None:
+        self.dropped = 0
+        self.sessions: dict[str, str] = {}
+        self._target = target
+        self._queue: queue.Queue[tuple[str, Entry] | None] = queue.Queue(_WAITING)
+        self._begin(services)
+        self._thread = threading.Thread(target=self._write_on, daemon=True, name="zoolens-events")
+        self._thread.start()
+
+    def record(self, service: str, entry: Entry) -> None:
+        """Have it written soon. It never waits."""
+        try:
+            self._queue.put_nowait((service, entry))
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self) -> None:
+        """Write what is left, and stop."""
+        with contextlib.suppress(queue.Full):  # the thread has ended, for it could not write
+            self._queue.put(None, timeout=_PATIENCE)
+        self._thread.join(_PATIENCE)
+
+    def _begin(self, services: Mapping[str, Service]) -> None:
+        identity = {"zoolens": zoolens.__version__, "machine": describe_machine().cpu}
+        stack = StackRecord(fingerprint(identity), "zoolens", identity, identity)
+        with open_store(self._target) as store:
+            for name, service in services.items():
+                defined = {"name": name, "definition": service.model_dump(mode="json", exclude_defaults=True)}
+                model = ModelRecord(fingerprint(["service", defined]), f"{_REF}{name}", "service", defined)
+                attempt = store.next_attempt(model.fingerprint, _NO_DATA.fingerprint, stack.fingerprint)
+                run = store.begin_run(model, _NO_DATA, stack, kind=RunKind.SERVING, attempt=attempt)
+                self.sessions[name] = run.id
+
+    def _write_on(self) -> None:
+        try:
+            with open_store(self._target) as store:
+                more = True
+                while more:
+                    rows, more = self._collect()
+                    self._write(store, rows)
+        except ZoolensError as error:
+            log.warning("what happens to services is not recorded any more: %s", error)
+
+    def _collect(self) -> tuple[list[tuple[str, Entry]], bool]:
+        """What came within some seconds; False: there will be no more."""
+        rows: list[tuple[str, Entry]] = []
+        until = time.monotonic() + _EVERY
+        while (left := until - time.monotonic()) > 0 and len(rows) < _WAITING:
+            try:
+                item = self._queue.get(timeout=left)
+            except queue.Empty:
+                break
+            if item is None:
+                return rows, False
+            rows.append(item)
+        return rows, True
+
+    def _write(self, store: Store, rows: list[tuple[str, Entry]]) -> None:
+        import pyarrow as pa
+
+        pieces: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for service, entry in rows:
+            pieces.setdefault((service, _SERIES[type(entry)]), []).append(asdict(entry))
+        for (service, series), piece in pieces.items():
+            try:
+                append_series(store, self.sessions[service], series, pa.Table.from_pylist(piece))
+            except ZoolensError as error:
+                self.dropped += len(piece)
+                log.warning("%d events of the service %s are lost: %s", len(piece), service, error)
+
+
+# --- reading
+
+
+@dataclass(frozen=True)
+class Session:
+    """One time that a service was served."""
+
+    service: str
+    run: Run
+    events: tuple[Event, ...]
+    answers: tuple[Answered, ...]
+    comparisons: tuple[Compared, ...]
+
+    @property
+    def answered(self) -> dict[tuple[str, str], int]:
+        """Requests by model and runtime."""
+        totals: dict[tuple[str, str], int] = {}
+        for row in self.answers:
+            totals[row.model, row.runtime] = totals.get((row.model, row.runtime), 0) + row.requests
+        return totals
+
+
+def sessions(store: Store, service: str | None = None, limit: int | None = None) -> list[Session]:
+    """The sessions of a service, or of all, newest first."""
+    runs = store.runs(model=f"{_REF}{service or '*'}", kind=RunKind.SERVING)
+    if service is not None and not runs:
+        known = {run.ref.removeprefix(_REF) for run in store.runs(kind=RunKind.SERVING)}
+        raise UnknownName("service that was served", service, known)
+    return [_session(store, run) for run in runs[:limit]]
+
+
+def _session(store: Store, run: Run) -> Session:
+    return Session(
+        service=run.ref.removeprefix(_REF),
+        run=run,
+        events=tuple(Event(**row) for row in _rows(store, run, EVENTS)),
+        answers=tuple(Answered(**row) for row in _rows(store, run, ANSWERS)),
+        comparisons=tuple(Compared(**row) for row in _rows(store, run, COMPARISONS)),
+    )
+
+
+def _rows(store: Store, run: Run, series: str) -> Iterator[dict[str, Any]]:
+    if series in series_names(store, run.id):
+        yield from read_series(store, run.id, series).to_pylist()

@@ -1,0 +1,327 @@
+"""One service while it is served: it watches its endpoint, records what happens, and asks other models as well."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.protocol.errors import Refusal, ServingError
+from zoolens.protocol.messages import InferRequest, Tensor
+from zoolens.serving.ladder import Rung
+from zoolens.serving.observer import BatchReport
+from zoolens.serving.plane.data_plane import Plane, ServiceSpec
+from zoolens.serving.plane.endpoint import Endpoint
+from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+from zoolens.serving.plane.signature import Signature
+from zoolens.serving.policies.base import Policy
+from zoolens.serving.services.comparison import Classes, Pair, answered_classes
+from zoolens.serving.services.events import Answered, Entry, Event, EventLog
+from zoolens.serving.services.ladder_query import ServiceLadder
+from zoolens.serving.services.shadowing import Question, Shadow
+
+_FLUSH: Final = 5.0  # seconds between two rows of counts
+_REMEMBERED: Final = 50_000  # answers for which labels may come back
+_FEWEST: Final = 30  # comparisons before a promise is judged
+_SEVERAL: Final = 1 << 32  # of a hash, for splitting
+
+log = logging.getLogger("zoolens.serving")
+
+
+class HostedService:
+    """Belongs to the event loop. `broken` is called with model, runtime and reason of a rung that broke its promise and
+    is to be taken off the ladder."""
+
+    def __init__(
+        self, name: str, plane: Plane, built: ServiceLadder, events: EventLog, *, seed: int | None = None
+    ) -> None:
+        self.name = name
+        self.built = built
+        self.service = built.service
+        self.broken: Callable[[str, str, str], None] = lambda model, runtime, reason: None
+        self.pairs: dict[tuple[str, str], Pair] = {}
+        self.answered_by: dict[tuple[str, str], tuple[int, int]] = {}  # requests and rows since the start
+        self.switches = 0
+        self._plane = plane
+        self._events = events
+        self._endpoint: Endpoint | None = None
+        self._policy = self._new_policy(built)
+        self._shadow = Shadow(self._ask, seed)
+        self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
+        self._answers: OrderedDict[str, dict[str, Classes]] = OrderedDict()
+        self._warned: set[tuple[str, str]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # --- the endpoint
+
+    @property
+    def endpoint(self) -> Endpoint:
+        assert self._endpoint is not None, "start it first"
+        return self._endpoint
+
+    async def start(self) -> None:
+        self._endpoint = await self._plane.add_service(self._spec(self.built, self._policy))
+        if self.service.splits or self.service.shadow is not None or self.service.promise.share > 0:
+            for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
+                self._plane.pool.preload(state.slot)
+        self.record(Event("start", self._described(self.built), model=self.built.ladder.reference.model))
+        self.spawn(self._flush())
+
+    async def close(self) -> None:
+        await self._shadow.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._write_counts()
+        self.record(Event("stop", "The service has ended."))
+        self._policy.close()
+
+    def replace(self, built: ServiceLadder, reason: str) -> bool:
+        """Serve another ladder, unless it is the same. Whether it was another."""
+        if built.identity == self.built.identity or self._endpoint is None:
+            return False
+        old, self.built = self._policy, built
+        self._policy = self._new_policy(built)
+        spec = self._spec(built, self._policy)
+        self._endpoint.replace_ladder(spec.ladder, spec.policy, self._plane.slots(spec), spec.adapters, spec.extra)
+        old.close()
+        self.record(Event("ladder", f"{reason} {self._described(built)}"))
+        log.info("service %s has another ladder: %s", self.name, reason)
+        return True
+
+    def _new_policy(self, built: ServiceLadder) -> Policy:
+        policy: type[Policy] = plugins.load(plugins.POLICIES, self.service.policy_name)
+        return policy(built.ladder, self.service.policy_settings)
+
+    def _spec(self, built: ServiceLadder, policy: Policy) -> ServiceSpec:
+        service = self.service
+        latency = service.objectives.latency
+        one_row = any(candidate.source.shape and candidate.source.shape[0] == 1 for candidate in built.all_candidates)
+        return ServiceSpec(
+            name=self.name,
+            ladder=built.ladder,
+            policy=policy,
+            specs=[
+                ModelSpec(candidate.name, candidate.job.runtime.name, candidate.job.options, candidate.environment)
+                for candidate in built.all_candidates
+            ],
+            adapters=built.all_adapters,
+            signature=Signature(built.inputs, built.outputs, True, 1 if one_row else service.batch.size),
+            settings=EndpointSettings(
+                max_batch=service.batch.size,
+                max_delay=service.batch.delay,
+                concurrency=service.batch.instances,
+                objective=None if latency is None else latency.bound,
+                shed_late=service.fallback != "best effort",
+            ),
+            observers=[self],
+            feedback=self.feedback,
+            extra=built.extra,
+            route=self._route if service.splits else None,
+            labels={built.outputs[0].name: dict(enumerate(built.labels or ()))},
+        )
+
+    def _described(self, built: ServiceLadder) -> str:
+        rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
+        return f"The ladder is {rungs}."
+
+    # --- what happens
+
+    def record(self, entry: Entry) -> None:
+        self._events.record(self.name, entry)
+
+    def answered(self, report: BatchReport) -> None:
+        rung = report.answered_by
+        if rung is None:
+            return
+        key = (rung.model, rung.runtime)
+        for counts in (self.answered_by, self._uncounted):
+            requests, rows = counts.get(key, (0, 0))
+            counts[key] = requests + len(report.requests), rows + sum(report.rows)
+        if report.free and report.rung != report.previous and report.previous < len(self.built.ladder.rungs):
+            self.switches += 1
+            previous = self.built.ladder.rungs[report.previous].model
+            self.record(Event("switch", report.reason, rung.model, previous, report.waiting))
+        self._look_closer(report, rung)
+
+    def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
+        """Refusals are counted by the endpoint."""
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH)
+            self._write_counts()
+
+    def _write_counts(self) -> None:
+        counts, self._uncounted = self._uncounted, {}
+        for (model, runtime), (requests, rows) in counts.items():
+            self.record(Answered(model, runtime, requests, rows))
+        if counts:
+            for pair in self.pairs.values():
+                if pair.n or pair.dropped:
+                    self.record(pair.compared())
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- A/B: who answers a request
+
+    def _route(self, request: InferRequest) -> int | None:
+        """The rung of the arm that a request belongs to, first by its headers; None where it belongs to none."""
+        splits, arms = self.service.splits, self.built.arms
+        for split in splits:
+            if split.header is not None and request.headers.get(split.header.name.lower()) == split.header.value:
+                return arms[split.model]
+        place = hashed_share(self.name, _sticky_key(request, self.service.sticky))
+        begin = 0.0
+        for split in splits:
+            weight = split.weight or 0.0
+            if begin <= place < begin + weight:
+                return arms[split.model]
+            begin += weight
+        return None
+
+    # --- shadow: who else is asked
+
+    def _look_closer(self, report: BatchReport, rung: Rung) -> None:
+        """Draw from the requests of a batch those that other models are asked about as well."""
+        others = self._others(rung)
+        keep = bool(self.service.splits or self.service.shadow)
+        if not (others or keep):
+            return
+        output = next(iter(report.outputs.values()))
+        start = 0
+        for request, rows in zip(report.requests, report.rows, strict=True):
+            end = start + rows
+            drawn = [other for other, share in others if self._shadow.drawn(share)]
+            if drawn or (keep and request.id):
+                classes = answered_classes(output[start:end])
+                if keep and request.id:
+                    self._remember(request.id, rung.model, classes)
+                inputs = {name: np.array(tensor[start:end]) for name, tensor in report.inputs.items()} if drawn else {}
+                for other in drawn:
+                    self._shadow.offer(self._question(request.id, rung, other, inputs, classes))
+            start = end
+
+    def _others(self, rung: Rung) -> list[tuple[Rung, float]]:
+        """Which rungs are asked about an answer of this one, and about which share of its answers."""
+        service, reference = self.service, self.built.ladder.reference
+        others: dict[str, tuple[Rung, float]] = {}
+        if rung.model != reference.model and service.promise.share > 0:
+            others[reference.model] = (reference, service.promise.share)
+        if service.splits and rung.model != reference.model and rung.model in self.built.arm_models:
+            others[reference.model] = (reference, 1.0)
+        if service.shadow is not None and self.built.shadow is not None and self.built.shadow.model != rung.model:
+            others[self.built.shadow.model] = (self.built.shadow, service.shadow.share)
+        return list(others.values())
+
+    def _question(
+        self, request_id: str, rung: Rung, other: Rung, inputs: Mapping[str, Tensor], classes: Classes
+    ) -> Question:
+        key = (rung.model, other.model)
+        pair = self.pairs.setdefault(key, Pair(*key))
+
+        def done(outputs: Mapping[str, Tensor]) -> None:
+            others = answered_classes(next(iter(outputs.values())))
+            if len(others) == len(classes):
+                pair.add(classes, others)
+                if request_id:
+                    self._remember(request_id, other.model, others)
+                self._judge(rung, pair)
+
+        def dropped() -> None:
+            pair.dropped += 1
+
+        return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic())
+
+    async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+        for state in self.endpoint.rungs:
+            if (state.rung.model, state.rung.runtime) == wanted:
+                if not state.slot.ready:
+                    self._plane.pool.preload(state.slot)
+                    return None
+                return await self.endpoint.answer_in_background(state.place, inputs)
+        return None
+
+    def _judge(self, rung: Rung, pair: Pair) -> None:
+        """Hold what was measured while serving against what the query promised of a rung."""
+        key = (rung.model, rung.runtime)
+        promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
+        if pair.other != self.built.ladder.reference.model or key in self._warned or pair.n < _FEWEST:
+            return
+        high = pair.agreement_interval().high
+        if high >= promised:
+            return
+        self._warned.add(key)
+        reason = (
+            f"{rung.model} agrees with the reference on {pair.agreement:.1%} of {pair.n:,} requests "
+            f"(at most {high:.1%}), but {promised:.1%} was promised."
+        )
+        log.warning("service %s: %s", self.name, reason)
+        self.record(Event("promise", reason, rung.model))
+        if self.service.promise.violated == "remove":
+            self.broken(rung.model, rung.runtime, reason)
+
+    # --- labels
+
+    def _remember(self, request_id: str, model: str, classes: Classes) -> None:
+        self._answers.setdefault(request_id, {})[model] = classes
+        while len(self._answers) > _REMEMBERED:
+            self._answers.popitem(last=False)
+
+    async def feedback(self, labels: Mapping[str, Any]) -> int:
+        """True classes by request id, each a class's name or number, or a list of them. How many ids were known."""
+        if not (self.service.splits or self.service.shadow):
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"Service '{self.name}' takes no feedback: it has no split and no shadow, so answers are not kept.",
+            )
+        known = 0
+        for request_id, label in labels.items():
+            truth = self._classes(label)
+            answers = self._answers.pop(request_id, None)
+            if answers is None:
+                continue
+            known += 1
+            for pair in self.pairs.values():
+                ours, theirs = answers.get(pair.model), answers.get(pair.other)
+                if ours is not None and theirs is not None and len(ours) == len(truth):
+                    pair.add_labels(ours, theirs, truth)
+        return known
+
+    def _classes(self, label: Any) -> Classes:
+        several = label if isinstance(label, list) else [label]
+        return np.array([self._class(one) for one in several], np.int64)
+
+    def _class(self, label: Any) -> int:
+        names = self.built.labels or ()
+        if isinstance(label, str) and label in names:
+            return names.index(label)
+        count = self.built.outputs[0].shape[-1]
+        if isinstance(label, int) and not isinstance(label, bool) and 0 <= label < count:
+            return label
+        raise ServingError(
+            Refusal.INVALID,
+            f"{str(label)[:60]!r} is no class of service '{self.name}': give a number below {count} or a class's name.",
+        )
+
+
+def hashed_share(service: str, key: str) -> float:
+    """A number from 0 to 1 that is always the same for the same key."""
+    digest = hashlib.blake2b(f"{service}\0{key}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") / _SEVERAL
+
+
+def _sticky_key(request: InferRequest, header: str | None) -> str:
+    """What a request is split by: the named header where it has one, else its id, else chance."""
+    value = request.headers.get(header.lower()) if header else None
+    return value or request.id or str(time.perf_counter_ns())

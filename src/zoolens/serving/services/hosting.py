@@ -1,0 +1,205 @@
+"""Serves the services of files on a data plane: ladders, policies, events, A/B and shadow, until the block ends.
+
+async with open_plane() as plane, host_services(plane, [Path("service.yaml")]) as services:
+    answer = await plane.infer(InferRequest("fashion", {"input": batch}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.errors import ZoolensError
+from zoolens.measure.latency import LatencySettings
+from zoolens.progress import Progress, Silent
+from zoolens.serving.plane.data_plane import Plane
+from zoolens.serving.services.definition import Service, ServiceError, read_services
+from zoolens.serving.services.events import Event, EventLog
+from zoolens.serving.services.hosted import HostedService
+from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.serving.services.memory_limit import follow_memory_limit
+from zoolens.store.records import RunKind
+from zoolens.store.state import Newest
+from zoolens.store.store import Store, open_store
+
+REFRESH: Final = 10.0  # seconds between two looks at whether the store or a model's files have changed
+
+log = logging.getLogger("zoolens.serving")
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """`refresh`: seconds between two looks at the store; 0: the ladders stay as they are."""
+
+    refresh: float = REFRESH
+    latency: LatencySettings = field(default_factory=LatencySettings)
+    seed: int | None = None
+
+
+def read_service_files(paths: Sequence[Path | str]) -> dict[str, Service]:
+    """All services of these files. A ServiceError where two have one name."""
+    services: dict[str, Service] = {}
+    for path in paths:
+        for name, service in read_services(path).items():
+            if name in services:
+                raise ServiceError(f"Two services are called {name}.", hint="Rename one of them.")
+            services[name] = service
+    return services
+
+
+def build_ladders(
+    services: Mapping[str, Service],
+    store: Store | str | Path | None = None,
+    progress: Progress | None = None,
+    latency: LatencySettings | None = None,
+) -> dict[str, ServiceLadder]:
+    """The ladder of each service, without serving anything: what `zoolens serve FILE --check` explains."""
+    from zoolens.store.store import borrowed_store
+
+    with borrowed_store(store) as opened:
+        return {
+            name: LadderBuilder(
+                name, service, opened, progress or Silent(), latency=latency or LatencySettings()
+            ).build()
+            for name, service in services.items()
+        }
+
+
+@asynccontextmanager
+async def host_services(
+    plane: Plane,
+    services: Sequence[Path | str] | Mapping[str, Service],
+    *,
+    store: str | Path | None = None,
+    progress: Progress | None = None,
+    settings: HostSettings | None = None,
+) -> AsyncIterator[dict[str, HostedService]]:
+    """Serve services on a plane as long as the block lasts, given as files or as definitions by name."""
+    chosen = settings or HostSettings()
+    defined = dict(services) if isinstance(services, Mapping) else read_service_files(services)
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as stack:
+        thread = ThreadPoolExecutor(1, "zoolens-services")  # the store and the ladders are used in this thread alone
+        stack.callback(thread.shutdown)
+        opened = await loop.run_in_executor(thread, open_store, store)
+        stack.push_async_callback(_in_thread, thread, opened.close)
+        builders = {
+            name: LadderBuilder(name, service, opened, progress or Silent(), latency=chosen.latency)
+            for name, service in defined.items()
+        }
+        ladders = {name: await loop.run_in_executor(thread, builder.build) for name, builder in builders.items()}
+        events = await loop.run_in_executor(thread, EventLog, store, defined)
+        stack.push_async_callback(_in_thread, thread, events.close)
+        hosted: dict[str, HostedService] = {}
+        for name, builder in builders.items():
+            hosted[name] = HostedService(name, plane, ladders[name], events, seed=chosen.seed)
+            await hosted[name].start()
+            stack.push_async_callback(hosted[name].close)
+            if defined[name].memory_limit_file is not None:
+                _background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
+            hosted[name].broken = _remover(builder, hosted[name], thread)
+        if chosen.refresh > 0:
+            watch = _Watch(opened, await loop.run_in_executor(thread, opened.newest))
+            _background(stack, _refresh(watch, builders, hosted, thread, chosen.refresh))
+        yield hosted
+
+
+def _background(stack: AsyncExitStack, work: Any) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    stack.push_async_callback(stop)
+
+
+async def _in_thread(thread: Executor, function: Callable[[], object]) -> None:
+    await asyncio.get_running_loop().run_in_executor(thread, function)
+
+
+def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) -> Callable[[str, str, str], None]:
+    """What is called with a rung that has broken its promise: the ladder is built again without it."""
+
+    async def rebuild() -> None:
+        built = await asyncio.get_running_loop().run_in_executor(thread, builder.build)
+        hosted.replace(built, "A rung has broken its promise.")
+
+    def remove(model: str, runtime: str, reason: str) -> None:
+        builder.removed[model, runtime] = reason
+        hosted.spawn(rebuild())
+
+    return remove
+
+
+# --- refreshing
+
+
+class _Watch:
+    """Whether anything was measured since the last look. What services write themselves is no news."""
+
+    def __init__(self, store: Store, newest: Newest) -> None:
+        self._store, self._newest = store, newest
+
+    def changed(self) -> bool:
+        newest = self._store.newest()
+        if newest == self._newest:
+            return False
+        _, runs = self._store.changed_since(self._newest.change)
+        self._newest = newest
+        return any(run.kind is not RunKind.SERVING for run in self._store.runs_of(runs))
+
+
+async def _refresh(
+    watch: _Watch,
+    builders: Mapping[str, LadderBuilder],
+    hosted: Mapping[str, HostedService],
+    thread: Executor,
+    every: float,
+) -> None:
+    """Build the ladders again when models were measured or replaced. What fails is said, and the old ladder stays."""
+    loop = asyncio.get_running_loop()
+    said: dict[str, str] = {}
+    files = {name: _files(service.built) for name, service in hosted.items()}
+    while True:
+        await asyncio.sleep(every)
+        try:
+            news = await loop.run_in_executor(thread, watch.changed)
+        except ZoolensError as error:
+            log.warning("the store cannot be looked at: %s", error)
+            continue
+        for name, builder in builders.items():
+            now = _files(hosted[name].built)
+            if not news and now == files[name]:
+                continue
+            files[name] = now
+            try:
+                built = await loop.run_in_executor(thread, builder.build)
+            except ZoolensError as error:
+                if said.get(name) != str(error):
+                    said[name] = str(error)
+                    log.warning("the ladder of the service %s stays as it was: %s", name, error)
+                    hosted[name].record(Event("ladder", f"The ladder stays as it was: {error}"))
+                continue
+            hosted[name].replace(built, "Models were measured or replaced.")
+            files[name] = _files(built)
+
+
+def _files(built: ServiceLadder) -> tuple[tuple[str, int, int], ...]:
+    """Sizes and times of the rungs' files: a cheap sign that one was replaced."""
+    states = []
+    for candidate in built.candidates:
+        for path in candidate.job.paths.values():
+            try:
+                about = path.stat()
+            except OSError:
+                states.append((str(path), -1, -1))
+            else:
+                states.append((str(path), about.st_size, about.st_mtime_ns))
+    return tuple(states)

@@ -1,0 +1,106 @@
+"""Asks another model about requests that were answered already: after the answer has gone out, and never in its way.
+
+What is to be asked waits in a small buffer until the service is idle. Under load the buffer overflows: then random ones
+are dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.protocol.messages import Tensor
+
+_BUFFER: Final = 64  # requests
+_BUFFER_BYTES: Final = 1 << 26
+_RETRY: Final = 0.01  # seconds until a busy service is tried again
+_LONGEST: Final = 30.0  # seconds that a request waits to be asked
+
+Ask = Callable[[tuple[str, str], Mapping[str, Tensor]], Awaitable[Mapping[str, Tensor] | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """`rung`: model and runtime that are asked. `done` gets the outputs; `dropped` is called where there are none."""
+
+    rung: tuple[str, str]
+    inputs: Mapping[str, Tensor]
+    done: Callable[[Mapping[str, Tensor]], None]
+    dropped: Callable[[], None]
+    asked: float
+
+    @property
+    def bytes(self) -> int:
+        return sum(_size(tensor) for tensor in self.inputs.values())
+
+
+class Shadow:
+    """Belongs to the event loop. `ask` gives None while the service is busy, or where the model is not there."""
+
+    def __init__(self, ask: Ask, seed: int | None = None) -> None:
+        self._ask = ask
+        self._chance = random.Random(seed)  # noqa: S311 - a sample, no secret
+        self._buffer: list[Question] = []
+        self._bytes = 0
+        self._some = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    def drawn(self, share: float) -> bool:
+        """Whether this request is among the share that is asked."""
+        return share > 0 and self._chance.random() < share
+
+    def offer(self, question: Question) -> None:
+        self._buffer.append(question)
+        self._bytes += question.bytes
+        while len(self._buffer) > _BUFFER or (self._bytes > _BUFFER_BYTES and len(self._buffer) > 1):
+            self._drop(self._chance.randrange(len(self._buffer)))
+        self._some.set()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        while self._buffer:
+            self._drop(0)
+
+    async def idle(self) -> None:
+        """Wait until nothing is left to ask; for tests and for the end of an example."""
+        await asyncio.sleep(_RETRY)  # what was answered just now is offered in a moment
+        while self._buffer:
+            await asyncio.sleep(_RETRY)
+
+    def _drop(self, place: int) -> None:
+        self._take(place).dropped()
+
+    def _take(self, place: int) -> Question:
+        question = self._buffer.pop(place)
+        self._bytes -= question.bytes
+        return question
+
+    async def _work(self) -> None:
+        while True:
+            await self._some.wait()
+            if not self._buffer:
+                self._some.clear()
+                continue
+            question = self._buffer[0]
+            outputs = await self._ask(question.rung, question.inputs)
+            if question not in self._buffer:
+                continue  # it was dropped meanwhile
+            place = self._buffer.index(question)
+            if outputs is not None:
+                self._take(place).done(outputs)
+            elif time.monotonic() - question.asked > _LONGEST:
+                self._drop(place)
+            else:
+                self._buffer.append(self._buffer.pop(place))  # others may have a model that is idle
+                await asyncio.sleep(_RETRY)
+
+
+def _size(tensor: Tensor) -> int:
+    if tensor.dtype == object:
+        return sum(len(element) for element in tensor.reshape(-1) if isinstance(element, bytes))
+    return tensor.nbytes

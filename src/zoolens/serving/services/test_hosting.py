@@ -1,0 +1,238 @@
+"""Services on the real data plane, with demo models in their own processes."""
+
+import asyncio
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zoolens.datasets.opening import open_dataset
+from zoolens.errors import ZoolensError
+from zoolens.preprocess.pipeline import build_prepare
+from zoolens.protocol.errors import ServingError
+from zoolens.protocol.messages import InferRequest, RequestedOutput
+from zoolens.serving.plane.data_plane import open_plane
+from zoolens.serving.services.definition import Service
+from zoolens.serving.services.events import sessions
+from zoolens.serving.services.hosted import hashed_share
+from zoolens.serving.services.hosting import HostSettings, host_services
+from zoolens.store.store import open_store
+
+REFERENCE, CHEAP = "demo:lenet-wide@1.0.0", "demo:mlp-wide@1.0.0"
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def samples():
+    with closing(open_dataset("demo", limit=COUNT)) as data:
+        return [data.read(place).value for place in range(COUNT)], np.asarray(data.labels()[:COUNT])
+
+
+@pytest.fixture
+def run(measured_store, store_path, quick, samples):
+    """Run a test's coroutine with a service, and the tensors and labels of some images."""
+
+    def run(test, refresh=0.0, **settings):
+        service = Service(**{"reference": "demo:lenet-wide", "within": 0.8, "batch": {"size": 4}, **settings})
+
+        @asynccontextmanager
+        async def hosted():
+            how = HostSettings(refresh=refresh, latency=quick, seed=0)
+            async with (
+                open_plane() as plane,
+                host_services(plane, {"fashion": service}, store=store_path, settings=how) as services,
+            ):
+                yield plane, services["fashion"]
+
+        async def main():
+            async with hosted() as (plane, hosted_service):
+                reference = hosted_service.built.candidates[0]
+                prepare = build_prepare(reference.input, reference.source)
+                tensors = np.stack([prepare(image) for image in samples[0]])
+                return await test(plane, hosted_service, tensors)
+
+        return asyncio.run(asyncio.wait_for(main(), 100))
+
+    return run
+
+
+def request(tensor, identity="", **parameters):
+    return InferRequest("fashion", {"input": tensor[None]}, id=identity, parameters=parameters)
+
+
+async def until(condition):
+    while not (value := await condition()):
+        await asyncio.sleep(0.02)
+    return value
+
+
+def last_session(store_path):
+    with open_store(store_path) as store:
+        return sessions(store, "fashion", 1)[0]
+
+
+def test_every_answer_says_who_gave_it_and_clients_may_choose(run, store_path):
+    async def test(plane, service, tensors):
+        free = await plane.infer(request(tensors[0]))
+        assert free.parameters["zoolens_model"] == REFERENCE
+        assert (free.parameters["zoolens_rung"], free.parameters["zoolens_switched"]) == (0, False)
+        assert free.outputs["probabilities"].shape == (1, 10)
+        assert free.outputs["probabilities"].sum() == pytest.approx(1, abs=1e-5)
+        pinned = await plane.infer(request(tensors[0], zoolens_model="demo:mlp-wide"))
+        assert pinned.parameters["zoolens_model"] == CHEAP
+        lowest = service.built.ladder.rungs[-1]
+        assert pinned.parameters["zoolens_equivalence"] == lowest.equivalence
+        assert pinned.parameters["zoolens_equivalence_lower"] == lowest.equivalence_lower
+        floored = await plane.infer(request(tensors[0], zoolens_min_equivalence=0.99))
+        assert floored.parameters["zoolens_rung"] == 0
+        with pytest.raises(ServingError, match="has no model that is as the request asks"):
+            await plane.infer(request(tensors[0], zoolens_model="demo:lenet-jax"))
+        named = await plane.infer(replace(request(tensors[0]), outputs=(RequestedOutput("probabilities", classes=1),)))
+        label = service.built.labels[int(free.outputs["probabilities"].argmax())]
+        assert named.outputs["probabilities"].reshape(-1)[0].decode().endswith(f":{label}")
+
+    run(test)
+    assert last_session(store_path).answered == {(REFERENCE, "onnxruntime"): 3, (CHEAP, "onnxruntime"): 1}
+
+
+def test_a_policy_switches_and_comes_back_and_every_switch_is_an_event(run, store_path, tmp_path):
+    battery = tmp_path / "capacity"
+    battery.write_text("100")
+
+    async def test(plane, service, tensors):
+        async def answered_by(model):
+            return (await plane.infer(request(tensors[0]))).parameters["zoolens_model"] == model
+
+        assert await answered_by(REFERENCE)
+        battery.write_text("10")
+        await until(lambda: answered_by(CHEAP))
+        battery.write_text("100")
+        await until(lambda: answered_by(REFERENCE))
+
+    rules = {"battery": [{"below": "20%", "within": 0.8}], "battery_file": str(battery)}
+    run(test, policy={"name": "time-of-day", **rules, "battery_every": 0.05, "hold": 0.1})
+    switches = [event for event in last_session(store_path).events if event.kind == "switch"]
+    assert [(event.previous, event.model) for event in switches] == [(REFERENCE, CHEAP), (CHEAP, REFERENCE)]
+    assert switches[0].reason == "The battery has 10%: 0.8 is equivalent enough."
+
+
+def test_under_a_burst_every_request_is_answered_by_a_rung_of_the_ladder(run):
+    async def test(plane, service, tensors):
+        every = [request(tensors[place % COUNT]) for place in range(200)]
+        answers = await asyncio.gather(*(plane.infer(one) for one in every), return_exceptions=True)
+        models = {rung.model for rung in service.built.ladder.rungs}
+        assert all(not isinstance(answer, Exception) for answer in answers)
+        assert {answer.parameters["zoolens_model"] for answer in answers} <= models
+        total = sum(requests for requests, _ in service.answered_by.values())
+        assert total == 200
+
+    run(test, objectives={"latency": {"bound": "5 ms"}}, fallback="best effort")
+
+
+def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store_path):
+    async def test(plane, service, tensors):
+        arms = {}
+        for place, tensor in enumerate(tensors):
+            answer = await plane.infer(request(tensor, f"id-{place}"))
+            arms[place] = answer.parameters["zoolens_model"]
+        again = await plane.infer(request(tensors[0], "id-0"))
+        assert again.parameters["zoolens_model"] == arms[0]
+        in_arm = [place for place in arms if hashed_share("fashion", f"id-{place}") < 0.5]
+        assert [place for place, model in arms.items() if model == CHEAP] == in_arm
+        await service._shadow.idle()
+        pair = service.pairs[CHEAP, REFERENCE]
+        assert pair.n + pair.dropped == len(in_arm) + (0 in in_arm)
+        labels = {f"id-{place}": int(samples[1][place]) for place in arms}
+        assert await plane.feedback("fashion", {**labels, "unknown": 3}) == COUNT
+        assert pair.labelled > 0
+        assert await plane.feedback("fashion", labels) == 0  # each counts once
+        with pytest.raises(ServingError, match="is no class"):
+            await plane.feedback("fashion", {"id-0": "no such class"})
+        chosen = InferRequest("fashion", {"input": tensors[:1]}, headers={"x-tester": "yes"})
+        assert (await plane.infer(chosen)).parameters["zoolens_model"] == "demo:lenet-torch@1.0.0"
+
+    splits = [
+        {"model": "demo:mlp-wide", "weight": "50%"},
+        {"model": "demo:lenet-torch", "header": {"name": "X-Tester", "value": "yes"}},
+    ]
+    run(test, within=0.999, splits=splits, promise={"share": 0})
+    compared = [row for row in last_session(store_path).comparisons if row.model == CHEAP][-1]
+    assert compared.other == REFERENCE
+    assert compared.labelled > 0
+    assert compared.low <= compared.agreement <= compared.high
+
+
+def test_a_shadow_is_asked_after_the_answer_and_never_answers_itself(run):
+    async def test(plane, service, tensors):
+        for tensor in tensors:
+            answer = await plane.infer(request(tensor))
+            assert answer.parameters["zoolens_model"] == REFERENCE
+        await service._shadow.idle()
+        pair = service.pairs[REFERENCE, "demo:lenet-deep@1.0.0"]
+        assert pair.n + pair.dropped == COUNT
+        assert pair.n > 0
+        assert 0.5 < pair.agreement <= 1
+
+    run(test, within=0.999, shadow={"model": "demo:lenet-deep", "share": 1.0})
+
+
+def test_a_rung_that_breaks_its_promise_is_told_and_taken_off(run, store_path):
+    async def test(plane, service, tensors):
+        rungs = service.built.ladder.rungs
+        promised = replace(rungs[-1], equivalence=1.0, equivalence_lower=0.999)
+        service.built = replace(service.built, ladder=replace(service.built.ladder, rungs=(*rungs[:-1], promised)))
+        service.endpoint.rungs[-1].rung = promised
+
+        async def removed():
+            for tensor in tensors:
+                if CHEAP not in [rung.model for rung in service.built.ladder.rungs]:
+                    return True
+                await plane.infer(request(tensor, zoolens_model=CHEAP))
+            await service._shadow.idle()
+            return False
+
+        await until(removed)
+        with pytest.raises(ServingError, match="has no model"):
+            await plane.infer(request(tensors[0], zoolens_model=CHEAP))
+
+    run(test, promise={"share": 1.0, "violated": "remove"})
+    kinds = [event.kind for event in last_session(store_path).events]
+    assert kinds == ["start", "promise", "ladder", "stop"]
+
+
+def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
+    from zoolens.catalog.lookup import find_all
+    from zoolens.catalog.sessions import Wanted
+    from zoolens.measure.job_runner import carry_out_entries
+    from zoolens.measure.plan import EvaluationPlan
+    from zoolens.progress import Silent
+
+    plan = EvaluationPlan(
+        models=(), data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
+        latency=quick,
+    )  # fmt: skip
+
+    async def test(plane, service, tensors):
+        before = [rung.model for rung in service.built.ladder.rungs]
+        assert "demo:mlp-small@1.0.0" not in before
+        entries = find_all(["demo:mlp-small"])
+        await asyncio.to_thread(lambda: list(carry_out_entries(entries, plan, measured_store, Silent())))
+
+        async def changed():
+            return [rung.model for rung in service.built.ladder.rungs] != before
+
+        await until(changed)
+        answer = await plane.infer(request(tensors[0], zoolens_model="demo:mlp-small"))
+        assert answer.parameters["zoolens_rung"] == len(before)
+
+    run(test, refresh=0.1, within=0.7)
+    assert "ladder" in [event.kind for event in last_session(store_path).events]
+
+
+def test_a_service_that_cannot_be_served_is_one_sentence(run):
+    async def test(plane, service, tensors):
+        raise AssertionError("it must not start")
+
+    with pytest.raises(ZoolensError, match="The split demo:lenet-jax of the service fashion was not measured"):
+        run(test, splits=[{"model": "demo:lenet-jax", "weight": 0.1}])
