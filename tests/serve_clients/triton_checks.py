@@ -31,7 +31,7 @@ def _():
     assert http.is_server_live()
     assert http.is_server_ready()
     assert http.is_model_ready(MODEL)
-    assert http.is_model_ready(MODEL, "1.0.0")
+    assert http.is_model_ready(MODEL, "1")
     assert not http.is_model_ready("absent")
 
 
@@ -64,7 +64,7 @@ def _():
 def _():
     same(http.infer(MODEL, inputs(th)).as_numpy(OUTPUT))
     wanted = [th.InferRequestedOutput(OUTPUT, binary_data=True)]
-    same(http.infer(MODEL, inputs(th), outputs=wanted, request_id="7", model_version="1.0.0").as_numpy(OUTPUT))
+    same(http.infer(MODEL, inputs(th), outputs=wanted, request_id="7", model_version="1").as_numpy(OUTPUT))
 
 
 @check("http: infer, JSON")

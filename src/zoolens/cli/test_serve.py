@@ -46,7 +46,7 @@ def test_a_request_that_was_accepted_is_answered_although_the_server_is_told_to_
     )
     try:
         lines = [process.stdout.readline() for _ in range(3)]
-        assert lines[0] == "digits, version 1.0.0: READY\n"
+        assert lines[0] == "digits, version 1: READY\n"
         url = re.fullmatch(r"REST: (http://127\.0\.0\.1:\d+/v2)\n", lines[1])[1]
         assert lines[2].startswith("gRPC: grpc://127.0.0.1:")
         answers = []

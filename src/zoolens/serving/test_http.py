@@ -153,7 +153,8 @@ def test_requests_that_do_not_fit(server, request_, status, part):
 def test_versions_in_the_path(server, expected):
     request = InferRequest("tiny", {"input": X})
     path = "/v2/models/tiny/versions/{}/infer"
-    np.testing.assert_array_equal(outputs(infer(server, request, path=path.format("1.0.0")))["logits"], expected)
+    for version in ("1", "1.0.0"):
+        np.testing.assert_array_equal(outputs(infer(server, request, path=path.format(version)))["logits"], expected)
     assert error(infer(server, request, path=path.format("3")))[0] == 404
 
 
@@ -179,7 +180,7 @@ def test_deadlines(server):
     """A model that takes a fifth of a second cannot answer within a tenth of one."""
     by_header = infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "100"})
     by_parameter = infer(server, InferRequest("slow", {"input": X}, parameters={"timeout": 100_000}))
-    assert error(by_header)[0] == error(by_parameter)[0] == 504
+    assert {error(by_header)[0], error(by_parameter)[0]} <= {504, 429}  # too late, or refused because it would be
     assert infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "20000"})[0] == 200
     assert error(infer(server, InferRequest("slow", {"input": X}), headers={"zoolens-timeout-ms": "-1"}))[0] == 400
 

@@ -57,7 +57,7 @@ Feedback = Callable[[Mapping[str, Any]], Awaitable[int]]
 
 @dataclass(frozen=True)
 class Served:
-    """A model of the repository under the name and version by which clients ask for it."""
+    """A model of the repository under the name and the version, a whole number, by which clients ask for it."""
 
     name: str
     version: str
@@ -115,20 +115,17 @@ class Plane:
         """
         loop = asyncio.get_running_loop()
         settings = settings or EndpointSettings()
-        names = []
+        chosen: dict[str, list[Served]] = {}
         for model in models:
             served = await loop.run_in_executor(self.pool.executor, _served, model, settings)
-            versions = self._repository.setdefault(served.name, {})
-            if served.version in versions or served.name in self._services:
-                raise ZoolensError(
-                    f"Two models would be served as {served.name}, version {served.version}.",
-                    hint="Give one of them another name: NAME=MODEL.",
-                )
-            versions[served.version] = served
-            names.append(served.name)
+            chosen.setdefault(served.name, []).append(served)
+        for name, models_of_name in chosen.items():
+            if name in self._services:
+                raise ZoolensError(f"There are two models or services named {name}.", hint="Rename one of them.")
+            self._repository[name] = _numbered(self._repository.get(name, {}), models_of_name)
         if load:
-            await asyncio.gather(*(self.load(name, {}) for name in dict.fromkeys(names)))
-        return list(dict.fromkeys(names))
+            await asyncio.gather(*(self.load(name, {}) for name in chosen))
+        return list(chosen)
 
     async def add_service(self, service: ServiceSpec) -> Endpoint:
         """Serve a service. Its reference is opened before this returns; the other rungs when its policy asks."""
@@ -171,6 +168,9 @@ class Plane:
                 return next(reversed(versions.values()))  # the newest is last
             if version in versions:
                 return versions[version]
+            for number, served in self._repository.get(model, {}).items():
+                if version == served.entry.manifest.version and number in versions:
+                    return versions[number]
             raise ServingError(
                 Refusal.NOT_FOUND, f"Model '{model}' has no version {version}; it has {', '.join(versions)}."
             )
@@ -410,4 +410,29 @@ def _served(model: str | ModelSpec, settings: EndpointSettings) -> Served:
     entry = find(reference)
     name = named["name"] if named else entry.manifest.name.replace("/", "-")
     spec = ModelSpec(reference) if isinstance(model, str) else replace(model, model=reference)
-    return Served(name, entry.manifest.version, spec, entry, settings)
+    return Served(name, "", spec, entry, settings)
+
+
+def _numbered(known: Mapping[str, Served], added: Sequence[Served]) -> dict[str, Served]:
+    """The models of one name by the versions that clients see: 1, 2, … in the order of the manifests' versions.
+
+    The protocol's versions are whole numbers: clients of Triton read them so, and protobuf has no other place for them.
+    """
+    numbered = dict(known)
+    newest = max((version_order(served.entry) for served in known.values()), default=None)
+    for served in sorted(added, key=lambda served: version_order(served.entry)):
+        order = version_order(served.entry)
+        if newest is not None and order == newest:
+            raise ZoolensError(
+                f"Two models would be served as {served.name}, version {served.entry.manifest.version}.",
+                hint="Give one of them another name: NAME=MODEL.",
+            )
+        if newest is not None and order < newest:
+            raise ZoolensError(
+                f"A newer version of {served.name} than {served.entry.manifest.version} is served already.",
+                hint="Name all versions at once, or give one another name: NAME=MODEL.",
+            )
+        newest = order
+        number = str(len(numbered) + 1)
+        numbered[number] = replace(served, version=number)
+    return numbered

@@ -33,7 +33,7 @@ def test_answers_are_those_of_the_session_and_say_which_model_gave_them(fake_mod
     response = asyncio.run(answered())
     with catalog.open_session(path) as session:
         np.testing.assert_array_equal(response.outputs["logits"], session.predict({"input": rows(2)})["logits"])
-    assert (response.model, response.version, response.id) == ("tiny", "1.0.0", "7")
+    assert (response.model, response.version, response.id) == ("tiny", "1", "7")
     assert response.parameters == {"zoolens_model": "file:tiny@1.0.0", "zoolens_runtime": "fake"}
 
 
@@ -64,7 +64,7 @@ def test_it_describes_its_models_as_triton_does(fake_model):
     assert [(spec.name, spec.datatype, spec.shape) for spec in metadata.inputs] == [("input", "FP32", (-1, 4))]
     assert config["max_batch_size"] == 64
     assert config["input"] == [{"name": "input", "data_type": "TYPE_FP32", "dims": [4]}]
-    assert [(entry.name, entry.version, entry.state) for entry in repository] == [("other", "1.0.0", "READY")]
+    assert [(entry.name, entry.version, entry.state) for entry in repository] == [("other", "1", "READY")]
     assert ready
 
 
@@ -120,9 +120,13 @@ def test_versions_stand_side_by_side_and_the_newest_answers(fake_model):
         async with open_plane([fake_model(version="1.10.0"), fake_model(version="1.9.0")]) as plane:
             newest = await plane.infer(request(rows()))
             old = await plane.infer(request(rows(), version="1.9.0"))
-            return newest.version, old.version, plane.model_metadata("tiny").versions
+            assert (await plane.infer(request(rows(), version="1"))).parameters == old.parameters
+            return newest, old, plane.model_metadata("tiny").versions
 
-    assert asyncio.run(answered()) == ("1.10.0", "1.9.0", ("1.9.0", "1.10.0"))
+    newest, old, versions = asyncio.run(answered())
+    assert (newest.version, old.version, versions) == ("2", "1", ("1", "2"))
+    assert newest.parameters["zoolens_model"] == "file:tiny@1.10.0"
+    assert old.parameters["zoolens_model"] == "file:tiny@1.9.0"
 
 
 def test_two_models_of_one_name_need_another_name(fake_model):
