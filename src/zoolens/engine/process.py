@@ -27,7 +27,7 @@ from zoolens.engine.launcher import launch
 from zoolens.engine.policy import worker_policy
 from zoolens.engine.sandbox import Policy
 from zoolens.engine.scratch import make_scratch, remove_scratch
-from zoolens.engine.wire import Arena, Channel, Tensor
+from zoolens.engine.wire import Arena, Channel, Tensor, decoded, encoded
 from zoolens.errors import Circumstance, WorkerError, WorkerTimeout, ZoolensError
 
 _TAIL_LINES: Final = 40
@@ -94,6 +94,8 @@ class WorkerProcess:
         finally:
             os.close(request_end)
             os.close(answer_end)
+        self._run: tuple[Any, bytes] = None, b""  # the last layout that was run, and its message
+        self._arrived: tuple[bytes, dict[str, Any]] = b"", {}
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
         self._listener.start()
@@ -167,18 +169,27 @@ class WorkerProcess:
         """Becomes readable when an answer arrives, or when the process has ended."""
         return self._channel.reading
 
-    def start(self, message: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """For event loops: send one request. OSError: the process has ended, and `ended` explains it."""
-        self._channel.send({**message, "tensors": self.inputs.write(tensors)})
+    def start_run(self, tensors: Mapping[str, Tensor]) -> None:
+        """For event loops: send the request {"do": "run"} with these tensors. OSError: the process has ended, and
+        `ended` explains it."""
+        layout = self.inputs.write(tensors)
+        if self._run[0] is not layout:
+            self._run = layout, encoded({"do": "run", "tensors": layout}) + b"\n"
+        self._channel.send_line(self._run[1])
 
     def receive_arrived(self) -> tuple[bool, Any]:
-        """For event loops, once `descriptor` is readable: whether the answer has arrived in full, and the answer.
+        """For event loops, once `descriptor` is readable: whether the answer has arrived in full, and the answer. An
+        answer in the same words as the last one is the same object, which must not be modified.
 
         It never waits. EOFError, OSError or ValueError: the process has ended or talks nonsense, and `ended` explains
         it.
         """
-        message = self._channel.receive_arrived()
-        if message is None or "progress" in message:
+        line = self._channel.line_arrived()
+        if line is None:
+            return False, None
+        message = self._arrived[1] if line == self._arrived[0] else decoded(line)
+        self._arrived = line, message
+        if "progress" in message:
             return False, None
         self.answered += 1
         if isinstance(message.get("error"), Mapping):
@@ -186,7 +197,7 @@ class WorkerProcess:
         return True, message.get("ok")
 
     def ended(self, error: Exception, doing: str) -> WorkerError:
-        """Stop a process of which `start` or `receive_arrived` raised this, and say how it ended (takes seconds)."""
+        """Stop a process whose `start_run` or `receive_arrived` raised this, and say how it ended. It takes seconds."""
         return self._death(doing) if isinstance(error, EOFError | OSError) else self.nonsense(error, doing)
 
     def _next(self, deadline: float | None) -> dict[str, Any]:

@@ -4,6 +4,9 @@ It runs in environments that hold numpy and one framework, so of zoolens only `e
 `faults` and `wire` are imported. Messages travel over inherited pipe ends, never over standard output, where frameworks
 print. A request is any JSON object. Its answer is {"ok": plain data} or {"error": description}; any number of
 {"progress": plain data} may come before. The request {"do": "close"} is the last one.
+
+A request {"do": "run", …} comes many times in the same words: it is parsed once, and whoever answers it does
+not modify it. An answer may be JSON that is encoded already, as bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from zoolens.engine.faults import describe
-from zoolens.engine.wire import Arena, Channel
+from zoolens.engine.wire import Arena, Channel, decoded
 
 _PARENT_CHECK_MS: Final = 2000
 
@@ -45,10 +48,18 @@ class Service:
 
     def serve(self, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> NoReturn:
         """Answer requests until the parent has enough. `doing` names a request, for errors that nobody foresaw."""
+        repeated: tuple[bytes, Message] = b"", {}
         with contextlib.suppress(EOFError, BrokenPipeError):
             while True:
-                request = self._channel.receive()
-                self._channel.send(response(request, answer, doing))
+                line = self._channel.receive_line()
+                request = repeated[1] if line == repeated[0] else decoded(line)
+                if request.get("do") == "run":
+                    repeated = line, request
+                message = response(request, answer, doing)
+                if isinstance(message.get("ok"), bytes):
+                    self._channel.send_line(b'{"ok":' + message["ok"] + b"}\n")
+                else:
+                    self._channel.send(message)
                 if request.get("do") == "close":
                     break
         os._exit(0)  # frameworks crash or hang in their exit handlers, and there is nothing left to save

@@ -37,12 +37,15 @@ Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in a
 class Arena:
     """Memory shared by two processes, of which one writes. Grown by the writer, mapped anew by the reader.
 
-    `read` gives views, valid until the writer writes again.
+    `read` gives views, valid until the writer writes again. What is written or read again and again in the same shapes
+    is laid out once: `write` then gives the same layout object, and `read` of the same object gives the same views.
     """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
+        self._written: tuple[list[tuple[str, np.dtype[Any], tuple[int, ...]]], Layout, list[Tensor]] | None = None
+        self._read: tuple[Sequence[Mapping[str, Any]], Tensors] | None = None
 
     @classmethod
     def create(cls) -> Arena:
@@ -55,6 +58,16 @@ class Arena:
             return cls(os.dup(file.fileno()))
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
+        shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
+        if self._written is None or self._written[0] != shapes:
+            layout = self._lay_out(tensors)
+            self._written = shapes, layout, [self._view(place) for place in layout]
+        _, layout, views = self._written
+        for view, tensor in zip(views, tensors.values(), strict=True):
+            np.copyto(view, tensor)
+        return layout
+
+    def _lay_out(self, tensors: Mapping[str, Tensor]) -> Layout:
         layout: Layout = []
         end = 0
         for name, tensor in tensors.items():
@@ -66,13 +79,13 @@ class Arena:
             end = offset + tensor.nbytes
             layout.append({"name": name, "dtype": tensor.dtype.str, "shape": tensor.shape, "offset": offset})
         self._grow(end)
-        for place, tensor in zip(layout, tensors.values(), strict=True):
-            np.copyto(self._view(place), tensor)
         return layout
 
     def read(self, layout: Sequence[Mapping[str, Any]], limit: int | None = None) -> Tensors:
         """Views by name. A layout that does not fit the memory is a ValueError or a TypeError, more than `limit` bytes
         are a ValueError."""
+        if self._read is not None and self._read[0] is layout and limit is None:
+            return self._read[1]
         size = os.fstat(self.descriptor).st_size
         if self._map is None or len(self._map) != size:
             self._map = mmap.mmap(self.descriptor, size)
@@ -82,10 +95,11 @@ class Arena:
             raise ValueError("tensors that lie over each other")
         if limit is not None and total > limit:
             raise ValueError(f"tensors of more than {limit:,} bytes")
+        self._read = layout, views
         return views
 
     def close(self) -> None:
-        self._map = None  # unmapped when the last view is gone
+        self._map = self._written = self._read = None  # unmapped when the last view is gone
         if self.descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.close(self.descriptor)
@@ -111,24 +125,32 @@ class Channel:
         self._buffer = bytearray()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        rest = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        self.send_line(encoded(message) + b"\n")
+
+    def send_line(self, line: bytes) -> None:
+        """Send a message that is encoded already, with its line feed."""
+        rest = memoryview(line)
         while rest:
             rest = rest[os.write(self.writing, rest) :]
 
     def receive(self, timeout: float | None = None) -> dict[str, Any]:
+        return decoded(self.receive_line(timeout))
+
+    def receive_line(self, timeout: float | None = None) -> bytes:
+        """The next message as it was sent, without its line feed."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self._buffer:
             if deadline is not None:
                 self._wait(deadline)
-            self._read()
+            self._read_more()
         return self._first()
 
-    def receive_arrived(self) -> dict[str, Any] | None:
+    def line_arrived(self) -> bytes | None:
         """For event loops: reads once what has arrived. None: the message has not arrived in full."""
-        self._read()
+        self._read_more()
         return self._first() if b"\n" in self._buffer else None
 
-    def _read(self) -> None:
+    def _read_more(self) -> None:
         piece = os.read(self.reading, 1 << 16)
         if not piece:
             raise EOFError
@@ -136,13 +158,10 @@ class Channel:
         if len(self._buffer) > _LONGEST_MESSAGE:
             raise ValueError("a message must end")
 
-    def _first(self) -> dict[str, Any]:
+    def _first(self) -> bytes:
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
-        message = parse_json(bytes(line))
-        if not isinstance(message, dict):
-            raise ValueError("a message must be an object")  # noqa: TRY004 - same kind as broken JSON
-        return message
+        return bytes(line)
 
     def close(self) -> None:
         for descriptor in (self.reading, self.writing):
@@ -156,6 +175,18 @@ class Channel:
         poll.register(self.reading, select.POLLIN)
         if not poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
             raise TimeoutError
+
+
+def encoded(message: Any) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """The message of a line; ValueError where it is none."""
+    message = parse_json(line)
+    if not isinstance(message, dict):
+        raise ValueError("a message must be an object")  # noqa: TRY004 - same kind as broken JSON
+    return message
 
 
 def _placed(place: Mapping[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int]:

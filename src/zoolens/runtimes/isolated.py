@@ -187,7 +187,7 @@ class IsolatedSession(Session):
 
         Errors are as those of `arrived`.
         """
-        self._worker.start({"do": "predict"}, feeds)
+        self._worker.start_run(feeds)
         self._begun = _Begun()
 
     def arrived(self) -> Tensors | None:
@@ -206,7 +206,6 @@ class IsolatedSession(Session):
         if self._begun is None:
             raise ValueError("an answer that nobody asked for")
         self._begun = None
-        self.last_predict_seconds = float(answer["seconds"])
         return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
 
     def ended(self, error: Exception) -> WorkerError:
