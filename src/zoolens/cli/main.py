@@ -49,6 +49,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Serve": {
         "serve": "Answer requests over REST and gRPC, to clients of KServe and Triton.",
+        "events": "Show when and why a service switched models, and who answered.",
     },
     "Train": {
         "crosstrain": "Train one recipe in several frameworks, and say why they part.",

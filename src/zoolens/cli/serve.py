@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.options import trust_option
+from zoolens.cli.options import json_option, trust_option
+from zoolens.cli.stores import check_store, store_option
+from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,8 +87,11 @@ class Bytes(click.ParamType[int]):
 @click.option("--memory", type=Bytes(), help="Memory of all models; the least used are closed beyond it.")
 @click.option("--max-request", type=Bytes(), default="64 MiB", show_default=True, help="Largest body of a request.")
 @click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to drain at the end.")
+@click.option("--check", is_flag=True, help="Explain which models a file of services would use, and serve nothing.")
+@store_option(None, described="Store that services ask and record in: SQLite file or postgresql:// URL.")
+@json_option
 @trust_option
-def command(models: tuple[str, ...], **options: Any) -> None:
+def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any) -> None:
     """Serve models over REST and gRPC, to any client of the Open Inference Protocol V2 (KServe, Triton).
 
     MODEL is a model's name or file, NAME=MODEL to serve it under another name, or a file of services (YAML) that
@@ -95,11 +100,26 @@ def command(models: tuple[str, ...], **options: Any) -> None:
     \b
     zoolens serve demo:lenet-torch
     zoolens serve digits=demo:lenet-torch --http 9000 --grpc off
+    zoolens serve service.yaml --check
     """
     from zoolens.serving.server import run
 
     plain, services = _sorted(models)
-    run(_serve(_specs(plain, options), services, _server_options(options), _settings(options), options["memory"]))
+    if services:
+        check_store(options["store"], "reads")
+    if check:
+        _check(plain, services, options["store"], as_json)
+        return
+    run(
+        _serve(
+            _specs(plain, options),
+            services,
+            _server_options(options),
+            _settings(options),
+            options["memory"],
+            options["store"],
+        )
+    )
     click.echo("Stopped.")
 
 
@@ -109,12 +129,13 @@ async def _serve(
     options: ServerOptions,
     settings: EndpointSettings,
     memory: int | None,
+    store: str | None,
 ) -> None:
     from zoolens.serving.api import running
     from zoolens.serving.server import stop_signal
 
     click.echo("Loading the models …", err=True)
-    async with running(models, options, settings, services=services, memory_limit=memory) as server:
+    async with running(models, options, settings, services=services, memory_limit=memory, store=store) as server:
         _show(server)
         await stop_signal()
         click.echo("Draining: requests that were accepted are answered.", err=True)
@@ -129,6 +150,27 @@ def _show(server: Server) -> None:
     for transport, url in server.urls.items():
         click.echo(f"{names[transport]}: {url}{'/v2' if transport == 'http' else ''}")
     click.echo("Stop with Ctrl-C.", err=True)
+
+
+def _check(models: Sequence[str], services: Sequence[Path], store: str | None, as_json: bool) -> None:
+    """Explain the ladder of every service. Models that were never timed here are timed for it, and that is stored."""
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.ladders import print_ladder
+    from zoolens.serving.services.hosting import build_ladders, read_service_files
+    from zoolens.serving.services.ladder_query import ladder_data
+
+    if models:
+        raise click.UsageError(f"--check explains files of services, and {models[0]} is none.")
+    defined = read_service_files(services)
+    with Bars() as bars:
+        built = build_ladders(defined, store, bars)
+    if as_json:
+        echo_json({name: ladder_data(ladder) for name, ladder in built.items()})
+        return
+    for number, (name, ladder) in enumerate(built.items()):
+        if number:
+            click.echo()
+        print_ladder(name, ladder)
 
 
 def _sorted(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:

@@ -28,19 +28,20 @@ async def running(
     *,
     services: Sequence[Path] = (),
     memory_limit: int | None = None,
+    store: str | Path | None = None,
 ) -> AsyncIterator[Server]:
     """A server of these models, and of the services in these files: it answers in the block, and drains at its end."""
     async with AsyncExitStack() as stack:
         plane = await stack.enter_async_context(open_plane(models, settings, memory_limit=memory_limit))
         if services:
             hosting = import_module("zoolens.serving.services.hosting")
-            await stack.enter_async_context(hosting.host_services(plane, services))
+            await stack.enter_async_context(hosting.host_services(plane, services, store=store))
         yield await stack.enter_async_context(Server(plane, options))
 
 
 @contextmanager
 def serve(
-    models: str | ModelSpec | Sequence[str | ModelSpec],
+    models: str | ModelSpec | Sequence[str | ModelSpec] = (),
     *,
     http: int | None = 8000,
     grpc: int | None = 8001,
@@ -50,16 +51,20 @@ def serve(
     limits: Limits | None = None,
     settings: EndpointSettings | None = None,
     memory_limit: int | None = None,
+    services: Sequence[Path | str] = (),
+    store: str | Path | None = None,
 ) -> Iterator[Server]:
-    """Serve models in a thread as long as the block lasts.
+    """Serve models, and the services in these files, in a thread as long as the block lasts.
 
-    Ports: 0 takes a free one, None opens none. `server.urls` says where the server listens.
+    Services ask `store` which models may stand in for their reference, and record in it what happens. Ports: 0 takes a
+    free one, None opens none. `server.urls` says where the server listens.
     """
     options = ServerOptions(
         host=host, http_port=http, grpc_port=grpc, token=token, insecure=insecure, limits=limits or Limits()
     )
     chosen = [models] if isinstance(models, str | ModelSpec) else list(models)
-    thread = _Thread(chosen, options, settings, memory_limit)
+    files = [Path(file) for file in services]
+    thread = _Thread(chosen, options, settings, memory_limit, files, store)
     thread.start()
     try:
         yield thread.server()
@@ -76,9 +81,11 @@ class _Thread(threading.Thread):
         options: ServerOptions,
         settings: EndpointSettings | None,
         memory_limit: int | None,
+        services: Sequence[Path],
+        store: str | Path | None,
     ) -> None:
         super().__init__(name="zoolens-serve", daemon=True)
-        self._arguments = (models, options, settings, memory_limit)
+        self._arguments = (models, options, settings, memory_limit, services, store)
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._server: Server | None = None
@@ -106,8 +113,10 @@ class _Thread(threading.Thread):
             self._ready.set()
 
     async def _serve(self) -> None:
-        models, options, settings, memory_limit = self._arguments
-        async with running(models, options, settings, memory_limit=memory_limit) as self._server:
+        models, options, settings, memory_limit, services, store = self._arguments
+        async with running(
+            models, options, settings, services=services, memory_limit=memory_limit, store=store
+        ) as self._server:
             event = asyncio.Event()
             self._end = asyncio.get_running_loop(), event
             self._ready.set()

@@ -1,0 +1,64 @@
+"""`zoolens serve FILE --check` and `zoolens events`, on a store that knows some demo models."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.cli.events import command as events
+from zoolens.cli.serve import command as serve
+from zoolens.errors import ZoolensError
+from zoolens.serving.services.definition import Service
+from zoolens.serving.services.events import Answered, Compared, Event, EventLog
+
+FILE = """
+services:
+  fashion:
+    reference: demo:lenet-wide
+    within: 80%
+    batch: {size: 4}
+"""
+
+
+@pytest.fixture
+def service_file(tmp_path):
+    path = tmp_path / "service.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def called(command, *arguments):
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_check_explains_the_ladder(measured_store, store_path, service_file):
+    shown = called(serve, service_file, "--check", "--store", str(store_path))
+    assert "fashion: demo:lenet-wide within 0.8, policy fixed" in shown
+    assert "No rung: demo:lenet-deep@1.0.0 in onnxruntime. It is no cheaper than" in shown
+    assert "Clients send input FP32[-1,28,28] and get probabilities FP32[-1,10]." in shown
+    data = json.loads(called(serve, service_file, "--check", "--json", "--store", str(store_path)))
+    assert data["fashion"]["rungs"][0]["model"] == "demo:lenet-wide@1.0.0"
+
+
+def test_check_of_a_broken_file_says_where(tmp_path):
+    path = tmp_path / "service.yaml"
+    path.write_text("services:\n  fashion:\n    reference: demo:lenet-wide\n")
+    with pytest.raises(ZoolensError, match=r"line 2: services\.fashion\.within: is missing"):
+        called(serve, str(path), "--check")
+
+
+def test_events_are_shown_newest_session_first(tmp_path):
+    target = tmp_path / "store.sqlite"
+    log = EventLog(target, {"fashion": Service(reference="a", within=0.9)})
+    log.record("fashion", Event("switch", "With 9 waiting, a would use 130% of the time left.", "b", "a", 9))
+    log.record("fashion", Answered("b", "onnxruntime", 1234, 1234))
+    log.record("fashion", Compared("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3))
+    log.close()
+    shown = called(events, "fashion", "--store", str(target))
+    assert "a → b: With 9 waiting, a would use 130% of the time left." in " ".join(shown.split())
+    assert "1,234 of 1,234 requests were answered by b in onnxruntime." in shown
+    assert "b and a agree on 90.0% [70.0%, 100.0%] of 50 inputs that both answered; 3 requests" in shown
+    assert "On 20 labels a is right more often by +10.0% [-20.0%, +40.0%]." in shown
+    assert json.loads(called(events, "--json", "--store", str(target)))[0]["answered"][0]["requests"] == 1234
