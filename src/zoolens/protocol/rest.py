@@ -15,7 +15,14 @@ from zoolens.protocol.datatypes import Buffer, datatype_of, from_bytes, to_bytes
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.json_tensors import tensor_from_json, tensor_to_json
 from zoolens.protocol.limits import DEFAULT, Limits, check_body, check_count, invalid
-from zoolens.protocol.messages import InferRequest, InferResponse, Parameter, RequestedOutput, Tensor
+from zoolens.protocol.messages import (
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    Parameter,
+    RequestedOutput,
+    Tensor,
+)
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 MICROSECOND: Final = 1e-6
@@ -81,6 +88,26 @@ def decode_request(
         parameters=parameters,
         deadline=deadline_of(parameters),
     )
+
+
+def raw_request(metadata: ModelMetadata, version: str, content: Buffer, limits: Limits = DEFAULT) -> InferRequest:
+    """The request in a body without any JSON, which a header length of 0 announces: one row of the only input.
+
+    Its outputs are wanted as binary data.
+    """
+    check_body(len(content), limits)
+    if len(metadata.inputs) != 1:
+        raise invalid(
+            f"A body without JSON needs a model with one input; {metadata.name!r} has {len(metadata.inputs)}."
+        )
+    (tensor,) = metadata.inputs
+    shape = tuple(1 if place == 0 and size == -1 else size for place, size in enumerate(tensor.shape))
+    if -1 in shape:
+        raise invalid(
+            f"A body without JSON does not say the shape of input {tensor.name!r}, which has free dimensions."
+        )
+    inputs = {tensor.name: from_bytes(tensor.name, tensor.datatype, shape, content, limits)}
+    return InferRequest(metadata.name, inputs, version=version, parameters={"binary_data_output": True})
 
 
 def deadline_of(parameters: Mapping[str, Parameter]) -> float | None:

@@ -92,7 +92,9 @@ class BodyReader:
 
     async def _unpack(self, held: Held, content: bytes, encoding: str) -> bytes:
         if encoding not in _WINDOW_BITS:
-            raise invalid(f"Bodies with the content encoding {encoding[:40]!r} are not understood.")
+            raise ServingError(
+                Refusal.UNSUPPORTED, f"Bodies with the content encoding {encoding[:40]!r} are not unpacked."
+            )
         unpacked = (
             await asyncio.to_thread(unpack, content, encoding, self._limits.body_bytes)
             if len(content) > _UNPACK_IN_THREAD

@@ -24,7 +24,7 @@ from zoolens.protocol.datatypes import Buffer
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import invalid
 from zoolens.protocol.messages import InferRequest, InferResponse
-from zoolens.protocol.rest import HEADER_LENGTH, decode_request, encode_response, parse_header_length
+from zoolens.protocol.rest import HEADER_LENGTH, decode_request, encode_response, parse_header_length, raw_request
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
 from zoolens.serving.call import answered_by, traceparent, unforeseen, with_headers
 from zoolens.serving.contract import DataPlane
@@ -81,16 +81,18 @@ class Application:
         header_length = parse_header_length(headers.get(HEADER_LENGTH.lower()))
         with self._bodies.holding() as held:
             content = await self._bodies.read(held, headers, receive, header_length or 0)
-            json_size = len(content) if header_length is None else header_length
-            arguments = (model, version, content, header_length, self._options.limits)
-            request = (
-                await asyncio.to_thread(decode_request, *arguments)
-                if json_size > _DECODE_IN_THREAD
-                else decode_request(*arguments)
-            )
-            request = with_headers(request, headers)
+            request = with_headers(await self._decode(model, version, content, header_length), headers)
             response = await _unless_client_leaves(self._plane.infer(request), receive)
             await _send_answer(send, response, request, headers)
+
+    async def _decode(self, model: str, version: str, content: Buffer, header_length: int | None) -> InferRequest:
+        limits = self._options.limits
+        if header_length == 0:
+            return raw_request(self._plane.model_metadata(model, version), version, content, limits)
+        json_size = len(content) if header_length is None else header_length
+        if json_size > _DECODE_IN_THREAD:
+            return await asyncio.to_thread(decode_request, model, version, content, header_length, limits)
+        return decode_request(model, version, content, header_length, limits)
 
 
 def _check_method(scope: Scope) -> None:

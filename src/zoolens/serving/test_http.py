@@ -87,6 +87,13 @@ def test_compressed_bodies(server, expected, encoding, pack):
     )
 
 
+def test_a_body_without_json_is_one_row(server, expected):
+    answer = ask(server, "POST", "/v2/models/tiny/infer", X[:1].tobytes(), {HEADER_LENGTH: "0"})
+    np.testing.assert_array_equal(outputs(answer)["logits"], expected[:1])
+    assert error(ask(server, "POST", "/v2/models/tiny/infer", X.tobytes(), {HEADER_LENGTH: "0"}))[0] == 400
+    assert error(ask(server, "POST", "/v2/models/absent/infer", X.tobytes(), {HEADER_LENGTH: "0"}))[0] == 404
+
+
 def test_a_list_of_encodings_is_no_wish_for_compression(server):
     answer = infer(server, InferRequest("tiny", {"input": X}), headers={"Accept-Encoding": "gzip, deflate, br"})
     assert "content-encoding" not in answer[1]
@@ -99,7 +106,7 @@ def test_a_list_of_encodings_is_no_wish_for_compression(server):
         (gzip.compress(b"{}")[:-4], "gzip", 400),
         (gzip.compress(b"{}") * 2, "gzip", 400),
         (b"{}", "gzip", 400),
-        (b"{}", "br", 400),
+        (b"{}", "br", 501),
     ],
 )
 def test_compressed_bodies_that_lie(server, content, encoding, status):
