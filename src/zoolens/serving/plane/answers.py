@@ -1,21 +1,27 @@
-"""From a batch's outputs to the answers of its requests."""
+"""From a batch's outputs to the answers of its requests, and to the reports of observers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
+from zoolens.errors import ZoolensError
+from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.runtimes.base import Tensors
+from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.classification import Labels, largest
+from zoolens.serving.plane.flights import Flight
+from zoolens.serving.plane.instance import Outcome
 
 
 def count_nans(outputs: Mapping[str, Tensor]) -> int:
     """Values that are not a number. The smallest value of an array is one where any is, and quick to find."""
     total = 0
     for array in outputs.values():
-        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):
+        if array.dtype.kind == "f" and array.size and math.isnan(np.minimum.reduce(array, axis=None)):
             total += int(np.isnan(array).sum())
     return total
 
@@ -23,6 +29,16 @@ def count_nans(outputs: Mapping[str, Tensor]) -> int:
 def rows_of(outputs: Mapping[str, Tensor], start: int, count: int) -> Tensors:
     """Views of some rows."""
     return {name: array[start : start + count] for name, array in outputs.items()}
+
+
+def row_problem(flight: Flight, answers: Mapping[str, Tensor]) -> str | None:
+    """Why the answers cannot be told apart by request; rows must never get to the wrong client."""
+    if len(flight.pendings) == 1:
+        return None
+    for name, array in answers.items():
+        if not array.ndim or len(array) != flight.rows:
+            return f"Output '{name}' has shape {list(array.shape)} for a batch of {flight.rows} rows."
+    return None
 
 
 def selected(
@@ -39,3 +55,32 @@ def selected(
             array = largest(array, wanted.classes, names, batched)
         chosen[wanted.name] = array
     return chosen
+
+
+def batch_report(endpoint: str, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> BatchReport:
+    return BatchReport(
+        endpoint=endpoint,
+        rung=flight.state.place,
+        previous=flight.previous,
+        reason=flight.reason,
+        requests=[pending.request for pending in flight.pendings],
+        rows=[pending.rows for pending in flight.pendings],
+        inputs=flight.inputs,
+        outputs=answers,
+        waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
+        seconds=outcome.seconds,
+        waiting=flight.waiting,
+        answered_by=flight.state.rung,
+        free=flight.free,
+    )
+
+
+def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
+    """What a client is told of a batch that failed."""
+    if isinstance(error, ServingError):
+        return error
+    if worker_lost:
+        return ServingError(
+            Refusal.UNAVAILABLE, f"Model '{name}' was lost while it ran this request: {error}", hint="Try again."
+        )
+    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error}")

@@ -8,23 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from math import exp
-from typing import Final, TypeVar
+from typing import Final
 
-import numpy as np
-
-from zoolens.errors import ZoolensError
+from zoolens.errors import ZoolensError, first_line
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.observer import BatchReport, Observer
-from zoolens.serving.plane.answers import count_nans, rows_of, selected
+from zoolens.serving.plane.admission import check_room, check_time
+from zoolens.serving.plane.answers import batch_report, count_nans, failure, row_problem, rows_of, selected
 from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.counters import Counters
+from zoolens.serving.plane.flights import Flight, Flights, answered_by, joined
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.pool import Slot, WarmPool
@@ -41,26 +40,6 @@ _ONLY: Final = Choice(0, "There is no other model.")
 log = logging.getLogger("zoolens.serving")
 
 Route = Callable[[InferRequest], int | None]
-
-Given = TypeVar("Given")
-Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A batch that runs."""
-
-    state: RungState
-    model: OpenModel
-    previous: int
-    reason: str
-    pendings: list[Pending]
-    rows: int
-    inputs: Mapping[str, Tensor]
-    waiting: int
-    expected_end: float
-    started_ns: int
-    free: bool
 
 
 class Endpoint:
@@ -105,9 +84,7 @@ class Endpoint:
         self._labels = labels
         self._loop = asyncio.get_running_loop()
         self._known_signature: Signature | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._running: dict[int, _Flight] = {}
-        self._last_flight = 0
+        self._flights = Flights(pool.executor, self._landed)
         self._delay_timer: asyncio.TimerHandle | None = None
         self._rate = 0.0
         self._rate_at = time.monotonic()
@@ -144,7 +121,7 @@ class Endpoint:
     @property
     def running(self) -> int:
         """Requests in batches that run."""
-        return sum(len(flight.pendings) for flight in self._running.values())
+        return len(self._flights.pendings())
 
     @property
     def arrival_rate(self) -> float:
@@ -216,8 +193,9 @@ class Endpoint:
         except ServingError as error:
             self.refused(request, error, arrived_ns)
             raise
-        self.queue.add(pending)
-        self._dispatch()
+        if not self._started_at_once(pending):
+            self.queue.add(pending)
+            self._dispatch()
         try:
             return await pending.future
         except asyncio.CancelledError:
@@ -231,11 +209,9 @@ class Endpoint:
         state = self.rungs[place]
         model = state.slot.model
         instance = None if model is None else model.idle_instance()
-        if self.queue or self._running or instance is None:
+        if self.queue or self._flights or instance is None:
             return None
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-        self._run(instance, state, inputs, lambda outcome: _settle(future, outcome))
-        return (await future).answers
+        return await answered_by(self._flights, instance, state, inputs)
 
     def refused(self, request: InferRequest, error: ServingError, arrived_ns: int) -> None:
         """Count a request that gets no answer."""
@@ -257,10 +233,11 @@ class Endpoint:
         now = time.monotonic()
         self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
         self._rate_at = now
-        self._check_room()
+        check_room(self.name, self.queue, self.settings)
         seconds = request.deadline
         deadline = NEVER if seconds is None else now + seconds
-        self._check_time(rows, allowed, now, deadline)
+        accepted = [self.rungs[place] for place in allowed]
+        check_time(self.name, rows, accepted, self.queue, self._flights, self.settings, now, deadline)
         pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, self._loop.create_future())
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
@@ -273,58 +250,6 @@ class Endpoint:
             if place is not None and place < len(self.rungs):
                 return frozenset((place,))
         return allowed
-
-    def _check_room(self) -> None:
-        queue, settings = self.queue, self.settings
-        if queue.requests >= settings.max_queue:
-            raise ServingError(
-                Refusal.OVERLOADED, f"Model '{self.name}' is overloaded: {queue.requests:,} requests wait already."
-            )
-        if queue.bytes >= settings.max_queue_bytes:
-            raise ServingError(
-                Refusal.OVERLOADED,
-                f"Model '{self.name}' is overloaded: the requests that wait hold {queue.bytes / 1e6:,.0f} MB.",
-            )
-
-    def _check_time(self, rows: int, allowed: frozenset[int], now: float, deadline: float) -> None:
-        """Refuse at once what cannot be answered in time. A request that need not wait is always tried: nothing else
-        would correct a prediction that is wrong."""
-        if deadline <= now:
-            raise ServingError(Refusal.TOO_LATE, f"The deadline of the request to model '{self.name}' has passed.")
-        objective = self.settings.objective
-        if objective is not None and self.settings.shed_late:
-            deadline = min(deadline, now + objective)
-        if deadline == NEVER or (not self.queue and len(self._running) < self.settings.concurrency):
-            return
-        predicted = self._predicted(rows, allowed, now)
-        if predicted is not None and now + predicted > deadline:
-            raise ServingError(
-                Refusal.OVERLOADED,
-                f"Model '{self.name}' cannot answer within {(deadline - now) * 1e3:.0f} ms: {self.queue.requests} "
-                f"requests wait, and an answer would take about {predicted * 1e3:.0f} ms.",
-            )
-
-    def _predicted(self, rows: int, allowed: frozenset[int], now: float) -> float | None:
-        """Seconds until a new request would be answered by the fastest rung that it accepts."""
-        works = [self._work(self.rungs[place], rows) for place in allowed if self.rungs[place].slot.ready]
-        work = min((seconds for seconds in works if seconds is not None), default=None)
-        if work is None or len(self._running) < self.settings.concurrency:
-            return work
-        return work + max(min(flight.expected_end for flight in self._running.values()) - now, 0.0)
-
-    def _work(self, state: RungState, rows: int) -> float | None:
-        """Seconds that a rung takes for all that waits and for one more request."""
-        model = state.slot.model
-        if model is None or not model.verdict.batched:
-            each = state.predict(1)
-            return None if each is None else each * (1 + self.queue.requests / self.settings.concurrency)
-        largest = self.settings.max_batch
-        full, rest = divmod(self.queue.rows + rows, largest)
-        of_full, of_rest = state.predict(largest), state.predict(rest) if rest else 0.0
-        if of_full is None or of_rest is None:
-            return None
-        last = of_rest if rest else of_full
-        return (full - (not rest)) * of_full / self.settings.concurrency + last
 
     def _drop(self, pending: Pending) -> None:
         """Nobody waits for this request any more: it is not run, or its answer is thrown away."""
@@ -349,7 +274,7 @@ class Endpoint:
 
     def _dispatch(self) -> None:
         """Start batches while there are requests, and something that can run them."""
-        while self.queue and len(self._running) < self.settings.concurrency:
+        while self.queue and len(self._flights) < self.settings.concurrency:
             now = time.monotonic()
             wake = NEVER
             for line in self.queue.lines():
@@ -361,6 +286,19 @@ class Endpoint:
                 if wake < NEVER:
                     self._wake_at(wake, now)
                 return
+
+    def _started_at_once(self, pending: Pending) -> bool:
+        """The short way of a lone request to the only rung: as `_dispatch` would do it, in half the time."""
+        settings = self.settings
+        if len(self.rungs) > 1 or self.queue or len(self._flights) >= settings.concurrency or settings.max_delay:
+            return False
+        state = self.rungs[0]
+        model = state.slot.model
+        instance = None if model is None else model.idle_instance()
+        if model is None or instance is None:
+            return False
+        self._start([pending], state, model, instance, _ONLY.reason, pending.arrived)
+        return True
 
     def _try(self, line: Line, now: float) -> float | None:
         """Start a batch of this line. None: something was done. Otherwise: when to look again, unless woken before."""
@@ -374,7 +312,7 @@ class Endpoint:
             return wait_until
         batch = self._form(line, now, available & allowed)
         choice, situation = self._choose(batch, available, allowed, now)
-        for place in choice.preload:
+        for place in self._all.intersection(choice.preload):
             self._pool.preload(self.rungs[place].slot)
         place = choice.rung
         if place not in available or place not in allowed:
@@ -400,7 +338,7 @@ class Endpoint:
         states = [self.rungs[place] for place in sorted(line[0].allowed)]
         if any(state.slot.loading is not None or state.slot.ready for state in states):
             return NEVER  # it is being opened, or its worker is being restarted
-        hopeful = [state for state in states if state.slot.problem is None]
+        hopeful = [state for state in states if state.slot.may_open]
         if hopeful:
             self._pool.preload(hopeful[0].slot)
             return NEVER
@@ -466,73 +404,32 @@ class Endpoint:
             memory_limit=self._pool.memory_limit,
             memory_used=self._pool.memory_used,
         )
-        return self.policy.choose(situation), situation
+        try:
+            return self.policy.choose(situation), situation
+        except Exception:  # of a plug-in: its requests must not be lost
+            log.exception("the policy %s failed", self.policy.name)
+            return Choice(min(available & allowed), "The policy failed."), situation
 
     def _start(
         self, batch: list[Pending], state: RungState, model: OpenModel, instance: Instance, reason: str, now: float
     ) -> None:
-        rows = sum(pending.rows for pending in batch)
-        expected = state.predict(rows) or 0.0
+        rows = batch[0].rows if len(batch) == 1 else sum(pending.rows for pending in batch)
         state.slot.last_used = now
-        self._last_flight = number = self._last_flight + 1
         started_ns = time.perf_counter_ns()
-        inputs = _joined(batch)
-        waiting = self.queue.requests + len(batch)
-        free = batch[0].allowed == self._all
-        self._running[number] = _Flight(
-            state, model, self.current, reason, batch, rows, inputs, waiting, now + expected, started_ns, free
+        flight = Flight(
+            state=state,
+            model=model,
+            previous=self.current,
+            reason=reason,
+            free=batch[0].allowed == self._all,
+            pendings=batch,
+            rows=rows,
+            inputs=joined(batch),
+            waiting=self.queue.requests + len(batch),
+            expected_end=now + (state.predict(rows) or 0.0),
+            started_ns=started_ns,
         )
-        self._run(instance, state, inputs, lambda outcome: self._landed(number, outcome))
-
-    def _run(
-        self, instance: Instance, state: RungState, inputs: Mapping[str, Tensor], done: Callable[[Outcome], object]
-    ) -> None:
-        if state.adapter is None:
-            instance.run(inputs, done)
-        else:
-            instance.reserve()
-            self._spawn(self._run_adapted(instance, state.adapter, inputs, done))
-
-    async def _run_adapted(
-        self,
-        instance: Instance,
-        adapter: Adapter,
-        inputs: Mapping[str, Tensor],
-        done: Callable[[Outcome], object],
-    ) -> None:
-        begun_ns = time.perf_counter_ns()
-        try:
-            feeds = adapter.feeds(inputs) if adapter.quick else await self._in_thread(adapter.feeds, inputs)
-        except ZoolensError as error:
-            instance.release()
-            done(Outcome(None, error))
-            return
-        fed_ns = time.perf_counter_ns()
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-        instance.run(feeds, lambda outcome: _settle(future, outcome))
-        outcome = await future
-        if outcome.answers is not None:
-            answered_ns = time.perf_counter_ns()
-            raw = outcome.answers
-            try:
-                answers = adapter.outputs(raw) if adapter.quick else await self._in_thread(adapter.outputs, raw)
-                outcome = replace(
-                    outcome,
-                    answers=answers,
-                    input_ns=outcome.input_ns + fed_ns - begun_ns,
-                    output_ns=outcome.output_ns + time.perf_counter_ns() - answered_ns,
-                )
-            except ZoolensError as error:
-                outcome = replace(outcome, answers=None, error=error)
-        done(outcome)
-
-    def _in_thread(self, function: Callable[[Given], Result], argument: Given) -> asyncio.Future[Result]:
-        return self._loop.run_in_executor(self._pool.executor, function, argument)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)  # the loop alone would let it be collected
-        task.add_done_callback(self._tasks.discard)
+        self._flights.start(flight, instance)
 
     def _wake_at(self, when: float, now: float) -> None:
         if self._delay_timer is not None:
@@ -541,42 +438,54 @@ class Endpoint:
 
     # --- answers
 
-    def _landed(self, number: int, outcome: Outcome) -> None:
-        flight = self._running.pop(number)
+    def _landed(self, flight: Flight, outcome: Outcome) -> None:
         try:
-            if outcome.answers is not None:
-                problem = self._row_problem(flight, outcome.answers)
-                if problem is None:
-                    self._answer(flight, outcome, outcome.answers)
-                else:
-                    self._answer_error(flight, ZoolensError(problem), worker_lost=False)
-            elif outcome.error is not None:
-                self._answer_error(flight, outcome.error, outcome.worker_lost)
+            self._deliver(flight, outcome)
+        except Exception as error:  # otherwise its requests would wait for ever
+            log.exception("the answers of %s cannot be delivered", self.name)
+            problem = ServingError(
+                Refusal.INTERNAL, f"The answer of model '{self.name}' cannot be delivered: {first_line(error)}"
+            )
+            for pending in flight.pendings:
+                self._fail(pending, problem)
         finally:
             self._dispatch()
             self._check_drained()
 
-    def _row_problem(self, flight: _Flight, answers: Mapping[str, Tensor]) -> str | None:
-        """Why the answers cannot be told apart by request; rows must never get to the wrong client."""
-        if len(flight.pendings) == 1:
-            return None
-        for name, array in answers.items():
-            if not array.ndim or len(array) != flight.rows:
-                return f"Output '{name}' has shape {list(array.shape)} for a batch of {flight.rows} rows."
-        return None
+    def _deliver(self, flight: Flight, outcome: Outcome) -> None:
+        answers, error = outcome.answers, outcome.error
+        if answers is not None and (problem := row_problem(flight, answers)) is not None:
+            answers, error = None, ZoolensError(problem)
+        if answers is not None:
+            self._answer(flight, outcome, answers)
+            return
+        waiting = [pending for pending in flight.pendings if not pending.future.done()]
+        if len(flight.pendings) > 1 and not outcome.worker_lost:
+            # The model refused a batch of several requests: each is run by itself, so that a bad one spoils no other.
+            for pending in waiting:
+                pending.alone = True
+            self.queue.put_back(waiting)
+        else:
+            assert error is not None, "a batch ends with answers or with an error"
+            refused = failure(self.name, error, outcome.worker_lost)
+            for pending in waiting:
+                self._fail(pending, refused)
 
-    def _answer(self, flight: _Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
-        state, model = flight.state, flight.model
+    def _answer(self, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
+        state, model, counters = flight.state, flight.model, self.counters
+        input_ns, infer_ns, output_ns = outcome.input_ns, outcome.infer_ns, outcome.output_ns
         state.timing.add(flight.rows, outcome.seconds)
         if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
             self.policy.served(state.place, flight.rows, outcome.seconds)
-        self.counters.executed(flight.rows, outcome.input_ns, outcome.infer_ns, outcome.output_ns)
+        counters.executed(flight.rows, input_ns, infer_ns, output_ns)
         shared = len(flight.pendings) > 1
         nans = count_nans(answers)
+        counters.nan_values += nans
         parameters = state.parameters(model, self.service)
+        labels = model.labels if self._labels is None else self._labels
         start = 0
         for pending in flight.pendings:
-            rows = pending.rows
+            request, rows = pending.request, pending.rows
             own = rows_of(answers, start, rows) if shared else answers
             start += rows
             if pending.future.done():
@@ -584,58 +493,24 @@ class Endpoint:
             told = parameters
             if nans and (own_nans := count_nans(own)):
                 told = {**parameters, "zoolens_nan_outputs": own_nans}
-            labels = model.labels if self._labels is None else self._labels
-            outputs = selected(pending.request, own, labels, self.signature.batched)
+            outputs = selected(request, own, labels, self.signature.batched)
             if pending.timer is not None:
                 pending.timer.cancel()
-            pending.future.set_result(
-                InferResponse(pending.request.model, self.version, outputs, pending.request.id, told)
-            )
+            pending.future.set_result(InferResponse(request.model, self.version, outputs, request.id, told))
             state.requests += 1
             total_ns = time.perf_counter_ns() - pending.arrived_ns
             queue_ns = flight.started_ns - pending.arrived_ns
-            self.counters.succeeded(rows, total_ns, queue_ns, outcome.input_ns, outcome.infer_ns, outcome.output_ns)
-        self.counters.nan_values += nans
+            counters.succeeded(rows, total_ns, queue_ns, input_ns, infer_ns, output_ns)
         if self.observers:
-            self._report(flight, outcome, answers)
-
-    def _report(self, flight: _Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
-        report = BatchReport(
-            endpoint=self.name,
-            rung=flight.state.place,
-            previous=flight.previous,
-            reason=flight.reason,
-            requests=[pending.request for pending in flight.pendings],
-            rows=[pending.rows for pending in flight.pendings],
-            inputs=flight.inputs,
-            outputs=answers,
-            waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
-            seconds=outcome.seconds,
-            waiting=flight.waiting,
-            answered_by=flight.state.rung,
-            free=flight.free,
-        )
-        for observer in self.observers:
-            self._loop.call_soon(self._tell, observer, report)
+            report = batch_report(self.name, flight, outcome, answers)
+            for observer in self.observers:
+                self._loop.call_soon(self._tell, observer, report)
 
     def _tell(self, observer: Observer, report: BatchReport) -> None:
         try:
             observer.answered(report)
         except Exception:
             log.exception("an observer of %s failed", self.name)
-
-    def _answer_error(self, flight: _Flight, error: ZoolensError, worker_lost: bool) -> None:
-        """The batch failed. Where the model refused a batch of several requests, each is run again by itself, so that
-        one bad request does not spoil the others."""
-        waiting = [pending for pending in flight.pendings if not pending.future.done()]
-        if len(flight.pendings) > 1 and not worker_lost:
-            for pending in waiting:
-                pending.alone = True
-            self.queue.put_back(waiting)
-            return
-        refused = _explained(self.name, error, worker_lost)
-        for pending in waiting:
-            self._fail(pending, refused)
 
     # --- the end
 
@@ -650,32 +525,9 @@ class Endpoint:
     def abandon(self, reason: str) -> None:
         """Answer everything that still waits or runs with an error."""
         error = ServingError(Refusal.UNAVAILABLE, reason)
-        running = [pending for flight in self._running.values() for pending in flight.pendings]
-        for pending in [*self.queue.empty(), *running]:
+        for pending in [*self.queue.empty(), *self._flights.pendings()]:
             self._fail(pending, error)
 
     def _check_drained(self) -> None:
-        if self._drained is not None and not self.queue and not self._running:
+        if self._drained is not None and not self.queue and not self._flights:
             self._drained.set()
-
-
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    if not future.done():
-        future.set_result(outcome)
-
-
-def _joined(batch: list[Pending]) -> Mapping[str, Tensor]:
-    first = batch[0].request.inputs
-    if len(batch) == 1:
-        return first
-    return {name: np.concatenate([pending.request.inputs[name] for pending in batch]) for name in first}
-
-
-def _explained(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
-    if isinstance(error, ServingError):
-        return error
-    if worker_lost:
-        return ServingError(
-            Refusal.UNAVAILABLE, f"Model '{name}' was lost while it ran this request: {error}", hint="Try again."
-        )
-    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error}")

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +66,7 @@ class Instance:
         self._executor = executor
         self._changed = changed
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self._session: IsolatedSession | None = None
         self._done: Callable[[Outcome], object] | None = None
         self._limit_timer: asyncio.TimerHandle | None = None
@@ -119,12 +121,15 @@ class Instance:
             self._lose(error)
             return
         self._sent_ns = time.perf_counter_ns()
-        self._limit_timer = self._loop.call_later(self._call_limit, self._overdue)
+        if self._limit_timer is None:
+            self._limit_timer = self._loop.call_later(self._call_limit, self._check_limit)
 
     async def close(self) -> None:
         """End the worker. A batch that still runs gets an error."""
         self._closed = True
         self.idle = False
+        if self._limit_timer is not None:
+            self._limit_timer.cancel()
         if self._restarting is not None:
             self._restarting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -162,9 +167,6 @@ class Instance:
         worker_lost: bool,
         arrived_ns: int | None = None,
     ) -> None:
-        if self._limit_timer is not None:
-            self._limit_timer.cancel()
-            self._limit_timer = None
         done, self._done = self._done, None
         if done is not None:
             now_ns = time.perf_counter_ns()
@@ -172,7 +174,15 @@ class Instance:
             input_ns, infer_ns = self._sent_ns - self._given_ns, arrived_ns - self._sent_ns
             done(Outcome(answers, error, worker_lost, input_ns, infer_ns, now_ns - arrived_ns))
 
-    def _overdue(self) -> None:
+    def _check_limit(self) -> None:
+        """Stop a worker that has taken too long. One timer runs on over many batches: a timer for each costs time."""
+        self._limit_timer = None
+        if self._done is None or self._session is None:
+            return
+        left = self._call_limit - (time.perf_counter_ns() - self._sent_ns) / 1e9
+        if left > 0:
+            self._limit_timer = self._loop.call_later(left, self._check_limit)
+            return
         self._lose(
             WorkerTimeout(
                 f"{self.title} did not answer within {self._call_limit:g} s; its process was stopped.",
@@ -215,7 +225,7 @@ class Instance:
                 return
             if self._deaths > 1:
                 await asyncio.sleep(FIRST_PAUSE * 2 ** (self._deaths - 2))
-            opening = asyncio.ensure_future(in_thread(self._executor, self._open_session))
+            opening = asyncio.ensure_future(in_thread(self._executor, self._context.copy().run, self._open_session))
             try:
                 opened = await asyncio.shield(opening)
             except asyncio.CancelledError:

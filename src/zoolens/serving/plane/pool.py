@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final
 
 from zoolens.errors import ZoolensError
@@ -20,7 +21,7 @@ from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, open_model
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
 _BETWEEN_MEASUREMENTS: Final = 2.0  # seconds
-_BEFORE_RETRY: Final = 30.0  # seconds after which a model that could not be opened is tried again
+_BEFORE_RETRY: Final = 10.0  # seconds after which a model that could not be opened is tried again
 
 log = logging.getLogger("zoolens.serving")
 
@@ -51,6 +52,11 @@ class Slot:
             return self.model.failed
         return None if self.loading is not None else self.error
 
+    @property
+    def may_open(self) -> bool:
+        """Whether it is worth a try to open it: it is not open, and has not failed just now."""
+        return self.model is None and time.monotonic() >= self.retry_at
+
     def tell(self) -> None:
         """Tell the endpoints that the model can take a batch, has failed, or has gone; each time another one first, so
         that all get their turn."""
@@ -68,6 +74,7 @@ class WarmPool:
         self.executor = ThreadPoolExecutor(_OPENERS, "zoolens-serving")
         self.slots: dict[ModelKey, Slot] = {}
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()  # whether the user trusts models is known there, also in threads
         self._retired: dict[OpenModel, asyncio.Task[None]] = {}  # those that still run a batch, or are being closed
         self._measuring = self._loop.create_task(self._measure())
 
@@ -175,13 +182,14 @@ class WarmPool:
             self._loop.call_soon(slot.tell)
 
     async def _open(self, slot: Slot) -> OpenModel:
-        opening = asyncio.ensure_future(self._loop.run_in_executor(self.executor, open_model, slot.key))
+        context = self._context.copy()
+        opening = asyncio.ensure_future(self._loop.run_in_executor(self.executor, context.run, open_model, slot.key))
         try:
             opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unused)
             raise
-        model = OpenModel(slot.key, opened, self.executor, slot.tell)
+        model = self._context.copy().run(OpenModel, slot.key, opened, self.executor, slot.tell)
         slot.known_bytes = model.measure_memory()
         return model
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from zoolens.protocol.messages import InferRequest, TensorMetadata
 from zoolens.runtimes.base import TensorSpec
 
 _BESIDE_NUMPY: Final = {"string": "BYTES", "bfloat16": "BF16"}
+_REMEMBERED: Final = 256  # combinations of shapes
 
 BatchKey = tuple[tuple[int, ...], ...]
 
@@ -28,9 +29,23 @@ class Signature:
     batched: bool
     max_batch: int
 
+    _fitting: dict[Any, tuple[int, BatchKey]] = field(default_factory=dict, compare=False, repr=False)
+
     def check(self, request: InferRequest) -> tuple[int, BatchKey]:
         """How many rows a request has, and the key that requests of one batch share. A ServingError where the request
-        does not fit."""
+        does not fit. Shapes that fit are remembered."""
+        shapes = tuple([(name, array.dtype, array.shape) for name, array in request.inputs.items()])
+        known = self._fitting.get(shapes)
+        if known is None:
+            known = self._check(request)
+            if len(self._fitting) >= _REMEMBERED:
+                self._fitting.clear()
+            self._fitting[shapes] = known
+        if request.outputs:
+            self._check_outputs(request)
+        return known
+
+    def _check(self, request: InferRequest) -> tuple[int, BatchKey]:
         given = request.inputs
         key = []
         rows = -1
@@ -70,7 +85,6 @@ class Signature:
             raise _unexpected(self, request)
         if self.batched:
             self._check_rows(rows, request)
-        self._check_outputs(request)
         return (rows if self.batched else 1), tuple(key)
 
     def _check_rows(self, rows: int, request: InferRequest) -> None:
@@ -84,8 +98,6 @@ class Signature:
             )
 
     def _check_outputs(self, request: InferRequest) -> None:
-        if not request.outputs:
-            return
         known = {spec.name for spec in self.outputs}
         asked: set[str] = set()
         for output in request.outputs:

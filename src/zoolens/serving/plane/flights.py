@@ -1,0 +1,147 @@
+"""Batches that run: each has a rung, an instance, and the requests that wait for its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from zoolens.errors import UnexpectedError, ZoolensError, first_line
+from zoolens.protocol.messages import Tensor
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.plane.instance import Instance, Outcome
+from zoolens.serving.plane.model import OpenModel
+from zoolens.serving.plane.queue import Pending
+from zoolens.serving.plane.rungs import RungState
+
+log = logging.getLogger("zoolens.serving")
+
+Done = Callable[[Outcome], object]
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Flight:
+    """A batch that runs. `previous`: the rung that answered before. `free`: the policy chose, not a client."""
+
+    state: RungState
+    model: OpenModel
+    previous: int
+    reason: str
+    free: bool
+    pendings: list[Pending]
+    rows: int
+    inputs: Mapping[str, Tensor]
+    waiting: int
+    expected_end: float  # on the monotonic clock
+    started_ns: int
+
+
+class Flights:
+    """The batches of one endpoint that run. `landed` is called on the event loop with each and what became of it."""
+
+    def __init__(self, executor: Executor, landed: Callable[[Flight, Outcome], None]) -> None:
+        self._executor = executor
+        self._landed = landed
+        self._running: dict[int, Flight] = {}
+        self._number = 0
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def pendings(self) -> list[Pending]:
+        return [pending for flight in self._running.values() for pending in flight.pendings]
+
+    def next_end(self) -> float:
+        """When the first of them will have ended, as far as can be predicted."""
+        return min(flight.expected_end for flight in self._running.values())
+
+    def start(self, flight: Flight, instance: Instance) -> None:
+        self._number = number = self._number + 1
+        self._running[number] = flight
+
+        def done(outcome: Outcome) -> None:
+            del self._running[number]
+            self._landed(flight, outcome)
+
+        self.run(instance, flight.state, flight.inputs, done)
+
+    def run(self, instance: Instance, state: RungState, inputs: Mapping[str, Tensor], done: Done) -> None:
+        """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them."""
+        if state.adapter is None:
+            instance.run(inputs, done)
+        else:
+            instance.reserve()
+            self._spawn(self._run_adapted(instance, state.adapter, inputs, done))
+
+    async def _run_adapted(
+        self, instance: Instance, adapter: Adapter, inputs: Mapping[str, Tensor], done: Done
+    ) -> None:
+        begun_ns = time.perf_counter_ns()
+        try:
+            feeds = await self._converted(adapter, adapter.feeds, inputs)
+        except ZoolensError as error:
+            instance.release()
+            done(Outcome(None, error))
+            return
+        fed_ns = time.perf_counter_ns()
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        instance.run(feeds, lambda outcome: _settle(future, outcome))
+        outcome = await future
+        if outcome.answers is not None:
+            answered_ns = time.perf_counter_ns()
+            try:
+                answers = await self._converted(adapter, adapter.outputs, outcome.answers)
+                input_ns = outcome.input_ns + fed_ns - begun_ns
+                output_ns = outcome.output_ns + time.perf_counter_ns() - answered_ns
+                outcome = replace(outcome, answers=answers, input_ns=input_ns, output_ns=output_ns)
+            except ZoolensError as error:
+                outcome = replace(outcome, answers=None, error=error)
+        done(outcome)
+
+    async def _converted(self, adapter: Adapter, convert: Callable[[Given], Result], tensors: Given) -> Result:
+        try:
+            if adapter.quick:
+                return convert(tensors)
+            return await self._loop.run_in_executor(self._executor, convert, tensors)
+        except ZoolensError:
+            raise
+        except Exception as error:  # otherwise its requests would wait for ever
+            log.exception("an adapter failed")
+            raise UnexpectedError(f"Its tensors could not be converted: {first_line(error)}") from error
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)  # the loop alone would let it be collected
+        task.add_done_callback(self._tasks.discard)
+
+
+async def answered_by(
+    flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
+) -> Mapping[str, Tensor] | None:
+    """What a rung answers to somebody who only watches; None where it fails."""
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    flights.run(instance, state, inputs, lambda outcome: _settle(future, outcome))
+    return (await future).answers
+
+
+def joined(batch: list[Pending]) -> Mapping[str, Tensor]:
+    """The inputs of all requests of a batch, one below the other."""
+    first = batch[0].request.inputs
+    if len(batch) == 1:
+        return first
+    return {name: np.concatenate([pending.request.inputs[name] for pending in batch]) for name in first}
+
+
+def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not future.done():
+        future.set_result(outcome)
