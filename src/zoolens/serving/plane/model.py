@@ -63,8 +63,9 @@ class OpenModel:
         self.labels = opened.labels
         self.memory_bytes = 0
         first = opened.sessions[0]
+        batched = opened.verdict.batched
         self.signature = Signature(
-            tensor_metadata(first.inputs), tensor_metadata(first.outputs), opened.verdict.batched, key.max_batch
+            tensor_metadata(first.inputs, batched), tensor_metadata(first.outputs, batched), batched, key.max_batch
         )
         self.unable = _unable(first)
         self._changed = changed
@@ -135,9 +136,12 @@ def open_model(key: ModelKey) -> Opened:
     sessions: list[IsolatedSession] = []
     try:
         sessions.append(placement.open_isolated())
-        verdict = probe(sessions[0], key.batching, key.max_batch)
-        sessions += [placement.open_isolated() for _ in range(key.instances - 1)]
-        for session in sessions[1:]:
+        verdict = probe(sessions[0], key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
+        if verdict.spoilt:
+            sessions.pop().close()
+        tried = len(sessions)
+        sessions += [placement.open_isolated() for _ in range(key.instances - tried)]
+        for session in sessions[tried:]:
             probe(session, "off", 1)  # warms it up
     except BaseException:
         for session in sessions:

@@ -28,16 +28,19 @@ _ROUNDING: Final = 1e-3
 
 @dataclass(frozen=True)
 class Verdict:
-    """`seconds`: measured times of a call by its rows, for first predictions."""
+    """`seconds`: measured times of a call by its rows, for first predictions. `spoilt`: the model failed on a batch, so
+    that nobody knows in which state it left its session."""
 
     batched: bool
     reason: str
     seconds: dict[int, float] = field(default_factory=dict)
+    spoilt: bool = False
 
 
-def probe(session: Session, batching: Batching, max_batch: int) -> Verdict:
-    """Run the model on random inputs; this also warms it up."""
-    shapes = _shape_problem(session)
+def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool = False) -> Verdict:
+    """Run the model on random inputs; this also warms it up. `any_batch`: the runtime says that it runs any number of
+    rows, also of a model that was exported for one row."""
+    shapes = _shape_problem(session, any_batch)
     if any(spec.dtype == "string" for spec in session.inputs):
         return Verdict(False, "Its inputs are texts, which were not tried.")
     trial, problem = _trial(session)
@@ -60,12 +63,12 @@ def _forced(batching: Batching, reason: str) -> str:
     return f"Batching is forced. {reason}" if batching == "force" else reason
 
 
-def _shape_problem(session: Session) -> str | None:
+def _shape_problem(session: Session, any_batch: bool) -> str | None:
     for kind, specs in (("input", session.inputs), ("output", session.outputs)):
         for spec in specs:
             if not spec.shape:
                 return f"Its {kind} '{spec.name}' is a single value and has no rows."
-            if spec.shape[0] is not None:
+            if spec.shape[0] is not None and not (any_batch and spec.shape[0] == 1):
                 return f"The first dimension of its {kind} '{spec.name}' is fixed to {spec.shape[0]}."
     return None
 
@@ -102,7 +105,7 @@ def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
         all_rows = time.perf_counter() - started
     except ZoolensError as error:
         _pass_on_death(error)
-        return Verdict(False, f"It does not run a batch of {count}: {error}")
+        return Verdict(False, f"It does not run a batch of {count}: {error}", spoilt=True)
     reason = _contradiction(session.outputs, alone, again, answers)
     if reason is not None:
         return Verdict(False, reason, {1: one})

@@ -111,13 +111,14 @@ class Signature:
             asked.add(output.name)
 
 
-def tensor_metadata(specs: Sequence[TensorSpec]) -> tuple[TensorMetadata, ...]:
-    """The tensors of a session, in the words of the protocol."""
+def tensor_metadata(specs: Sequence[TensorSpec], batched: bool) -> tuple[TensorMetadata, ...]:
+    """The tensors of a session, in the words of the protocol. `batched`: the first dimension is free in any case."""
+    return tuple(TensorMetadata(spec.name, _datatype(spec.dtype), _extents(spec, batched)) for spec in specs)
+
+
+def _extents(spec: TensorSpec, batched: bool) -> tuple[int, ...]:
     return tuple(
-        TensorMetadata(
-            spec.name, _datatype(spec.dtype), tuple(-1 if extent is None else extent for extent in spec.shape)
-        )
-        for spec in specs
+        -1 if extent is None or (batched and place == 0) else extent for place, extent in enumerate(spec.shape)
     )
 
 

@@ -74,6 +74,16 @@ def test_batching_can_be_switched_off_and_forced():
     assert not probe(Computed(lambda x, call: x, shape=(1, 4)), "force", 64).batched
 
 
+def test_a_model_exported_for_one_row_is_batched_where_its_runtime_runs_any_number_of_rows():
+    session = Computed(lambda x, call: x, shape=(1, 4), outputs=(1, 4))
+    assert not probe(session, "auto", 64).batched
+    assert probe(session, "auto", 64, any_batch=True).batched
+    fixed = Computed(fixed_inside, shape=(1, 4), outputs=(1, 4))
+    verdict = probe(fixed, "auto", 64, any_batch=True)
+    assert verdict.spoilt
+    assert "does not run a batch of 4" in verdict.reason
+
+
 def test_a_worker_that_dies_is_no_verdict():
     def dies(x, call):
         raise WorkerError("It died.")
