@@ -12,6 +12,11 @@
 | `endpoint` | one served name: forms batches and asks the policy which rung answers them |
 | `counters` | statistics as Triton counts them |
 | `description` | metadata and configuration in Triton's form |
+| `admission` | whether a request is accepted |
+| `rungs`, `timing` | the rungs of a ladder while they serve, and how long each takes |
+| `flights` | batches that run |
+| `answers` | from a batch's outputs to the answers of its requests |
+| `traces` | the trace extension |
 | `classification` | the largest values of an output with their labels |
 | `data_plane` | all endpoints under one roof: what REST, gRPC and Python call |
 """

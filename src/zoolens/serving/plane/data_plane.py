@@ -37,6 +37,7 @@ from zoolens.serving.plane.model import ModelKey
 from zoolens.serving.plane.pool import Slot, WarmPool
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.traces import Traces
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.policies.fixed import Fixed
 from zoolens.zoos.base import Entry
@@ -48,6 +49,7 @@ EXTENSIONS: Final = (
     "model_repository",
     "model_repository(unload_dependents)",
     "statistics",
+    "trace",
 )
 
 log = logging.getLogger("zoolens.serving")
@@ -100,6 +102,7 @@ class Plane:
         self._endpoints: dict[str, dict[str, Endpoint]] = {}
         self._feedback: dict[str, Feedback] = {}
         self._services: set[str] = set()
+        self._traces = Traces()
         self._load_errors: dict[tuple[str, str], str] = {}  # by name and version
         self._wanted: set[str] = set()  # names that should be ready
         self._accepting = True
@@ -147,6 +150,7 @@ class Plane:
             extra=service.extra,
             route=service.route,
             labels=service.labels,
+            traces=self._traces,
         )
         self._endpoints[service.name] = {service.version: endpoint}
         self._services.add(service.name)
@@ -293,13 +297,12 @@ class Plane:
     def trace_settings(self, model: str = "") -> Mapping[str, Any]:
         if model:
             self.endpoint(model)
-        return {"trace_level": ["OFF"]}
+        return self._traces.settings(model).as_data()
 
     def change_trace_settings(self, model: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        level = settings.get("trace_level", ["OFF"])
-        if level not in (["OFF"], "OFF", None):
-            raise ServingError(Refusal.UNSUPPORTED, "This server records no traces; trace_level stays OFF.")
-        return self.trace_settings(model)
+        if model:
+            self.endpoint(model)
+        return self._traces.change(model, settings).as_data()
 
     async def drain(self, seconds: float) -> None:
         self._accepting = False
@@ -349,6 +352,7 @@ class Plane:
             self.pool,
             served.settings,
             observers=self.observers,
+            traces=self._traces,
         )
 
     async def _add(self, served: Served) -> ZoolensError | None:

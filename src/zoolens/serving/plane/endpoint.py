@@ -32,6 +32,7 @@ from zoolens.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.serving.plane.settings import EndpointSettings
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.plane.timing import Timing
+from zoolens.serving.plane.traces import Traces
 from zoolens.serving.policies.base import Choice, Policy, Situation
 
 _RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
@@ -68,6 +69,7 @@ class Endpoint:
         extra: Sequence[Rung] = (),
         route: Route | None = None,
         labels: Mapping[str, Labels] | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -82,6 +84,7 @@ class Endpoint:
         self._given_signature = signature
         self._route = route
         self._labels = labels
+        self._traces = traces
         self._loop = asyncio.get_running_loop()
         self._known_signature: Signature | None = None
         self._flights = Flights(pool.executor, self._landed)
@@ -501,6 +504,9 @@ class Endpoint:
             total_ns = time.perf_counter_ns() - pending.arrived_ns
             queue_ns = flight.started_ns - pending.arrived_ns
             counters.succeeded(rows, total_ns, queue_ns, input_ns, infer_ns, output_ns)
+            if self._traces is not None and self._traces.active:
+                parts = (input_ns, infer_ns, output_ns)
+                self._traces.record(self.name, self.version, request, pending.arrived_ns, flight.started_ns, parts)
         if self.observers:
             report = batch_report(self.name, flight, outcome, answers)
             for observer in self.observers:
