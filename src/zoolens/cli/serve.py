@@ -84,6 +84,13 @@ class Bytes(click.ParamType[int]):
 )
 @click.option("--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes of each model.")
 @click.option("--queue", type=click.IntRange(1), default=1000, show_default=True, help="Most requests that wait.")
+@click.option(
+    "--call-limit",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that a model may take for one batch before its process is started again.",
+)
 @click.option("--memory", type=Bytes(), help="Memory of all models; the least used are closed beyond it.")
 @click.option("--max-request", type=Bytes(), default="64 MiB", show_default=True, help="Largest body of a request.")
 @click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to drain at the end.")
@@ -211,6 +218,7 @@ def _settings(options: dict[str, Any]) -> EndpointSettings:
         max_queue=options["queue"],
         concurrency=options["concurrency"],
         batching=options["batching"],
+        call_limit=options["call_limit"],
     )
 
 
