@@ -18,15 +18,13 @@ from zoolens.store.store import open_store
 pytest.importorskip("uvicorn")
 pytest.importorskip("grpc")
 
-from zoolens.testing.live_server import running_server
-
 MODEL = "demo:lenet-narrow"
 
 
 @pytest.fixture(scope="module")
 def urls():
-    with running_server([MODEL, "demo:mlp-small"]) as urls:
-        yield urls
+    with zoolens.serve([MODEL, "demo:mlp-small"], http=0, grpc=0) as server:
+        yield server.urls
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "query": "zoolens.queries.api",
     "prepare": "zoolens.queries.api",
     "serve": "zoolens.serving.api",
+    "run_load": "zoolens.load.api",
     "trusting": "zoolens.engine.sandbox",
     "running_on": "zoolens.engine.executors.base",
     "Store": "zoolens.store.store",

@@ -48,8 +48,9 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "index": "Keep the index that queries search.",
     },
     "Serve": {
-        "serve": "Answer requests over REST and gRPC, to clients of KServe and Triton.",
+        "serve": "Serve models to clients of Triton and KServe (REST and gRPC).",
         "events": "Show when and why a service switched models, and who answered.",
+        "load": "Put load on a server and say how it bore it.",
     },
     "Train": {
         "crosstrain": "Train one recipe in several frameworks, and say why they part.",

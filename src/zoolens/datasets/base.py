@@ -76,6 +76,10 @@ class Dataset(ABC):
         """Several samples at once, where they lie in memory and that is quicker; None: read them one by one."""
         return None
 
+    def read_encoded(self, index: int) -> bytes | None:
+        """The file of one sample as it lies there, of data that are image files; None for all other data."""
+        return None
+
     def decoded_with(self, decoder: str) -> Dataset:
         """The same data with images decoded by another library: a view, which is closed with the original. Its
         fingerprint is the same. Data that are pixels or numbers already are what they are."""
@@ -101,6 +105,9 @@ class DatasetView(Dataset):
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(indices)
+
+    def read_encoded(self, index: int) -> bytes | None:
+        return self.parent.read_encoded(index)
 
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()

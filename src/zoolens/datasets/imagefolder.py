@@ -28,6 +28,7 @@ from zoolens.untrusted import is_file, read_bytes, read_text, size_of
 
 LABELS: Final = "labels.csv"
 MAX_TABLE: Final = 1 << 28  # bytes of a labels.csv: more than two million images
+MAX_ENCODED: Final = 1 << 28  # bytes of an image file
 MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
 MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
@@ -78,6 +79,13 @@ class ImageFolder(Dataset):
     def read(self, index: int) -> Sample:
         entry, file = self._entries[index], self._files[index]
         return Sample(entry.id, self._pixels(file), entry.label)
+
+    def read_encoded(self, index: int) -> bytes | None:
+        try:
+            return read_bytes(self._files[index], MAX_ENCODED)
+        except OSError as error:
+            reason = error.strerror or error
+            raise DatasetError(f"{_readable(self._files[index])} cannot be read: {reason}.") from error
 
     def _pixels(self, file: str) -> NDArray[np.uint8]:
         return decode_image(file, _readable(file), keep_gray=self._keep_gray, decode=self._decode)

@@ -29,6 +29,9 @@ class Subset(DatasetView):
     def read_rows(self, indices: NDArray[np.int64]) -> Rows | None:
         return self.parent.read_rows(self._indices[indices])
 
+    def read_encoded(self, index: int) -> bytes | None:
+        return self.parent.read_encoded(self._index_list[index])
+
     def labels(self) -> NDArray[np.int64]:
         return self.parent.labels()[self._indices]
 

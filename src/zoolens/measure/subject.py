@@ -118,6 +118,11 @@ def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec
     return replace(spec, shape=(None, *known))
 
 
+def judge_main_output(job: Job, session: Session, dataset: Dataset) -> Judged:
+    """How the main output of a model is read, whatever its inputs are: with classes in the data's order."""
+    return _judged(job, session, 0, dataset)
+
+
 def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     manifest = job.manifest
     source = session.inputs[0]

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zoolens.errors import ModelError, ZoolensError
+from zoolens.errors import ModelError
 from zoolens.paths import cache_dir, replaced_file
 from zoolens.protocol.address import Address, parse_address
-from zoolens.protocol.client import open_client
+from zoolens.protocol.client import locate_model, open_client
 from zoolens.protocol.client_base import Client
 from zoolens.protocol.datatypes import numpy_type
 from zoolens.protocol.documents import model_to_data
@@ -130,21 +130,8 @@ class Remote(Runtime):
 
     @cached_property
     def _located(self) -> Address:
-        """The address with a model: the one it names, or the only one that the server has."""
-        address = parse_address(self.address)
-        if address.model:
-            return address
-        with open_client(address) as client:
-            try:
-                names = sorted({entry.name for entry in client.repository()})
-            except ServingError:  # not every server has an index
-                names = []
-        if len(names) != 1:
-            has = (
-                f"has {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else "does not list its models"
-            )
-            raise ZoolensError(f"{address} {has}.", hint=f"Name one: {address}/v2/models/NAME.")
-        return address.at(names[0])
+        with open_client(parse_address(self.address)) as client:
+            return locate_model(client)
 
 
 class RemoteSession(Session):

@@ -39,6 +39,7 @@ class RunKind(StrEnum):
     STRUCTURE = "structure"  # how a network is built
     CLAIM = "claim"  # what others say about a model
     OPERATOR = "operator"  # how long a single layer takes
+    LOAD = "load"  # requests were sent to a server, to see how it bears them
     LABELS = "labels"  # the true classes of a dataset's test samples
     SERVING = "serving"  # what happened while a service was served: a series of events, and counts of answers
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table

@@ -1,0 +1,188 @@
+"""Scenarios of MLPerf Inference: its own load generator sends, and we only carry requests to the server.
+
+The generator knows no failures: a request that a server refuses at once would count as a quick answer. So a run with
+any failure is not valid here, whatever the generator says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.errors import MissingDependency, ZoolensError
+from zoolens.load.api import Inputs, prepare, transport_to
+from zoolens.load.exchanges import Outcome
+from zoolens.load.transport_base import Transport
+from zoolens.load.workload import Workload
+
+SCENARIOS: Final = ("SingleStream", "Offline", "Server")
+_SUMMARY: Final = "mlperf_log_summary.txt"
+_AT_ONCE: Final = 64  # requests under way, of the scenario that hands over all samples at once
+_SECONDS: Final = 600.0  # for one answer
+
+
+@dataclass(frozen=True)
+class ScenarioResult:
+    """`summary`: what the load generator wrote, by name. `failures`: requests that got no answer, by kind."""
+
+    scenario: str
+    valid: bool
+    summary: dict[str, str]
+    failures: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "scenario": self.scenario,
+            "valid": self.valid,
+            "failures": self.failures,
+            "notes": list(self.notes),
+            "summary": self.summary,
+        }
+
+
+def run_scenario(
+    url: str,
+    scenario: str,
+    *,
+    model: str = "",
+    inputs: Inputs | None = None,
+    duration: float = 10.0,
+    rate: float = 10.0,
+    latency_bound: float | None = None,
+    folder: Path | None = None,
+    seed: int = 0,
+) -> ScenarioResult:
+    """Run one scenario against a server. `rate`: the target of the scenario Server, and what Offline expects;
+    `latency_bound`: of Server, in seconds. `folder`: where the load generator's own logs are kept."""
+    by_name = {name.lower(): name for name in SCENARIOS}
+    if scenario.lower() not in by_name:
+        raise ZoolensError(f"There is no MLPerf scenario {scenario!r} here.", hint=f"Use {', '.join(SCENARIOS)}.")
+    scenario = by_name[scenario.lower()]
+    if scenario == "Server" and latency_bound is None:
+        raise ZoolensError("The scenario Server has a bound on latency.", hint="Give it with --deadline.")
+    loadgen = _library()
+    target, workload = prepare(url, model=model, inputs=inputs, seed=seed)
+    settings = _settings(loadgen, scenario, duration, rate, latency_bound)
+    with ExitStack() as stack:
+        logs = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoolens-mlperf-")))
+        logs.mkdir(parents=True, exist_ok=True)
+        carrier = stack.enter_context(_Carrier(loadgen, transport_to(target), workload))
+        _run(loadgen, settings, carrier, len(workload.requests), logs)
+        summary = _read_summary(logs / _SUMMARY)
+    notes = list(workload.notes)
+    if carrier.failures:
+        lost = sum(carrier.failures.values())
+        notes.append(f"{lost:,} requests got no answer; the generator counts them as answered.")
+    notes.append("This is no submission: its rules ask for fixed data, longer runs and an accuracy run.")
+    valid = summary.get("Result is") == "VALID" and not carrier.failures
+    return ScenarioResult(scenario, valid, summary, dict(carrier.failures), tuple(notes))
+
+
+def _settings(loadgen: Any, scenario: str, duration: float, rate: float, bound: float | None) -> Any:
+    settings = loadgen.TestSettings()
+    settings.scenario = getattr(loadgen.TestScenario, scenario)
+    settings.mode = loadgen.TestMode.PerformanceOnly
+    settings.min_duration_ms = round(duration * 1000)
+    settings.min_query_count = 1
+    if scenario == "Server":
+        assert bound is not None
+        settings.server_target_qps = rate
+        settings.server_target_latency_ns = round(bound * 1e9)
+    elif scenario == "Offline":
+        settings.offline_expected_qps = rate
+    return settings
+
+
+def _run(loadgen: Any, settings: Any, carrier: _Carrier, count: int, logs: Path) -> None:
+    output = loadgen.LogOutputSettings()
+    output.outdir = str(logs)
+    output.copy_summary_to_stdout = False
+    log_settings = loadgen.LogSettings()
+    log_settings.log_output = output
+    log_settings.enable_trace = False
+    system = loadgen.ConstructSUT(carrier.issue, lambda: None)
+    library = loadgen.ConstructQSL(count, count, lambda _: None, lambda _: None)
+    try:
+        loadgen.StartTestWithLogSettings(system, library, settings, log_settings)
+    finally:
+        loadgen.DestroyQSL(library)
+        loadgen.DestroySUT(system)
+
+
+class _Carrier:
+    """Carries what the load generator issues to the server, on an event loop in a thread of its own."""
+
+    def __init__(self, loadgen: Any, transport: Transport, workload: Workload) -> None:
+        self._loadgen, self._transport = loadgen, transport
+        self._encoded = [transport.encode(request) for request in workload.requests]
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mlperf", daemon=True)
+        self._slots: asyncio.Semaphore | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failures: dict[str, int] = {}
+
+    def __enter__(self) -> _Carrier:
+        self._thread.start()
+        self._await(self._open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._await(self._transport.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _open(self) -> None:
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        try:
+            await self._transport.open(4)
+        except OSError as error:
+            raise ZoolensError(f"There is no answer from {self._transport.address}: {error}.") from error
+
+    def _await(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def issue(self, samples: Sequence[Any]) -> None:
+        """Called by the load generator, in a thread of its own; it must return at once."""
+        wanted = [(sample.id, sample.index) for sample in samples]
+        self._loop.call_soon_threadsafe(self._begin, wanted)
+
+    def _begin(self, wanted: Sequence[tuple[int, int]]) -> None:
+        for number, index in wanted:
+            task = self._loop.create_task(self._carry(number, index))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, number: int, index: int) -> None:
+        assert self._slots is not None
+        async with self._slots:
+            reply = await self._transport.send(self._encoded[index], _SECONDS)
+        if reply.outcome is not Outcome.ANSWERED:
+            name = reply.outcome.name.lower()
+            self.failures[name] = self.failures.get(name, 0) + 1
+        self._loadgen.QuerySamplesComplete([self._loadgen.QuerySampleResponse(number, 0, 0)])
+
+
+def _read_summary(path: Path) -> dict[str, str]:
+    """The lines "name : value" of the generator's summary."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ZoolensError("The MLPerf load generator wrote no summary.", hint="Read its logs.") from error
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in pairs if name.strip() and value.strip()}
+
+
+def _library() -> Any:
+    try:
+        import mlperf_loadgen
+    except ImportError as error:
+        raise MissingDependency("An MLPerf scenario", "mlcommons-loadgen", "loadgen") from error
+    return mlperf_loadgen
