@@ -20,3 +20,28 @@
 | `classification` | the largest values of an output with their labels |
 | `data_plane` | all endpoints under one roof: what REST, gRPC and Python call |
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoolens.serving.plane.data_plane import Plane, ServiceSpec, open_plane
+    from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+
+__all__ = ["EndpointSettings", "ModelSpec", "Plane", "ServiceSpec", "open_plane"]
+
+_WHERE = {
+    "EndpointSettings": "settings",
+    "ModelSpec": "settings",
+    "Plane": "data_plane",
+    "ServiceSpec": "data_plane",
+    "open_plane": "data_plane",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"zoolens.serving.plane.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'zoolens.serving.plane' has no attribute {name!r}")
