@@ -3,10 +3,14 @@
 
 The slowest files come first, so that two processes (`make test`) end at the same time.
 
+JAX keeps what it compiled for all processes of a run: most tests train the same few networks.
+
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
 
+import os
 import signal
+import tempfile
 from pathlib import Path
 
 from hypothesis import settings
@@ -36,6 +40,16 @@ SLOWEST = (
     "src/zoolens/crosstrain/test_api.py",
     "tests/test_fanout.py",
 )
+
+
+def pytest_configure(config):
+    if "PYTEST_XDIST_WORKER" in os.environ:  # it inherits the variables of the process that started it
+        return
+    programs = tempfile.TemporaryDirectory(prefix="jax-programs-")
+    config.add_cleanup(programs.cleanup)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = programs.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def pytest_collection_modifyitems(items):

@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,6 +123,8 @@ class Worker:
         return {"tensors": self._outputs.write({"result": self._snippet("postprocess").run(outputs)})}
 
     def do_packages(self, _: Message) -> dict[str, str]:
+        from importlib import metadata  # a tenth of what a worker takes to start, and most are never asked this
+
         packages = [package for package in metadata.distributions() if package.name]
         return {re.sub(r"[-_.]+", "-", package.name).lower(): package.version for package in reversed(packages)}
 

@@ -106,8 +106,9 @@ class Bench:
         plan = replace(self._sized(level), wanted=wanted)
         evaluations = [Evaluation(self._varied(variant).entry, plan, asked=False) for variant in variants]
         coming = evaluate_elsewhere(executor, evaluations, self._store, self._progress, self._runs_of)
-        for number, outcomes in coming:
-            self._found[variants[number], self.sizes[level]] = self._evidence(outcomes[-1], self.data[level])
+        answers = {number: self._evidence(outcomes[-1], self.data[level]) for number, outcomes in coming}
+        for number in sorted(answers):  # in the order of the search, not in that in which other machines answered
+            self._found[variants[number], self.sizes[level]] = answers[number]
 
     def _runs_of(self, entry: Entry) -> list[Run]:
         """The runs of this variant that the store has."""

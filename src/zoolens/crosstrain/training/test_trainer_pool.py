@@ -15,7 +15,7 @@ import pytest
 from zoolens import plugins
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
+from zoolens.crosstrain.training.trainer_pool import Workers, _kind
 from zoolens.crosstrain.training.trainer_process import Worker, doing
 from zoolens.crosstrain.training.trainers.base import Trained, Trainer
 from zoolens.crosstrain.training.weights import read_weights
@@ -85,6 +85,19 @@ def job(tmp_path, data, light):
         )  # fmt: skip
 
     return make
+
+
+def test_programs_compiled_by_jax_are_kept_apart_by_threads_and_on_a_cpu_alone(job, tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+
+    def folder(**changes):
+        return dict(_kind(job().model_copy(update=changes)).variables).get("JAX_COMPILATION_CACHE_DIR")
+
+    assert folder() == folder()
+    assert folder() != folder(threads=2) != folder(threads=None)
+    assert folder(device="gpu") is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "kept"))
+    assert folder() == str(tmp_path / "kept" / "threads-1")
 
 
 def children():

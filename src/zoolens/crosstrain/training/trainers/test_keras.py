@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,11 @@ def captured(workers, told, framework, data, folder, *steps, **settings):
     assert outcome.status == "finished", outcome.message
     assert outcome.steps == max(steps)
     return [read_weights(output / f"capture-{step}.safetensors") for step in steps]
+
+
+def programs():
+    """What JAX has compiled and kept for processes of one thread."""
+    return set((Path(os.environ["JAX_COMPILATION_CACHE_DIR"]) / "threads-1").glob("*-cache"))
 
 
 def mlp_step(weights, x, y):
@@ -150,7 +156,10 @@ def test_a_job_repeats_itself_to_the_last_bit(workers, data, tmp_path, framework
     told = recipe(mode="library", semantics=Semantics(dropout=0.2))
     heard = []
     outcome, predictions = workers.train(job(told, framework, data, tmp_path / "one"), heard.append)
+    compiled = programs()
     again, same = workers.train(job(told, framework, data, tmp_path / "two"))
+    assert compiled or framework != "jax"
+    assert programs() == compiled  # nothing was compiled a second time
     assert outcome.status == "finished"
     assert outcome.steps == 6
     assert heard == list(outcome.epochs)
