@@ -94,6 +94,16 @@ class Bytes(click.ParamType[int]):
 @click.option("--memory", type=Bytes(), help="Memory of all models; the least used are closed beyond it.")
 @click.option("--max-request", type=Bytes(), default="64 MiB", show_default=True, help="Largest body of a request.")
 @click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to drain at the end.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Logs, on stderr."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged; debug also logs every batch and every refusal.",
+)
 @click.option("--check", is_flag=True, help="Explain which models a file of services would use, and serve nothing.")
 @store_option(None, described="Store that services ask and record in: SQLite file or postgresql:// URL.")
 @json_option
@@ -117,16 +127,20 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     if check:
         _check(plain, services, options["store"], as_json)
         return
-    run(
-        _serve(
-            _specs(plain, options),
-            services,
-            _server_options(options),
-            _settings(options),
-            options["memory"],
-            options["store"],
+    from zoolens.serving.logs import logging_to_stderr
+
+    with logging_to_stderr(options["log_format"], options["log_level"]):
+        run(
+            _serve(
+                _specs(plain, options),
+                services,
+                _server_options(options),
+                _settings(options),
+                options["memory"],
+                options["store"],
+                live=options["log_format"] == "text" and options["log_level"] != "debug",
+            )
         )
-    )
     click.echo("Stopped.")
 
 
@@ -137,14 +151,28 @@ async def _serve(
     settings: EndpointSettings,
     memory: int | None,
     store: str | None,
+    *,
+    live: bool,
 ) -> None:
+    import asyncio
+
     from zoolens.serving.api import running
+    from zoolens.serving.live_line import show_live_line
+    from zoolens.serving.metrics import PlaneMetrics
     from zoolens.serving.server import stop_signal
 
+    metrics = PlaneMetrics()
+
     click.echo("Loading the models …", err=True)
-    async with running(models, options, settings, services=services, memory_limit=memory, store=store) as server:
+    async with running(
+        models, options, settings, services=services, memory_limit=memory, store=store, metrics=metrics
+    ) as server:
         _show(server)
+        showing = asyncio.ensure_future(show_live_line(metrics)) if live else None
         await stop_signal()
+        if showing is not None:
+            showing.cancel()
+            await asyncio.wait([showing])
         click.echo("Draining: requests that were accepted are answered.", err=True)
 
 

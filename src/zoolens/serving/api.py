@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 
 from zoolens.protocol.limits import Limits
+from zoolens.serving.logs import LogObserver
+from zoolens.serving.metrics import PlaneMetrics
 from zoolens.serving.options import ServerOptions
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
@@ -29,14 +31,20 @@ async def running(
     services: Sequence[Path] = (),
     memory_limit: int | None = None,
     store: str | Path | None = None,
+    metrics: PlaneMetrics | None = None,
 ) -> AsyncIterator[Server]:
-    """A server of these models, and of the services in these files: it answers in the block, and drains at its end."""
+    """A server of these models, and of the services in these files: it answers in the block, and drains at its end.
+    `metrics`: counts what happens, for whoever wants to look at it besides Prometheus."""
     async with AsyncExitStack() as stack:
-        plane = await stack.enter_async_context(open_plane(models, settings, memory_limit=memory_limit))
+        metrics = metrics or PlaneMetrics()
+        plane = await stack.enter_async_context(
+            open_plane(models, settings, memory_limit=memory_limit, observers=[metrics, LogObserver()])
+        )
+        metrics.follow(plane)
         if services:
             hosting = import_module("zoolens.serving.services.hosting")
             await stack.enter_async_context(hosting.host_services(plane, services, store=store))
-        yield await stack.enter_async_context(Server(plane, options))
+        yield await stack.enter_async_context(Server(plane, options, metrics.text))
 
 
 @contextmanager
