@@ -171,7 +171,6 @@ def test_what_is_not_there(server):
     assert error(ask(server, "GET", "/v2/models/tiny/infer"))[0] == 405
     status, headers, _ = ask(server, "DELETE", "/v2/health/live")
     assert (status, set(headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
-    assert error(ask(server, "GET", "/metrics"))[0] == 404
     assert error(ask(server, "POST", "/v2/models/tiny/feedback", b'{"labels": {"7": 1}}'))[0] == 501
     assert error(ask(server, "POST", "/v2/models/tiny/feedback", b'{"labels": 1}'))[0] == 400
 
@@ -339,3 +338,9 @@ def test_pipelined_requests_are_answered_in_order(server):
         while b"ready" not in content and time.monotonic() < end:
             content += connection.recv(1000)
     assert content.index(b'{"live":true}') < content.index(b'{"ready":true}')
+
+
+def test_metrics_are_there_for_prometheus(server):
+    status, headers, content = ask(server, "GET", "/metrics")
+    assert (status, headers["content-type"].partition(";")[0]) == (200, "text/plain")
+    assert b"zoolens_requests_total" in content
