@@ -17,7 +17,7 @@ from zoolens.serving.options import ServerOptions
 
 Receive = Callable[[], Awaitable[Any]]
 
-_ALIGNMENT: Final = 16
+ALIGNMENT: Final = 16
 _UNPACK_IN_THREAD: Final = 1 << 14  # bytes; they may unpack to a thousand times as many
 _WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # both as zlib numbers them; deflate is what zlib.compress makes
 
@@ -40,6 +40,10 @@ class Held:
         self._readers.held += size
         self.size += size
 
+    def release(self) -> None:
+        self._readers.held -= self.size
+        self.size = 0
+
 
 class BodyReader:
     """Reads bodies for one server; `held` counts the bytes of those that are not answered yet."""
@@ -54,7 +58,7 @@ class BodyReader:
         try:
             yield held
         finally:
-            self.held -= held.size
+            held.release()
 
     async def read(self, held: Held, headers: Mapping[str, str], receive: Receive, offset: int = 0) -> Buffer:
         """The body, unpacked. What lies `offset` bytes behind its start is aligned in memory where that is free."""
@@ -119,7 +123,7 @@ def unpack(content: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _joined(chunks: list[bytes], offset: int) -> memoryview:
-    start = -offset % _ALIGNMENT
+    start = -offset % ALIGNMENT
     buffer = np.empty(start + sum(map(len, chunks)), np.uint8)
     view = buffer.data
     place = start

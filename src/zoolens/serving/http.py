@@ -1,15 +1,12 @@
 """Open Inference Protocol V2 over REST: an ASGI application before a data plane.
 
-Inference is plain ASGI, because it is what a server does all day; everything else is a table of routes for Starlette.
-Both only convert: what a model is and how it answers is the data plane's business.
+What is no inference is a table of routes for Starlette. Inference is answered by connections themselves where they can
+(`http_protocol`), and here where they cannot. Both only convert: how a model answers is the data plane's business.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import re
-import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,48 +17,35 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from zoolens.protocol import documents, json_text
-from zoolens.protocol.datatypes import Buffer
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import invalid
-from zoolens.protocol.messages import InferRequest, InferResponse
-from zoolens.protocol.rest import HEADER_LENGTH, decode_request, encode_response, parse_header_length, raw_request
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
-from zoolens.serving.call import answered_by, traceparent, unforeseen, with_headers
+from zoolens.serving.call import traceparent
 from zoolens.serving.contract import DataPlane
+from zoolens.serving.http_inference import INFER_PATH, Answer, Inference, aligned_offset, error_answer
 from zoolens.serving.openapi import document
-from zoolens.serving.options import ServerOptions, check_token
+from zoolens.serving.options import ServerOptions, check_access
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 Metrics = Callable[[], tuple[bytes, str]]  # the text for Prometheus, and its content type
 Handler = Callable[["Asked"], Awaitable[Any]]
 
-_INFER: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", re.DOTALL)
-_OPEN: Final = frozenset({"/v2/health/live", "/v2/health/ready"})  # probes have no token
-_DECODE_IN_THREAD: Final = 1 << 18  # bytes of JSON: milliseconds in which the event loop would answer nobody
-_JOIN: Final = 1 << 16  # parts of an answer below this are sent together
-_BUSY: Final = frozenset({Refusal.OVERLOADED, Refusal.UNAVAILABLE})
-_UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED})
-_COMPRESSORS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": lambda content: gzip.compress(content, 1),
-    "deflate": lambda content: zlib.compress(content, 1),
-}
-
 
 class Application:
     """The ASGI application. `metrics` is what `/metrics` answers."""
 
     def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
-        self._plane, self._options = plane, options
-        self._bodies = BodyReader(options)
-        self._routes = _routes(plane, self._bodies, metrics)
+        self.options = options
+        self.inference = Inference(plane, options)
+        self.bodies = BodyReader(options)
+        self._routes = _routes(plane, self.bodies, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            if scope["path"] not in _OPEN:
-                check_token(self._options.token, headers.get("authorization"))
-            match = _INFER.fullmatch(scope["path"])
+            check_access(self.options, scope["path"], headers)
+            match = INFER_PATH.fullmatch(scope["path"])
             if match is None:
                 scope["app"] = self  # where there is one, Starlette raises what it would otherwise answer in plain text
                 await self._routes(scope, receive, send)
@@ -70,29 +54,16 @@ class Application:
                 await self._infer(match[1], match[2] or "", headers, receive, send)
         except ClientLeft:
             return
-        except ServingError as error:
-            await _send_error(send, error)
         except HTTPException as error:
-            await _send_no_route(send, scope, error)
+            await _send(send, _no_route(scope, error))
         except Exception as error:
-            await _send_error(send, unforeseen(error))
+            await _send(send, error_answer(error))
 
     async def _infer(self, model: str, version: str, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
-        header_length = parse_header_length(headers.get(HEADER_LENGTH.lower()))
-        with self._bodies.holding() as held:
-            content = await self._bodies.read(held, headers, receive, header_length or 0)
-            request = with_headers(await self._decode(model, version, content, header_length), headers)
-            response = await _unless_client_leaves(self._plane.infer(request), receive)
-            await _send_answer(send, response, request, headers)
-
-    async def _decode(self, model: str, version: str, content: Buffer, header_length: int | None) -> InferRequest:
-        limits = self._options.limits
-        if header_length == 0:
-            return raw_request(self._plane.model_metadata(model, version), version, content, limits)
-        json_size = len(content) if header_length is None else header_length
-        if json_size > _DECODE_IN_THREAD:
-            return await asyncio.to_thread(decode_request, model, version, content, header_length, limits)
-        return decode_request(model, version, content, header_length, limits)
+        with self.bodies.holding() as held:
+            content = await self.bodies.read(held, headers, receive, aligned_offset(headers))
+            answer = self.inference.answer(model, version, headers, content)
+            await _send(send, await _unless_client_leaves(answer, receive))
 
 
 def _check_method(scope: Scope) -> None:
@@ -100,7 +71,7 @@ def _check_method(scope: Scope) -> None:
         raise HTTPException(405, headers={"Allow": "POST"})
 
 
-async def _unless_client_leaves(work: Awaitable[InferResponse], receive: Receive) -> InferResponse:
+async def _unless_client_leaves(work: Awaitable[Answer], receive: Receive) -> Answer:
     """Await the answer, but cancel it when the client closes its connection."""
     task = asyncio.current_task()
     assert task is not None
@@ -129,49 +100,19 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-# --- answers
-
-
-async def _send_answer(send: Send, response: InferResponse, request: InferRequest, headers: Mapping[str, str]) -> None:
-    body = encode_response(response, request)
-    parts: tuple[Buffer, ...] = body.parts
-    fields = {**body.headers, **answered_by(response)}
-    compress = _COMPRESSORS.get(headers.get("accept-encoding", ""))  # a list is what a client could take, not a wish
-    if compress is not None:
-        fields["Content-Encoding"] = headers["accept-encoding"]
-        parts = (await asyncio.to_thread(compress, body.content()),)
-    if request.traceparent is not None:
-        fields["traceparent"] = request.traceparent
-    await _send(send, 200, parts, fields)
-
-
-async def _send_error(send: Send, error: ServingError) -> None:
-    fields = {"Content-Type": "application/json"}
-    if error.refusal in _BUSY:
-        fields["Retry-After"] = "1"
-    if error.refusal in _UNREAD:
-        fields["Connection"] = "close"
-    if error.refusal is Refusal.UNAUTHENTICATED:
-        fields["WWW-Authenticate"] = "Bearer"
-    await _send(send, error.refusal.http, (documents.error_body(error),), fields)
-
-
-async def _send_no_route(send: Send, scope: Scope, error: HTTPException) -> None:
+def _no_route(scope: Scope, error: HTTPException) -> Answer:
     sentence = f"There is nothing at {scope['path'][:200]!r} for {scope['method']}; /openapi.json lists what there is."
     fields = {"Content-Type": "application/json", **(error.headers or {})}
-    await _send(send, error.status_code, (json_text.dump({"error": sentence}),), fields)
+    return Answer(error.status_code, fields, (json_text.dump({"error": sentence}),))
 
 
-async def _send(send: Send, status: int, parts: tuple[Buffer, ...], fields: Mapping[str, str]) -> None:
-    size = sum(map(len, parts))
-    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
-    headers.append((b"content-length", str(size).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    if len(parts) > 1 and size <= _JOIN:
-        parts = (b"".join(parts),)
-    for part in parts[:-1]:
+async def _send(send: Send, answer: Answer) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in answer.fields.items()]
+    headers.append((b"content-length", str(len(answer)).encode()))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    for part in answer.parts[:-1]:
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": parts[-1]})
+    await send({"type": "http.response.body", "body": answer.parts[-1]})
 
 
 # --- everything but inference

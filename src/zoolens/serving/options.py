@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from zoolens import untrusted
@@ -17,6 +19,7 @@ TOKEN_VARIABLE = "ZOOLENS_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 _SHORTEST_TOKEN = 16
 _LONGEST_TOKEN = 4096
 _SCHEME = "bearer "
+_OPEN = frozenset({"/v2/health/live", "/v2/health/ready"})
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class ServerOptions:
     """A port of 0 is chosen by the system, a port of None is not opened.
 
     `header_seconds` and `body_seconds` are how long a client may take to send the headers and the body of a request,
-    `idle_seconds` how long a connection may stay open without one. `held_bytes` is how much all bodies that are being
+    `idle_seconds` how long a connection may stay open without one, and `write_seconds` how long it may take nothing of
+    an answer. `connections` may be open at a time. `held_bytes` is how much all bodies that are being
     read or answered may have together: what would exceed it is refused as overload. `drain_seconds` is how long the
     server waits at its end for answers to requests that it has accepted.
     """
@@ -61,7 +65,9 @@ class ServerOptions:
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     idle_seconds: float = 75.0
+    write_seconds: float = 60.0
     held_bytes: int = 1 << 30
+    connections: int = 1000
     drain_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -80,6 +86,34 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def check_access(options: ServerOptions, path: str, headers: Mapping[str, str]) -> None:
+    """Refuse a request without the token or, where there is none, one that a page in somebody's browser has made.
+
+    Such a page can reach this machine's own addresses. Its requests carry `Origin`; if it lets its own name point to
+    this machine, they carry that name as `Host`. Programs send neither. Probes of health need no token.
+    """
+    if options.token is not None:
+        if path not in _OPEN:
+            check_token(options.token, headers.get("authorization"))
+    elif not options.insecure and ("origin" in headers or not _names_this_machine(headers.get("host", ""))):
+        raise ServingError(
+            Refusal.FORBIDDEN,
+            "Web pages may not use this server, because it has no token.",
+            hint="Set a token, or use an address instead of a name.",
+        )
+
+
+@lru_cache(64)
+def _names_this_machine(host: str) -> bool:
+    """Whether a `Host` header has an address, localhost or nothing; other names may lead here by anybody's will."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return name in ("", "localhost")
+    return True
 
 
 def read_token(file: Path | None) -> str | None:

@@ -63,19 +63,20 @@ class Server:
             import uvicorn
 
             from zoolens.serving.http import Application
-            from zoolens.serving.http_protocol import LimitedProtocol
+            from zoolens.serving.http_protocol import Connection
         except ImportError as error:
             raise MissingDependency("zoolens serve", error.name or "starlette", "serve") from error
         options = self._options
-        protocol = type("Protocol", (LimitedProtocol,), {"header_seconds": options.header_seconds})
+        application = Application(self._plane, options, self._metrics)
         config = uvicorn.Config(
-            Application(self._plane, options, self._metrics),
-            http=protocol,
+            application,
+            http=type("ServedConnection", (Connection,), {"application": application}),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=max(1, int(options.idle_seconds)),
             timeout_graceful_shutdown=max(1, int(options.drain_seconds)),
         )

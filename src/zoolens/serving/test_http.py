@@ -202,13 +202,15 @@ def raw(server, *parts):
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server):
-    with raw(server, b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 100001\r\n\r\n") as connection:
+    with raw(
+        server, b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100001\r\n\r\n"
+    ) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_chunked_body_is_counted(server):
     chunk = b"4e20\r\n" + bytes(20_000) + b"\r\n"
-    head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with raw(server, head, *[chunk] * 6) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
@@ -254,7 +256,7 @@ def test_a_client_that_leaves_is_not_answered(server):
         return model["inference_stats"]["success"]["count"]
 
     body = encode_request(InferRequest("slow", {"input": X}))
-    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n"
+    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     message = f"{head}{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode() + body.content()
     before = counted()
     first = raw(server, message)  # it runs; those behind it wait, and leave while they do
@@ -275,7 +277,7 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch):
     from zoolens.serving.server import Server
 
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
-    head = b"POST /v2/repository/index HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{"
+    head = b"POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
 
     async def answer(server, *parts):
         address = urlsplit(server.urls["http"])
@@ -330,9 +332,77 @@ def test_a_full_queue_says_when_to_try_again(tmp_path, monkeypatch):
     assert all(answer[1]["retry-after"] == "1" for answer in refused)
 
 
+def test_web_pages_cannot_use_a_server_without_a_token(server):
+    """Neither by a request to this machine's address, nor by a name of theirs that leads to it."""
+    for headers in ({"Origin": "http://example.org"}, {"Host": "example.org"}, {"Host": "127.0.0.1.example.org:80"}):
+        assert error(ask(server, "GET", "/v2", headers=headers))[0] == 403
+        assert error(infer(server, InferRequest("tiny", {"input": X}), headers=headers))[0] == 403
+    for host in ("localhost", "localhost:80", "127.0.0.1", "[::1]:8000", "10.0.0.1:1"):
+        assert ask(server, "GET", "/v2", headers={"Host": host})[0] == 200
+
+
+def test_pipelined_inferences_are_answered_in_order(server, expected):
+    bodies = [encode_request(InferRequest(name, {"input": X}, id=name)) for name in ("slow", "tiny", "slow", "absent")]
+    messages = [
+        f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        f"{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode()
+        + body.content()
+        for name, body in zip(("slow", "tiny", "slow", "absent"), bodies, strict=True)
+    ]
+    stream = b"".join(messages)
+    for size in (len(stream), 100, 7):
+        with raw(server, *(stream[place : place + size] for place in range(0, len(stream), size))) as connection:
+            content = b""
+            while b"no model 'absent'" not in content:
+                content += connection.recv(10_000)
+        places = [content.index(part) for part in (b'"id":"slow"', b'"id":"tiny"', b"no model 'absent'")]
+        assert places == sorted(places)
+        assert content.count(b"HTTP/1.1 200 ") == 3
+
+
+def test_a_large_body_in_many_pieces_is_one_tensor(server):
+    rows = np.random.default_rng(1).random((60, 4), np.float32)
+    body = encode_request(InferRequest("tiny", {"input": rows}, parameters={"binary_data_output": True}))
+    head = f"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    message = f"{head}{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode() + body.content()
+    whole = outputs(infer(server, InferRequest("tiny", {"input": rows})))["logits"]
+    with raw(server, *(message[place : place + 333] for place in range(0, len(message), 333))) as connection:
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        answer = decode_response(response.read(), int(response.headers[HEADER_LENGTH]))
+    np.testing.assert_array_equal(answer.outputs["logits"], whole)
+
+
+def test_a_client_that_reads_nothing_is_cut_off():
+    """An answer that nobody takes does not stay in memory for ever."""
+    import asyncio
+
+    from uvicorn.protocols.http.flow_control import FlowControl
+
+    from zoolens.serving.http_protocol import Connection
+    from zoolens.serving.options import ServerOptions
+
+    class Transport(asyncio.Transport):
+        aborted = False
+
+        def abort(self):
+            self.aborted = True
+
+    async def clocked():
+        connection = Connection.__new__(Connection)
+        connection.transport, connection.loop = Transport(), asyncio.get_running_loop()
+        connection.flow, connection._write_clock = FlowControl(connection.transport), None
+        connection._options = ServerOptions(write_seconds=0.01)
+        connection.pause_writing()
+        await asyncio.sleep(0.1)
+        return connection.transport.aborted
+
+    assert asyncio.run(clocked())
+
+
 def test_pipelined_requests_are_answered_in_order(server):
-    message = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/ready HTTP/1.1\r\nHost: a\r\n\r\n"
-    with raw(server, message) as connection:
+    messages = [f"GET /v2/health/{name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for name in ("live", "ready")]
+    with raw(server, b"".join(messages)) as connection:
         content = b""
         end = time.monotonic() + 20
         while b"ready" not in content and time.monotonic() < end:
