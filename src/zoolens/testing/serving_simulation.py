@@ -71,22 +71,24 @@ def simulate(
     *,
     deadline: float,
     max_batch: int = 8,
+    inputs: int = 1,
     slowness: Callable[[float, int], float] = lambda now, rung: 1.0,
     memory_limit: Callable[[float], int | None] = lambda now: None,
     loading: float = 0.0,
     loaded: frozenset[int] | None = None,
     wall: float = 1_700_000_000.0,
 ) -> Simulated:
-    """Answer requests that arrive at these seconds with one worker. `slowness`: by how much a rung is slower than its
-    profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`: those that can at once
-    (all of them, if not given)."""
+    """Answer requests that arrive at these seconds with one worker. `inputs`: of each request. `slowness`: by how much a
+    rung is slower than its profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`:
+    those that can at once (all of them, if not given)."""
     ready = dict.fromkeys(range(len(policy.ladder.rungs)) if loaded is None else loaded, 0.0)
     result = Simulated(deadline)
     free, first, current = 0.0, 0, 0
     while first < len(arrivals):
         now = max(free, arrivals[first])
         waiting = _arrived(arrivals, first, now)
-        batch = min(waiting, max_batch)
+        together = min(waiting, max(1, max_batch // inputs))
+        batch = together * inputs
         situation = Situation(
             now=now,
             wall=wall + now,
@@ -99,6 +101,7 @@ def simulate(
             loaded=frozenset(rung for rung, since in ready.items() if since <= now),
             allowed=frozenset(range(len(policy.ladder.rungs))),
             max_batch=max_batch,
+            inputs_waiting=waiting * inputs,
             memory_limit=memory_limit(now),
         )
         choice = policy.choose(situation)
@@ -113,9 +116,9 @@ def simulate(
         seconds = policy.ladder.rungs[current].profile.of(batch) * slowness(now, current)
         free = now + seconds
         policy.served(current, batch, seconds)
-        result.latencies += [free - arrival for arrival in arrivals[first : first + batch]]
-        result.rungs += [current] * batch
-        first += batch
+        result.latencies += [free - arrival for arrival in arrivals[first : first + together]]
+        result.rungs += [current] * together
+        first += together
     return result
 
 

@@ -391,12 +391,14 @@ class Endpoint:
         if len(allowed) == 1:
             (place,) = allowed
             return (_ONLY if len(self.rungs) == 1 else Choice(place, "The request is answered by no other.")), None
+        rows = sum(pending.rows for pending in batch)
         situation = Situation(
             now=now,
             wall=time.time(),
             current=self.current,
-            batch=sum(pending.rows for pending in batch),
+            batch=rows,
             waiting=self.queue.requests + len(batch),
+            inputs_waiting=self.queue.rows + rows,
             oldest_wait=now - batch[0].arrived,
             time_left=self._time_left(batch[0], now),
             arrival_rate=self.arrival_rate,

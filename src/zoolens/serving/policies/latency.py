@@ -47,6 +47,7 @@ class Latency(Policy):
         self._judged_at = [0.0] * len(ladder.rungs)
         self._good_since: list[float | None] = [None] * len(ladder.rungs)
         self._level: int | None = None  # the rung that answers those who accept any
+        self._inputs_each = 1.0  # of a request, on average of late
         self._rose_at = -math.inf
         self._patience = 1.0
         self._now = 0.0
@@ -87,7 +88,7 @@ class Latency(Policy):
 
     def _drained(self, rung: int, situation: Situation) -> float:
         """Seconds until all who wait now are answered."""
-        behind = max(0, situation.waiting - situation.batch)
+        behind = max(0, max(situation.inputs_waiting, situation.waiting) - situation.batch)
         largest = max(1, situation.max_batch, situation.batch)
         rounds = math.ceil(behind / (largest * max(1, situation.instances)))
         return self._ready(rung, situation) + (rounds * self._seconds(rung, largest) if rounds else 0.0)
@@ -95,13 +96,18 @@ class Latency(Policy):
     def _load(self, rung: int, situation: Situation) -> float:
         """How busy the rung would be at the present rate of arrivals, with batches as large as they may be."""
         largest = max(1, situation.max_batch)
-        return situation.arrival_rate * self._seconds(rung, largest) / (largest * max(1, situation.instances))
+        inputs = situation.arrival_rate * self._inputs_each
+        return inputs * self._seconds(rung, largest) / (largest * max(1, situation.instances))
 
     # --- the choice
 
     def choose(self, situation: Situation) -> Choice:
         idle = situation.now - self._now if self._level is not None else 0.0
         self._now = situation.now
+        if situation.waiting and situation.inputs_waiting > situation.waiting:
+            self._inputs_each += 0.1 * (situation.inputs_waiting / situation.waiting - self._inputs_each)
+        else:
+            self._inputs_each += 0.1 * (1.0 - self._inputs_each)
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         self._watch_better_rungs(situation, idle)
         level = self._level if self._level is not None else usable[0]

@@ -109,6 +109,14 @@ def test_the_reason_says_what_was_predicted():
     assert result.reasons[0].endswith("toys:model-2 keeps 50 ms.")
 
 
+def test_requests_of_many_inputs_count_by_their_inputs():
+    """100 requests/s of 8 inputs are 800 inputs/s: the reference bears 178 and the next rung 444."""
+    result = simulate(latency(), poisson(100, 20), deadline=DEADLINE, inputs=8)
+    assert result.kept >= 0.98
+    assert result.share(2) >= 0.9
+    assert len(result.switches) <= 10
+
+
 def test_a_short_deadline_of_a_client_counts():
     policy = latency()
     situation = Situation(

@@ -103,4 +103,4 @@ def test_it_is_plain_data(built):
 def test_profiled_sizes_end_at_the_largest():
     assert profiled_sizes(1) == (1,)
     assert profiled_sizes(4) == (1, 4)
-    assert profiled_sizes(20) == (1, 4, 16, 20)
+    assert profiled_sizes(32) == (1, 8, 32)
