@@ -78,8 +78,8 @@ def simulate(
     loaded: frozenset[int] | None = None,
     wall: float = 1_700_000_000.0,
 ) -> Simulated:
-    """Answer requests that arrive at these seconds with one worker. `inputs`: of each request. `slowness`: by how much a
-    rung is slower than its profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`:
+    """Answer requests that arrive at these seconds with one worker. `inputs`: of each request. `slowness`: by how much
+    a rung is slower than its profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`:
     those that can at once (all of them, if not given)."""
     ready = dict.fromkeys(range(len(policy.ladder.rungs)) if loaded is None else loaded, 0.0)
     result = Simulated(deadline)

@@ -343,7 +343,8 @@ class Endpoint:
             return NEVER  # it is being opened, or its worker is being restarted
         hopeful = [state for state in states if state.slot.may_open]
         if hopeful:
-            self._pool.preload(hopeful[0].slot)
+            fitting = [state for state in hopeful if self._pool.may_fit(state.rung.memory_bytes)]
+            self._pool.preload((fitting or hopeful)[0].slot)
             return NEVER
         error = ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {states[0].slot.problem}")
         for pending in list(line):

@@ -20,6 +20,7 @@ from zoolens.errors import ZoolensError
 from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, open_model
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
+_UNTIL_IDLE: Final = 0.01  # seconds until a busy model that must go is looked at again
 _BETWEEN_MEASUREMENTS: Final = 2.0  # seconds
 _BEFORE_RETRY: Final = 10.0  # seconds after which a model that could not be opened is tried again
 
@@ -138,9 +139,16 @@ class WarmPool:
         if not slot.watchers:
             self.slots.pop(slot.key, None)
 
+    def may_fit(self, size: int | None) -> bool:
+        """Whether a model of this many bytes, as far as they are known, could be open by itself."""
+        return self.memory_limit is None or size is None or size <= self.memory_limit
+
     def limit_memory(self, limit: int | None) -> None:
         """Change the budget. What is too much is closed as soon as nobody uses it."""
+        more = limit is None or (self.memory_limit is not None and limit > self.memory_limit)
         self.memory_limit = limit
+        for slot in self.slots.values() if more else ():
+            slot.retry_at = 0.0  # what did not fit may fit now
         self._evict(keep=None)
 
     async def close(self) -> None:
@@ -164,6 +172,7 @@ class WarmPool:
             broken, slot.model = slot.model, None
             if broken is not None:
                 await broken.close()
+            self._check_known(slot)
             self._evict(keep=slot, expected=slot.known_bytes)
             model = await self._open(slot)
             try:
@@ -193,6 +202,14 @@ class WarmPool:
         slot.known_bytes = model.measure_memory()
         return model
 
+    def _check_known(self, slot: Slot) -> None:
+        """Refuse what is known to be too large before anything is closed for it."""
+        if not self.may_fit(slot.known_bytes):
+            raise ZoolensError(
+                f"Model {slot.key.spec.model} took {_megabytes(slot.known_bytes)} when it was open last, and all "
+                f"models together may take {_megabytes(self.memory_limit or 0)}."
+            )
+
     def _check_budget(self, slot: Slot, model: OpenModel) -> None:
         """Make room for a model that has just been opened in place of the slot's old one."""
         if self.memory_limit is None:
@@ -208,7 +225,8 @@ class WarmPool:
             )
 
     def _evict(self, keep: Slot | None, expected: int = 0) -> None:
-        """Close what nobody uses, the least recently used first, until `expected` bytes more would fit."""
+        """Close what nobody uses until `expected` bytes more would fit: what is too large by itself, then the least
+        recently used."""
         if self.memory_limit is None:
             return
         if keep is not None and keep.model is not None:
@@ -218,7 +236,12 @@ class WarmPool:
             for slot in self.slots.values()
             if slot is not keep and slot.model is not None and not slot.pinned and not slot.model.busy
         ]
-        for slot in sorted(candidates, key=lambda slot: slot.last_used):
+        limit = self.memory_limit
+        if keep is None and any(self._is_too_large(slot) and slot not in candidates for slot in self.slots.values()):
+            # It answers a batch and is closed right after it: then the others may stay.
+            candidates = [slot for slot in candidates if self._is_too_large(slot)]
+            self._loop.call_later(_UNTIL_IDLE, self._evict, None)
+        for slot in sorted(candidates, key=lambda slot: (slot.known_bytes <= limit, slot.last_used)):
             if self.memory_used + expected <= self.memory_limit:
                 return
             model, slot.model = slot.model, None
@@ -227,6 +250,10 @@ class WarmPool:
                 log.info("model %s is closed to keep the memory budget", slot.key.spec.model)
                 self._retire(model)
                 slot.tell()
+
+    def _is_too_large(self, slot: Slot) -> bool:
+        limit = self.memory_limit
+        return slot.model is not None and not slot.pinned and limit is not None and slot.model.memory_bytes > limit
 
     def _retire(self, model: OpenModel) -> None:
         task = self._retired[model] = self._loop.create_task(_close_when_idle(model))

@@ -171,3 +171,26 @@ def test_background_answers_give_way_to_requests(paths):
             assert endpoint.counters.successes == 1
 
     asyncio.run(serve())
+
+
+def test_a_falling_limit_closes_what_is_too_large_by_itself_and_keeps_what_fits(paths):
+    async def serve():
+        async with open_plane() as plane:
+            endpoint = await plane.add_service(service(paths))
+            large, small = (state.slot for state in endpoint.rungs)
+            plane.pool.preload(small)
+            await opened(small)
+            for slot, size in ((large, 200), (small, 100)):
+                slot.known_bytes = slot.model.memory_bytes = size
+            large.last_used = small.last_used + 1  # the large one answered last
+            plane.pool.limit_memory(150)
+            assert (large.ready, small.ready) == (False, True)
+            plane.pool.preload(large)  # it is known to be too large: nothing is closed for it
+            while large.loading is not None:
+                await asyncio.sleep(0.01)
+            assert (large.ready, small.ready) == (False, True)
+            plane.pool.limit_memory(None)
+            plane.pool.preload(large)
+            await opened(large)
+
+    asyncio.run(serve())

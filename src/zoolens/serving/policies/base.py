@@ -19,10 +19,10 @@ class Situation:
     """What a policy may look at. Times are in seconds, `now` and `wall` are those of the monotonic and the wall clock.
 
     `waiting` counts requests in the queue, those of the next batch among them. A request may carry several inputs:
-    `batch` and `max_batch` count inputs, and `inputs_waiting` those of all requests that wait. `oldest_wait` is how long
-    the first of them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that can
-    answer at once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model or
-    set a floor on equivalence). `busy_for`: seconds until the instance that takes the batch is free. `max_batch` and
+    `batch` and `max_batch` count inputs, and `inputs_waiting` those of all requests that wait. `oldest_wait` is how
+    long the first of them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that
+    can answer at once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model
+    or set a floor on equivalence). `busy_for`: seconds until the instance that takes the batch is free. `max_batch` and
     `instances` say how much of the queue is answered at once: so many batches of at most that size.
     """
 

@@ -111,4 +111,4 @@ class Memory(Policy):
 
 
 def _words(limit: int | None) -> str:
-    return "the memory, which has no limit" if limit is None else f"{limit / 1e6:.4g} MB"
+    return "memory without a limit" if limit is None else f"{limit / 1e6:.4g} MB"

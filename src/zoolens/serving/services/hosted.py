@@ -19,6 +19,7 @@ from zoolens.serving.ladder import Rung
 from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.data_plane import Plane, ServiceSpec
 from zoolens.serving.plane.endpoint import Endpoint
+from zoolens.serving.plane.rungs import RungState
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
@@ -70,7 +71,7 @@ class HostedService:
         self._endpoint = await self._plane.add_service(self._spec(self.built, self._policy))
         if self.service.splits or self.service.shadow is not None or self.service.promise.share > 0:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
-                self._plane.pool.preload(state.slot)
+                self._preload_if_room(state)
         self.record(Event("start", self._described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
 
@@ -247,10 +248,16 @@ class HostedService:
         for state in self.endpoint.rungs:
             if (state.rung.model, state.rung.runtime) == wanted:
                 if not state.slot.ready:
-                    self._plane.pool.preload(state.slot)
+                    self._preload_if_room(state)
                     return None
                 return await self.endpoint.answer_in_background(state.place, inputs)
         return None
+
+    def _preload_if_room(self, state: RungState) -> None:
+        """Open a model that is only asked in the shadow, unless another one would have to be closed for it."""
+        pool, size = self._plane.pool, state.rung.memory_bytes
+        if pool.memory_limit is None or (size is not None and pool.may_fit(pool.memory_used + size)):
+            pool.preload(state.slot)
 
     def _judge(self, rung: Rung, pair: Pair) -> None:
         """Hold what was measured while serving against what the query promised of a rung."""
