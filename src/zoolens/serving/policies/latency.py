@@ -19,9 +19,9 @@ from zoolens.serving.ladder import Ladder
 from zoolens.serving.policies.base import Choice, Policy, Situation
 from zoolens.serving.policies.settings import Settings, read_settings
 
-_LONGEST_HOLD: Final = 32  # times the setting: how far repeated failures to come back can stretch it
-_SLOWEST: Final = 20.0  # an observation counts as at most so many times the profile: one hiccup is no evidence for more
-_FORGET: Final = 10.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
+_LONGEST_HOLD: Final = 8  # times the setting: how far repeated failures to come back can stretch it
+_STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
+_FORGET: Final = 4.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
 
 
 class LatencySettings(Settings):
@@ -56,17 +56,20 @@ class Latency(Policy):
 
     def served(self, rung: int, batch: int, seconds: float) -> None:
         """Believe a slower batch at once and a faster one slowly: the promise is about the slow ones."""
-        ratio = min(seconds / max(self._profiled(rung, batch), 1e-9), _SLOWEST)
-        known = self._slowness[rung]
+        known = self._slowness_now(rung)
+        ratio = min(seconds / max(self._profiled(rung, batch), 1e-9), _STEP * max(known, 1.0))
         self._slowness[rung] = known + (0.5 if ratio > known else 0.1) * (ratio - known)
         self._judged_at[rung] = self._now
 
     def _seconds(self, rung: int, batch: int) -> float:
-        """What a batch would take now. Of a rung that has not answered for long, the profile is believed again:
+        """What a batch would take now."""
+        return self._profiled(rung, batch) * self._slowness_now(rung)
+
+    def _slowness_now(self, rung: int) -> float:
+        """Observed / profiled seconds. Of a rung that has not answered for long, the profile is believed again:
         otherwise one that was slow once would never be tried any more."""
-        forgotten = math.exp2(-max(0.0, self._now - self._judged_at[rung]) / _FORGET)
-        slowness = 1.0 + (self._slowness[rung] - 1.0) * forgotten
-        return self._profiled(rung, batch) * slowness
+        left = math.exp2(-max(0.0, self._now - self._judged_at[rung]) / _FORGET)
+        return 1.0 + (self._slowness[rung] - 1.0) * left
 
     def _profiled(self, rung: int, batch: int) -> float:
         known = self._profile.get((rung, batch))

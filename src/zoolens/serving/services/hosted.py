@@ -28,6 +28,7 @@ from zoolens.serving.services.events import Answered, Entry, Event, EventLog
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
+_OPENING: Final = 60.0  # seconds that the start waits for stand-ins
 _FLUSH: Final = 5.0  # seconds between two rows of counts
 _REMEMBERED: Final = 50_000  # answers for which labels may come back
 _FEWEST: Final = 30  # comparisons before a promise is judged
@@ -72,8 +73,23 @@ class HostedService:
         if self.service.splits or self.service.shadow is not None or self.service.promise.share > 0:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
                 self._preload_if_room(state)
+        await self._open_stand_ins(self._endpoint)
         self.record(Event("start", self._described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
+
+    async def _open_stand_ins(self, endpoint: Endpoint) -> None:
+        """Open the next rung and the quickest one before the first request: a burst must not wait for them, nor share
+        the processor with their opening. What does not fit into the memory, or cannot be opened, is left for later."""
+        if self.service.policy_name == "fixed" or len(self.built.ladder.rungs) < 2:
+            return
+        rungs = self.built.ladder.rungs
+        quickest = min(range(len(rungs)), key=lambda place: rungs[place].profile.of(self.service.batch.size))
+        states = [endpoint.rungs[place] for place in dict.fromkeys((1, quickest)) if place]
+        for state in states:
+            self._preload_if_room(state)
+        waiting = [state.slot.loading for state in states if state.slot.loading is not None]
+        if waiting:
+            await asyncio.wait(waiting, timeout=_OPENING)
 
     async def close(self) -> None:
         await self._shadow.close()
