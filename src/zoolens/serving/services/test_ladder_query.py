@@ -37,7 +37,7 @@ def test_the_ladder_is_what_the_query_finds_and_nobody_listed(built):
     equivalences = [rung.equivalence for rung in rungs]
     assert equivalences == sorted(equivalences, reverse=True)
     assert all(0.8 <= rung.equivalence <= 1 and set(rung.profile.seconds) == {1, 4} for rung in rungs)
-    assert rungs[-1].model == "demo:mlp-wide@1.0.0"
+    assert "demo:mlp-wide@1.0.0" in [rung.model for rung in rungs]
     assert "CORR demo:lenet-wide WITHIN 80%" in built.query
 
 
