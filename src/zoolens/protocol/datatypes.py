@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -74,26 +75,44 @@ def to_bytes(tensor: Tensor) -> Buffer:
     return np.ascontiguousarray(little).reshape(-1).view(np.uint8).data if little.size else b""
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How the bytes of a tensor are read: made and checked once, for tensors that come again and again."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    count: int
+
+    @classmethod
+    def of(cls, name: str, datatype: str, shape: Sequence[int]) -> Layout:
+        count = element_count(name, shape)
+        return cls(name, datatype, tuple(shape), numpy_type(datatype), count)
+
+    def read(self, buffer: Buffer, limits: Limits = DEFAULT) -> Tensor:
+        """The tensor that these bytes are: a view of them where its type allows it and they are aligned."""
+        size = len(buffer)
+        if size > limits.tensor_bytes:
+            raise too_large(self.name, size, limits)
+        if self.datatype == "BYTES":
+            return _unpacked_strings(self.name, self.count, buffer, limits).reshape(self.shape)
+        if self.count * self.dtype.itemsize != size:
+            raise invalid(
+                f"Tensor {self.name!r} of type {self.datatype} and shape {list(self.shape)} takes "
+                f"{self.count * self.dtype.itemsize:,} bytes, but {size:,} were sent."
+            )
+        if not size:
+            return np.empty(self.shape, self.dtype)
+        if self.datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max() > 1:
+            raise invalid(f"Tensor {self.name!r} of type BOOL holds a byte that is neither 0 nor 1.")
+        tensor = np.frombuffer(buffer, self.dtype).reshape(self.shape)
+        return tensor if tensor.flags.aligned else tensor.copy()
+
+
 def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, limits: Limits = DEFAULT) -> Tensor:
-    """The tensor that these bytes are: a view of them where its type allows it and they are aligned."""
-    count = element_count(name, shape)
-    dtype = numpy_type(datatype)
-    if len(buffer) > limits.tensor_bytes:
-        raise too_large(name, len(buffer), limits)
-    if datatype == "BYTES":
-        return _unpacked_strings(name, count, buffer, limits).reshape(tuple(shape))
-    if count * dtype.itemsize != len(buffer):
-        raise invalid(
-            f"Tensor {name!r} of type {datatype} and shape {list(shape)} takes {count * dtype.itemsize:,} bytes, "
-            f"but {len(buffer):,} were sent."
-        )
-    if not count:
-        return np.empty(tuple(shape), dtype)
-    raw = np.frombuffer(buffer, np.uint8)
-    if datatype == "BOOL" and raw.max() > 1:
-        raise invalid(f"Tensor {name!r} of type BOOL holds a byte that is neither 0 nor 1.")
-    tensor = raw.view(dtype).reshape(tuple(shape))
-    return tensor if tensor.flags.aligned else tensor.copy()
+    """The tensor of this type and shape that these bytes are."""
+    return Layout.of(name, datatype, shape).read(buffer, limits)
 
 
 def too_large(name: str, size: int, limits: Limits) -> ServingError:

@@ -15,7 +15,8 @@ from zoolens.protocol.datatypes import datatype_of, from_bytes, numpy_type, stri
 from zoolens.protocol.limits import DEFAULT, Limits, check_body, check_count, element_count, invalid
 from zoolens.protocol.messages import InferRequest, InferResponse, Parameter, Parameters, RequestedOutput, Tensor
 from zoolens.protocol.protobuf import message
-from zoolens.protocol.rest import deadline_of, refuse_shared_memory, requested_output
+from zoolens.protocol.rest import NOBODY, Caller
+from zoolens.protocol.rest_header import deadline_of, refuse_shared_memory, requested_output
 
 _CONTENTS: Final = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
@@ -37,8 +38,8 @@ def request_to_protobuf(request: InferRequest) -> Any:
     return protobuf
 
 
-def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT) -> InferRequest:
-    """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, becomes its deadline."""
+def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT, caller: Caller = NOBODY) -> InferRequest:
+    """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, sets its deadline, too."""
     check_body(protobuf.ByteSize(), limits)
     parameters = _read_parameters(protobuf.parameters, limits)
     return InferRequest(
@@ -48,7 +49,9 @@ def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT) -> InferReque
         inputs=_read_tensors(protobuf.inputs, protobuf.raw_input_contents, limits),
         outputs=_read_requested(protobuf.outputs, limits),
         parameters=parameters,
-        deadline=deadline_of(parameters),
+        deadline=caller.deadline(deadline_of(parameters)),
+        traceparent=caller.traceparent,
+        headers=caller.headers,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from zoolens.protocol.datatypes import Buffer
 from zoolens.protocol.errors import ServingError
@@ -18,7 +18,7 @@ def parse_object(content: Buffer, limits: Limits = DEFAULT) -> dict[str, Any]:
     if sum(map(text.count, (b",", b"[", b"{"))) > limits.json_values:
         raise invalid(f"The JSON has more than {limits.json_values:,} values.")
     try:
-        value = json.loads(text.decode(), object_pairs_hook=_object, parse_constant=_constant)
+        value = _DECODER.decode(text.decode())
     except RecursionError:
         raise invalid("The JSON is nested too deeply.") from None
     except UnicodeDecodeError:
@@ -36,7 +36,7 @@ def parse_object(content: Buffer, limits: Limits = DEFAULT) -> dict[str, Any]:
 
 def dump(value: Any) -> bytes:
     """JSON as it is sent: without spaces, and as UTF-8."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def text(value: Any, what: str, limits: Limits = DEFAULT) -> str:
@@ -87,3 +87,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _constant(name: str) -> NoReturn:
     raise invalid(f"The JSON holds {name}, which is no JSON: send such values as binary data.")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)

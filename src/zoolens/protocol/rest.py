@@ -7,14 +7,14 @@ With the binary_tensor_data extension a body is JSON followed by the bytes of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from zoolens.protocol import json_text
 from zoolens.protocol.datatypes import Buffer, datatype_of, from_bytes, to_bytes
-from zoolens.protocol.errors import Refusal, ServingError
-from zoolens.protocol.json_tensors import tensor_from_json, tensor_to_json
-from zoolens.protocol.limits import DEFAULT, Limits, check_body, check_count, invalid
+from zoolens.protocol.json_tensors import tensor_to_json
+from zoolens.protocol.limits import DEFAULT, Limits, check_body, invalid
 from zoolens.protocol.messages import (
     InferRequest,
     InferResponse,
@@ -23,10 +23,26 @@ from zoolens.protocol.messages import (
     RequestedOutput,
     Tensor,
 )
+from zoolens.protocol.rest_header import Header, Side, read_header
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
-MICROSECOND: Final = 1e-6
 _ALIGNMENT: Final = 16
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What a request's transport knows of who sent it; see `InferRequest`. `timeout` is in seconds."""
+
+    timeout: float | None = None
+    traceparent: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def deadline(self, own: float | None) -> float | None:
+        """The earlier of the caller's deadline and that of the request itself."""
+        return own if self.timeout is None else self.timeout if own is None else min(own, self.timeout)
+
+
+NOBODY: Final = Caller()
 
 
 @dataclass(frozen=True)
@@ -74,23 +90,31 @@ def encode_request(request: InferRequest, *, binary: bool = True) -> Body:
 
 
 def decode_request(
-    model: str, version: str, content: Buffer, header_length: int | None = None, limits: Limits = DEFAULT
+    model: str,
+    version: str,
+    content: Buffer,
+    header_length: int | None = None,
+    limits: Limits = DEFAULT,
+    caller: Caller = NOBODY,
 ) -> InferRequest:
-    """The request in a body for this model. The parameter `timeout`, in microseconds, becomes its deadline."""
-    data, blobs = _split(content, header_length, limits)
-    parameters = json_text.parameters(data.get("parameters"), limits)
+    """The request in a body for this model. The parameter `timeout`, in microseconds, sets its deadline, too."""
+    header, rest = _split(content, header_length, "inputs", limits)
     return InferRequest(
-        model=model,
-        version=version,
-        id=json_text.text(data.get("id") or "", "The id of a request", limits),
-        inputs=_decode_tensors(data.get("inputs"), "inputs", blobs, limits),
-        outputs=_decode_requested(data.get("outputs"), parameters, limits),
-        parameters=parameters,
-        deadline=deadline_of(parameters),
+        model,
+        header.read(rest, limits),
+        version,
+        header.id,
+        header.outputs,
+        header.parameters,
+        caller.deadline(header.deadline),
+        caller.traceparent,
+        caller.headers,
     )
 
 
-def raw_request(metadata: ModelMetadata, version: str, content: Buffer, limits: Limits = DEFAULT) -> InferRequest:
+def raw_request(
+    metadata: ModelMetadata, version: str, content: Buffer, limits: Limits = DEFAULT, caller: Caller = NOBODY
+) -> InferRequest:
     """The request in a body without any JSON, which a header length of 0 announces: one row of the only input.
 
     Its outputs are wanted as binary data.
@@ -107,43 +131,40 @@ def raw_request(metadata: ModelMetadata, version: str, content: Buffer, limits: 
             f"A body without JSON does not say the shape of input {tensor.name!r}, which has free dimensions."
         )
     inputs = {tensor.name: from_bytes(tensor.name, tensor.datatype, shape, content, limits)}
-    return InferRequest(metadata.name, inputs, version=version, parameters={"binary_data_output": True})
-
-
-def deadline_of(parameters: Mapping[str, Parameter]) -> float | None:
-    """Seconds until the deadline that the parameter `timeout` sets, in microseconds as Triton reads it; 0 is none."""
-    timeout = parameters.get("timeout", 0)
-    if isinstance(timeout, str) and timeout.isascii() and timeout.isdigit() and len(timeout) < len(str(1 << 62)):
-        timeout = int(timeout)
-    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
-        raise invalid("The parameter timeout must be a whole number of microseconds.")
-    return min(timeout, 1 << 62) * MICROSECOND or None
+    return InferRequest(
+        metadata.name,
+        inputs,
+        version,
+        parameters={"binary_data_output": True},
+        deadline=caller.deadline(None),
+        traceparent=caller.traceparent,
+        headers=caller.headers,
+    )
 
 
 def encode_response(response: InferResponse, request: InferRequest) -> Body:
     """The body of an answer; the request says which of its tensors are wanted as binary data."""
-    data: dict[str, Any] = {"model_name": response.model, "model_version": response.version}
-    if response.id:
-        data["id"] = response.id
-    if response.parameters:
-        data["parameters"] = dict(response.parameters)
-    requested = {output.name: output.binary for output in request.outputs}
     usual = request.parameters.get("binary_data_output") is True
-    binary = [name for name in response.outputs if requested.get(name, usual)]
-    data["outputs"], blobs = _encode_tensors(response.outputs.items(), binary)
+    wanted = {output.name: output.binary for output in request.outputs}
+    outputs = response.outputs.items()
+    if all(wanted.get(name, usual) for name in response.outputs):
+        blobs = [to_bytes(tensor) for _, tensor in outputs]
+        described = tuple(
+            (name, datatype_of(tensor.dtype), tensor.shape, len(blob))
+            for (name, tensor), blob in zip(outputs, blobs, strict=True)
+        )
+        about = (response.model, response.version, response.id, tuple(response.parameters.items()))
+        header = _binary_header(*about, described, tuple(map(type, response.parameters.values())))
+        return Body((header, *blobs), len(header)) if blobs else Body((header,))
+    data = _response_data(response.model, response.version, response.id, response.parameters.items())
+    data["outputs"], blobs = _encode_tensors(outputs, [name for name in response.outputs if wanted.get(name, usual)])
     return _body(data, blobs)
 
 
 def decode_response(content: Buffer, header_length: int | None = None, limits: Limits = DEFAULT) -> InferResponse:
     """The answer in a body that a server sent."""
-    data, blobs = _split(content, header_length, limits)
-    return InferResponse(
-        model=json_text.text(data.get("model_name") or "", "The name of the model", limits),
-        version=json_text.text(data.get("model_version") or "", "The version of the model", limits),
-        id=json_text.text(data.get("id") or "", "The id of an answer", limits),
-        outputs=_decode_tensors(data.get("outputs"), "outputs", blobs, limits),
-        parameters=json_text.parameters(data.get("parameters"), limits),
-    )
+    header, rest = _split(content, header_length, "outputs", limits)
+    return InferResponse(header.model, header.version, header.read(rest, limits), header.id, header.parameters)
 
 
 # --- writing
@@ -172,109 +193,55 @@ def _requested_as_data(output: RequestedOutput) -> dict[str, Any]:
     return {"name": output.name, "parameters": parameters}
 
 
+@lru_cache(512)
+def _binary_header(
+    model: str,
+    version: str,
+    request_id: str,
+    parameters: tuple[tuple[str, Parameter], ...],
+    described: tuple[tuple[str, str, tuple[int, ...], int], ...],
+    _types: tuple[type, ...],  # True and 1 are equal, but written differently
+) -> bytes:
+    """The JSON of an answer whose tensors all lie behind it; the same for most answers of a model."""
+    data = _response_data(model, version, request_id, parameters)
+    data["outputs"] = [
+        {"name": name, "datatype": datatype, "shape": list(shape), "parameters": {"binary_data_size": size}}
+        for name, datatype, shape, size in described
+    ]
+    return _padded(json_text.dump(data))
+
+
+def _response_data(
+    model: str, version: str, request_id: str, parameters: Iterable[tuple[str, Parameter]]
+) -> dict[str, Any]:
+    data: dict[str, Any] = {"model_name": model, "model_version": version}
+    if request_id:
+        data["id"] = request_id
+    if named := dict(parameters):
+        data["parameters"] = named
+    return data
+
+
 def _body(data: dict[str, Any], blobs: list[Buffer]) -> Body:
     header = json_text.dump(data)
     if not blobs:
         return Body((header,))
-    header += b" " * (-len(header) % _ALIGNMENT)  # the reader can then use the first tensor where it lies
+    header = _padded(header)
     return Body((header, *blobs), len(header))
 
 
-# --- reading
+def _padded(header: bytes) -> bytes:
+    """With spaces behind it, so that its reader can use the first tensor where it lies."""
+    return header + b" " * (-len(header) % _ALIGNMENT)
 
 
-class _Blobs:
-    """What lies behind the JSON, handed out in order; all of it must be used up."""
-
-    def __init__(self, content: memoryview, expected: bool) -> None:
-        self._content, self._place, self._expected = content, 0, expected
-
-    def take(self, name: str, size: Parameter) -> memoryview:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise invalid(f"The parameter binary_data_size of tensor {name!r} must be a whole number of bytes.")
-        if not self._expected:
-            raise invalid(f"Tensor {name!r} is said to be binary, but the header {HEADER_LENGTH} is absent.")
-        end = self._place + size
-        if end > len(self._content):
-            raise invalid(f"The body ends before the {size:,} bytes of tensor {name!r} do.")
-        blob = self._content[self._place : end]
-        self._place = end
-        return blob
-
-    def finish(self) -> None:
-        if self._place != len(self._content):
-            raise invalid(f"The body has {len(self._content) - self._place:,} bytes that belong to no tensor.")
-
-
-def _split(content: Buffer, header_length: int | None, limits: Limits) -> tuple[dict[str, Any], _Blobs]:
+def _split(content: Buffer, header_length: int | None, side: Side, limits: Limits) -> tuple[Header, memoryview]:
     view = memoryview(content)
     check_body(len(view), limits)
     if header_length is not None and not 0 <= header_length <= len(view):
         raise invalid(f"The header {HEADER_LENGTH} says {header_length:,}, but the body has {len(view):,} bytes.")
     end = len(view) if header_length is None else header_length
-    return json_text.parse_object(view[:end], limits), _Blobs(view[end:], header_length is not None)
-
-
-def _decode_tensors(items: Any, what: str, blobs: _Blobs, limits: Limits) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    for item in _objects(items, what, limits):
-        name = _name(item, tensors, limits)
-        tensors[name] = _decode_tensor(name, item, blobs, limits)
-    blobs.finish()
-    return tensors
-
-
-def _decode_tensor(name: str, item: dict[str, Any], blobs: _Blobs, limits: Limits) -> Tensor:
-    datatype = json_text.text(item.get("datatype"), f"The datatype of tensor {name!r}", limits)
-    shape = json_text.integers(item.get("shape"), f"The shape of tensor {name!r}")
-    parameters = json_text.parameters(item.get("parameters"), limits)
-    refuse_shared_memory(name, parameters)
-    size = parameters.get("binary_data_size")
-    if size is None:
-        return tensor_from_json(name, datatype, shape, item.get("data"), limits)
-    if "data" in item:
-        raise invalid(f"Tensor {name!r} has data in the JSON and behind it.")
-    return from_bytes(name, datatype, shape, blobs.take(name, size), limits)
-
-
-def _decode_requested(items: Any, parameters: Mapping[str, Parameter], limits: Limits) -> tuple[RequestedOutput, ...]:
-    usual = parameters.get("binary_data_output") is True
-    outputs: dict[str, RequestedOutput] = {}
-    for item in [] if items is None else _objects(items, "outputs", limits):
-        name = _name(item, outputs, limits)
-        outputs[name] = requested_output(name, json_text.parameters(item.get("parameters"), limits), usual)
-    return tuple(outputs.values())
-
-
-def requested_output(name: str, parameters: Mapping[str, Parameter], binary: bool = False) -> RequestedOutput:
-    """An output that a client names, with what its parameters say. `binary`: as the request says for all of them."""
-    refuse_shared_memory(name, parameters)
-    classes = parameters.get("classification", 0)
-    if isinstance(classes, bool) or not isinstance(classes, int) or not 0 <= classes < 1 << 31:
-        raise invalid(f"The parameter classification of output {name!r} must be a whole number of classes.")
-    as_binary = parameters.get("binary_data", binary)
-    if not isinstance(as_binary, bool):
-        raise invalid(f"The parameter binary_data of output {name!r} must be true or false.")
-    rest = {key: value for key, value in parameters.items() if key not in ("classification", "binary_data")}
-    return RequestedOutput(name, classes, as_binary, rest)
-
-
-def refuse_shared_memory(name: str, parameters: Mapping[str, Parameter]) -> None:
-    if "shared_memory_region" in parameters:
-        raise ServingError(
-            Refusal.UNSUPPORTED, f"Tensor {name!r} is said to lie in shared memory, which this server does not support."
-        )
-
-
-def _objects(items: Any, what: str, limits: Limits) -> list[dict[str, Any]]:
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise invalid(f"The field {what!r} must be a list of objects.")
-    check_count(len(items), limits)
-    return items
-
-
-def _name(item: dict[str, Any], known: Mapping[str, Any], limits: Limits) -> str:
-    name = json_text.text(item.get("name"), "The name of a tensor", limits)
-    if name in known:
-        raise invalid(f"Tensor {name!r} is named twice.")
-    return name
+    header = read_header(view[:end], side, limits)
+    if header.binary and header_length is None:
+        raise invalid(f"A tensor is said to be binary, but the header {HEADER_LENGTH} is absent.")
+    return header, view[end:]

@@ -279,6 +279,23 @@ def test_other_byte_orders_and_strides_are_sent_in_the_protocols_order():
     assert from_bytes("x", "INT32", (3, 2), to_bytes(tensor)).tolist() == tensor.tolist()
 
 
+def test_headers_that_were_read_before_mean_the_same_and_share_no_values():
+    bodies = [encode_request(InferRequest("m", {"x": np.full(4, value, np.float32)})) for value in (1, 2)]
+    first, second = (decode_request("m", "", body.content(), body.header_length).inputs["x"] for body in bodies)
+    assert (first.tolist(), second.tolist()) == ([1] * 4, [2] * 4)
+    with pytest.raises(ServingError, match="ends before"):
+        decode_request("m", "", bodies[0].content()[:-1], bodies[0].header_length)
+    with pytest.raises(ServingError, match="belong to no tensor"):
+        decode_request("m", "", bodies[0].content() + b"x", bodies[0].header_length)
+
+
+def test_answers_whose_parameters_are_equal_but_of_other_types_are_written_differently():
+    request = InferRequest("m", {}, parameters={"binary_data_output": True})
+    for value in (True, 1, 1.0):
+        body = encode_response(InferResponse("m", "1", {"y": np.zeros(1)}, parameters={"a": value}), request)
+        assert type(decode_response(body.content(), body.header_length).parameters["a"]) is type(value)
+
+
 def test_a_json_answer_cannot_hold_nan():
     response = InferResponse("m", "1", {"y": np.array([np.nan], np.float32)})
     with pytest.raises(ServingError, match="ask for binary data"):

@@ -6,14 +6,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
 from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import invalid
-from zoolens.protocol.messages import InferRequest, InferResponse
+from zoolens.protocol.messages import Parameter
+from zoolens.protocol.rest import Caller
 
 log = logging.getLogger("zoolens.serving")
 
@@ -23,18 +23,14 @@ _NUMBER: Final = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
-def with_headers(request: InferRequest, headers: Mapping[str, str], remaining: float | None = None) -> InferRequest:
-    """The request with what its headers or metadata say, whose names are in small letters.
+def caller(headers: Mapping[str, str], remaining: float | None = None) -> Caller:
+    """What the headers or the metadata of a request say of it; their names are in small letters.
 
     `remaining` is the deadline of the call itself. The earliest of all deadlines counts.
     """
-    limits = [limit for limit in (request.deadline, _timeout(headers), remaining) if limit is not None]
-    return replace(
-        request,
-        deadline=min(limits) if limits else None,
-        traceparent=traceparent(headers),
-        headers={name: value for name, value in headers.items() if name not in _SECRET},
-    )
+    own = Caller(_timeout(headers))
+    public = {name: value for name, value in headers.items() if name not in _SECRET}
+    return Caller(own.deadline(remaining), traceparent(headers), public)
 
 
 def traceparent(headers: Mapping[str, str]) -> str | None:
@@ -43,11 +39,11 @@ def traceparent(headers: Mapping[str, str]) -> str | None:
     return value if len(value) <= 512 and _TRACEPARENT.fullmatch(value) else None
 
 
-def answered_by(response: InferResponse) -> dict[str, str]:
+def answered_by(parameters: Mapping[str, Parameter]) -> dict[str, str]:
     """Headers that say which model answered: the response parameters whose names begin with zoolens_."""
     return {
         name.replace("_", "-"): _header_value(value)
-        for name, value in response.parameters.items()
+        for name, value in parameters.items()
         if name.startswith("zoolens_")
     }
 

@@ -18,7 +18,7 @@ from zoolens.protocol.errors import ServingError
 from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_protobuf
 from zoolens.protocol.limits import check_body, invalid
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
-from zoolens.serving.call import unforeseen, with_headers
+from zoolens.serving.call import caller, unforeseen
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions, check_token
 
@@ -99,7 +99,7 @@ class _Service:
 
     async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> Any:
         request = self._read(message("ModelInferRequest"), content)
-        plain = with_headers(request_from_protobuf(request, self._options.limits), headers, remaining)
+        plain = request_from_protobuf(request, self._options.limits, caller(headers, remaining))
         return response_to_protobuf(await self._plane.infer(plain))
 
     async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:

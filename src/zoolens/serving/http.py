@@ -22,7 +22,7 @@ from zoolens.protocol.limits import invalid
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
 from zoolens.serving.call import traceparent
 from zoolens.serving.contract import DataPlane
-from zoolens.serving.http_inference import INFER_PATH, Answer, Inference, aligned_offset, error_answer
+from zoolens.serving.http_inference import Answer, Head, Inference, error_answer, read_head
 from zoolens.serving.openapi import document
 from zoolens.serving.options import ServerOptions, check_access
 
@@ -45,13 +45,13 @@ class Application:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             check_access(self.options, scope["path"], headers)
-            match = INFER_PATH.fullmatch(scope["path"])
-            if match is None:
+            head = read_head(scope["path"], headers)
+            if head is None:
                 scope["app"] = self  # where there is one, Starlette raises what it would otherwise answer in plain text
                 await self._routes(scope, receive, send)
             else:
                 _check_method(scope)
-                await self._infer(match[1], match[2] or "", headers, receive, send)
+                await self._infer(head, headers, receive, send)
         except ClientLeft:
             return
         except HTTPException as error:
@@ -59,10 +59,10 @@ class Application:
         except Exception as error:
             await _send(send, error_answer(error))
 
-    async def _infer(self, model: str, version: str, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
+    async def _infer(self, head: Head, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         with self.bodies.holding() as held:
-            content = await self.bodies.read(held, headers, receive, aligned_offset(headers))
-            answer = self.inference.answer(model, version, headers, content)
+            content = await self.bodies.read(held, headers, receive, head.offset)
+            answer = self.inference.answer(head, content)
             await _send(send, await _unless_client_leaves(answer, receive))
 
 

@@ -17,8 +17,15 @@ from zoolens.protocol import documents
 from zoolens.protocol.datatypes import Buffer
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
-from zoolens.protocol.rest import HEADER_LENGTH, decode_request, encode_response, parse_header_length, raw_request
-from zoolens.serving.call import answered_by, unforeseen, with_headers
+from zoolens.protocol.rest import (
+    HEADER_LENGTH,
+    Caller,
+    decode_request,
+    encode_response,
+    parse_header_length,
+    raw_request,
+)
+from zoolens.serving.call import answered_by, caller, unforeseen
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions
 
@@ -34,6 +41,32 @@ _COMPRESSORS: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 @dataclass(frozen=True)
+class Head:
+    """What the path and the headers of an inference say. It may be shared by many requests."""
+
+    model: str
+    version: str
+    header_length: int | None
+    caller: Caller
+    encoding: str  # in which the client wants the answer: gzip, deflate, or as it is
+
+    @property
+    def offset(self) -> int:
+        """Where in the body its first binary tensor begins."""
+        return self.header_length or 0
+
+
+def read_head(path: str, headers: Mapping[str, str]) -> Head | None:
+    """The head of an inference; None where the path is another. The names of headers are in small letters."""
+    match = INFER_PATH.fullmatch(path)
+    if match is None:
+        return None
+    encoding = headers.get("accept-encoding", "")  # a list is what a client could take, not what it wishes
+    length = parse_header_length(headers.get(_LENGTH_FIELD))
+    return Head(match[1], match[2] or "", length, caller(headers), encoding if encoding in _COMPRESSORS else "")
+
+
+@dataclass(frozen=True)
 class Answer:
     """What goes back. `fields` are headers without the length; `parts` are sent one behind the other."""
 
@@ -46,39 +79,39 @@ class Answer:
 
 
 class Inference:
-    """Answers of one data plane. The names of headers are in small letters."""
+    """Answers of one data plane."""
 
     def __init__(self, plane: DataPlane, options: ServerOptions) -> None:
         self._plane, self._limits = plane, options.limits
 
-    async def answer(self, model: str, version: str, headers: Mapping[str, str], content: Buffer) -> Answer:
+    async def answer(self, head: Head, content: Buffer) -> Answer:
         """The answer to a request whose body is here and unpacked. Whatever is wrong becomes an answer, too."""
         try:
-            request = with_headers(await self._request(model, version, headers, content), headers)
-            return await _answer(await self._plane.infer(request), request, headers)
+            request = await self._request(head, content)
+            return await _answer(await self._plane.infer(request), request, head)
         except Exception as error:
             return error_answer(error)
 
-    async def _request(self, model: str, version: str, headers: Mapping[str, str], content: Buffer) -> InferRequest:
-        header_length = parse_header_length(headers.get(_LENGTH_FIELD))
-        if header_length == 0:
-            return raw_request(self._plane.model_metadata(model, version), version, content, self._limits)
-        if (len(content) if header_length is None else header_length) > _DECODE_IN_THREAD:
-            return await asyncio.to_thread(decode_request, model, version, content, header_length, self._limits)
-        return decode_request(model, version, content, header_length, self._limits)
+    async def _request(self, head: Head, content: Buffer) -> InferRequest:
+        limits, length = self._limits, head.header_length
+        if length == 0:
+            metadata = self._plane.model_metadata(head.model, head.version)
+            return raw_request(metadata, head.version, content, limits, head.caller)
+        arguments = (head.model, head.version, content, length, limits, head.caller)
+        if (len(content) if length is None else length) > _DECODE_IN_THREAD:
+            return await asyncio.to_thread(decode_request, *arguments)
+        return decode_request(*arguments)
 
 
-async def _answer(response: InferResponse, request: InferRequest, headers: Mapping[str, str]) -> Answer:
+async def _answer(response: InferResponse, request: InferRequest, head: Head) -> Answer:
     body = encode_response(response, request)
-    parts: tuple[Buffer, ...] = body.parts
-    fields = {**body.headers, **answered_by(response)}
-    compress = _COMPRESSORS.get(headers.get("accept-encoding", ""))  # a list is what a client could take, not a wish
-    if compress is not None:
-        fields["Content-Encoding"] = headers["accept-encoding"]
-        parts = (await asyncio.to_thread(compress, body.content()),)
+    fields = {**body.headers, **answered_by(response.parameters)}
     if request.traceparent is not None:
         fields["traceparent"] = request.traceparent
-    return Answer(200, fields, parts)
+    if not head.encoding:
+        return Answer(200, fields, body.parts)
+    fields["Content-Encoding"] = head.encoding
+    return Answer(200, fields, (await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()),))
 
 
 def error_answer(error: Exception) -> Answer:
@@ -92,9 +125,3 @@ def error_answer(error: Exception) -> Answer:
     if refused.refusal is Refusal.UNAUTHENTICATED:
         fields["WWW-Authenticate"] = "Bearer"
     return Answer(refused.refusal.http, fields, (documents.error_body(refused),))
-
-
-def aligned_offset(headers: Mapping[str, str]) -> int:
-    """Where in the body its first binary tensor begins; 0 where the header does not say."""
-    length = headers.get(_LENGTH_FIELD, "")
-    return int(length) if length.isdecimal() and len(length) < len(str(1 << 62)) else 0

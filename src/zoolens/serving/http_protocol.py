@@ -9,6 +9,9 @@ Whatever is unusual about a request (compression, chunks, pipelining, a path wit
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import httptools
@@ -19,13 +22,43 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import check_body
 from zoolens.serving.bodies import ALIGNMENT, Held
 from zoolens.serving.http import Application
-from zoolens.serving.http_inference import INFER_PATH, Answer, aligned_offset, error_answer
+from zoolens.serving.http_inference import Answer, Head, error_answer, read_head
 from zoolens.serving.options import check_access
 
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
+_KEPT: Final = 256
+_KEPT_BYTES: Final = 1024
 _WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
 _UNUSUAL: Final = frozenset({"content-encoding", "transfer-encoding", "expect", "upgrade"})
+
+
+@dataclass(frozen=True)
+class Usual:
+    """A request to infer whose body is as long as declared, and neither compressed nor in chunks."""
+
+    path: str
+    headers: Mapping[str, str]
+    head: Head
+    size: int
+
+
+def _usual(url: bytes, fields: tuple[tuple[bytes, bytes], ...]) -> Usual | None:
+    path = url.decode("latin-1")
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
+    length = headers.get("content-length", "")
+    if "%" in path or not length.isdecimal() or not _UNUSUAL.isdisjoint(headers):
+        return None
+    head = read_head(path, headers)
+    return None if head is None else Usual(path, headers, head, int(length))
+
+
+_kept_usual = lru_cache(_KEPT)(_usual)  # a client says the same again and again
+
+
+@lru_cache(_KEPT)
+def _lines(fields: tuple[tuple[str, str], ...]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in fields).encode("latin-1")
 
 
 class _Ignored:
@@ -40,14 +73,14 @@ class Exchange:
 
     message_event = _Ignored()
 
-    def __init__(self, target: tuple[str, str], headers: dict[str, str], size: int, held: Held) -> None:
-        self.target, self.headers, self.held = target, headers, held
+    def __init__(self, head: Head, size: int, held: Held) -> None:
+        self.head, self.held = head, held
         self.keep_alive = True
         self.response_complete = False
         self.disconnected = False
         self.missing = self._size = size
         self.task: asyncio.Task[None] | None = None
-        self._start = self._place = -aligned_offset(headers) % ALIGNMENT
+        self._start = self._place = -head.offset % ALIGNMENT
         self._whole = b""
         self._view: memoryview | None = None
 
@@ -180,29 +213,28 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         idle = self.cycle is None or self.cycle.response_complete
-        exchange = self._short_way() if idle and self.parser.get_method() == b"POST" else None
-        if exchange is None:
+        if not idle or self.parser.get_method() != b"POST" or not self._take():
             super().on_headers_complete()
-            return
+
+    def _take(self) -> bool:
+        """Whether this is an inference without anything unusual, which goes the short way; or is refused here."""
+        read = _kept_usual if self._header_bytes <= _KEPT_BYTES else _usual
+        try:
+            usual = read(self.url, tuple(self.headers))
+        except ServingError:
+            return False  # for the long way to say
+        if usual is None:
+            return False
+        exchange = Exchange(usual.head, usual.size, Held(self.application.bodies))
         exchange.keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
         self.cycle = self._exchange = exchange  # type: ignore[assignment]
         try:
-            check_access(self._options, self.url.decode("latin-1"), exchange.headers)
-            check_body(exchange.missing, self._options.limits)
-            exchange.held.add(exchange.missing)
+            check_access(self._options, usual.path, usual.headers)
+            check_body(usual.size, self._options.limits)
+            exchange.held.add(usual.size)
         except ServingError as error:
             self._refuse(exchange, error)
-
-    def _short_way(self) -> Exchange | None:
-        """The request as an exchange, if it is an inference without anything unusual."""
-        match = INFER_PATH.fullmatch(self.url.decode("latin-1")) if b"%" not in self.url else None
-        if match is None:
-            return None
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
-        length = headers.get("content-length", "")
-        if not length.isdecimal() or not _UNUSUAL.isdisjoint(headers):
-            return None
-        return Exchange((match[1], match[2] or ""), headers, int(length), Held(self.application.bodies))
+        return True
 
     def on_body(self, body: bytes) -> None:
         exchange = self._receiving()
@@ -231,7 +263,7 @@ class Connection(HttpToolsProtocol):
 
     async def _answer(self, exchange: Exchange) -> None:
         try:
-            answer = await self.application.inference.answer(*exchange.target, exchange.headers, exchange.content)
+            answer = await self.application.inference.answer(exchange.head, exchange.content)
             if not self.transport.is_closing():
                 self._write(answer, keep_alive=exchange.keep_alive)
         except asyncio.CancelledError:
@@ -257,8 +289,7 @@ class Connection(HttpToolsProtocol):
         lines = [STATUS_LINE[answer.status]]
         for name, value in self.server_state.default_headers:
             lines.append(b"%b: %b\r\n" % (name, value))
-        for field, text in answer.fields.items():
-            lines.append(f"{field}: {text}\r\n".encode("latin-1"))
+        lines.append(_lines(tuple(answer.fields.items())))
         if not keep_alive and "Connection" not in answer.fields:
             lines.append(b"connection: close\r\n")
         size = len(answer)
