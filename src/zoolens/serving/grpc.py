@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import grpc
@@ -18,6 +19,7 @@ from zoolens.protocol.errors import ServingError
 from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_protobuf
 from zoolens.protocol.limits import check_body, invalid
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
+from zoolens.serving.bodies import BodyReader
 from zoolens.serving.call import caller, unforeseen
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions, check_token
@@ -30,8 +32,8 @@ _WATCH_SECONDS: Final = 1.0
 _OVERHEAD: Final = 1 << 16  # what names and shapes may add to the tensors' bytes
 
 
-async def start(plane: DataPlane, options: ServerOptions) -> tuple[grpc.aio.Server, int]:
-    """A server that answers, and its port."""
+async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) -> GrpcServer:
+    """A server that answers. OSError where it cannot listen."""
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", options.limits.body_bytes + _OVERHEAD),
@@ -39,9 +41,10 @@ async def start(plane: DataPlane, options: ServerOptions) -> tuple[grpc.aio.Serv
             ("grpc.max_metadata_size", 1 << 16),
             ("grpc.so_reuseport", 0),
             ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
-        ]
+        ],
+        maximum_concurrent_rpcs=options.connections * _IN_FLIGHT,
     )
-    service = _Service(plane, options)
+    service = _Service(plane, options, bodies)
     server.add_generic_rpc_handlers((service.inference(), service.health()))
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{host}:{options.grpc_port}"
@@ -56,12 +59,25 @@ async def start(plane: DataPlane, options: ServerOptions) -> tuple[grpc.aio.Serv
     if not port:
         raise OSError(f"{address} is in use, is not an address of this machine, or its certificate cannot be used")
     await server.start()
-    return server, port
+    return GrpcServer(server, service, port)
+
+
+class GrpcServer:
+    """A running server and its port."""
+
+    def __init__(self, server: grpc.aio.Server, service: _Service, port: int) -> None:
+        self._server, self._service, self.port = server, service, port
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more calls, end streams that wait for their client, and give the others this many seconds."""
+        self._service.closing.set()
+        await self._server.stop(seconds)
 
 
 class _Service:
-    def __init__(self, plane: DataPlane, options: ServerOptions) -> None:
-        self._plane, self._options = plane, options
+    def __init__(self, plane: DataPlane, options: ServerOptions, bodies: BodyReader) -> None:
+        self._plane, self._options, self._bodies = plane, options, bodies
+        self.closing = asyncio.Event()
 
     def inference(self) -> Any:
         handlers = {}
@@ -98,9 +114,11 @@ class _Service:
         return serialised
 
     async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> Any:
-        request = self._read(message("ModelInferRequest"), content)
-        plain = request_from_protobuf(request, self._options.limits, caller(headers, remaining))
-        return response_to_protobuf(await self._plane.infer(plain))
+        with self._bodies.holding() as held:
+            held.add(len(content))
+            request = self._read(message("ModelInferRequest"), content)
+            plain = request_from_protobuf(request, self._options.limits, caller(headers, remaining))
+            return response_to_protobuf(await self._plane.infer(plain))
 
     async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, several of which are worked on at a time."""
@@ -112,22 +130,24 @@ class _Service:
         pending: deque[asyncio.Task[bytes]] = deque()
         incoming = aiter(contents)
         following: asyncio.Task[Any] | None = asyncio.ensure_future(_next(incoming))
+        closing = asyncio.ensure_future(self.closing.wait())
         try:
             while following is not None or pending:
-                waiting = {
-                    task for task in (following if len(pending) < _IN_FLIGHT else None, *list(pending)[:1]) if task
-                }
+                reading = following if len(pending) < _IN_FLIGHT else None
+                waiting = {task for task in (reading, closing if reading else None, *list(pending)[:1]) if task}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if following is not None and following.done() and len(pending) < _IN_FLIGHT:
-                    content = following.result()
-                    following = None
+                if reading is not None and reading.done():
+                    content = reading.result()
+                    following = None if content is None else asyncio.ensure_future(_next(incoming))
                     if content is not None:
                         pending.append(asyncio.ensure_future(self._streamed(content, headers, context)))
-                        following = asyncio.ensure_future(_next(incoming))
+                elif closing.done() and following is not None:
+                    following.cancel()
+                    following = None
                 while pending and pending[0].done():
                     yield pending.popleft().result()
         finally:
-            for task in (*pending, *([following] if following else [])):
+            for task in (*pending, closing, *([following] if following else [])):
                 task.cancel()
 
     async def _streamed(self, content: bytes, headers: Mapping[str, str], context: Context) -> bytes:
@@ -172,12 +192,13 @@ class _Service:
     async def _watch(self, _: bytes, context: Context) -> AsyncIterator[bytes]:
         method = methods(HEALTH)["Watch"]
         last = b""
-        while not context.cancelled():
+        while not context.cancelled() and not self.closing.is_set():
             state = self._health(method)
             if state != last:
                 yield state
                 last = state
-            await asyncio.sleep(_WATCH_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.closing.wait(), _WATCH_SECONDS)
 
     def _health(self, method: Method) -> bytes:
         state: bytes = method.response(status="SERVING" if self._plane.ready() else "NOT_SERVING").SerializeToString()

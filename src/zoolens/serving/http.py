@@ -35,10 +35,11 @@ Handler = Callable[["Asked"], Awaitable[Any]]
 class Application:
     """The ASGI application. `metrics` is what `/metrics` answers."""
 
-    def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
-        self.options = options
+    def __init__(
+        self, plane: DataPlane, options: ServerOptions, bodies: BodyReader, metrics: Metrics | None = None
+    ) -> None:
+        self.options, self.bodies = options, bodies
         self.inference = Inference(plane, options)
-        self.bodies = BodyReader(options)
         self._routes = _routes(plane, self.bodies, metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

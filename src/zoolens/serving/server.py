@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from zoolens.errors import MissingDependency, ZoolensError
+from zoolens.serving.bodies import BodyReader
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions
 
@@ -29,6 +30,7 @@ class Server:
 
     def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
         self._plane, self._options, self._metrics = plane, options, metrics
+        self._bodies = BodyReader(options)  # one budget for both transports
         self._rest: Any = None
         self._rest_task: asyncio.Task[None] | None = None
         self._grpc: Any = None
@@ -67,7 +69,7 @@ class Server:
         except ImportError as error:
             raise MissingDependency("zoolens serve", error.name or "starlette", "serve") from error
         options = self._options
-        application = Application(self._plane, options, self._metrics)
+        application = Application(self._plane, options, self._bodies, self._metrics)
         config = uvicorn.Config(
             application,
             http=type("ServedConnection", (Connection,), {"application": application}),
@@ -100,10 +102,12 @@ class Server:
         except ImportError as error:
             raise MissingDependency("zoolens serve --grpc", error.name or "grpcio", "serve") from error
         try:
-            self._grpc, port = await start(self._plane, self._options)
+            self._grpc = await start(self._plane, self._options, self._bodies)
         except OSError as error:
             raise _cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
-        self.urls["grpc"] = f"{'grpcs' if self._options.tls else 'grpc'}://{_address(self._options.host, port)}"
+        self.urls["grpc"] = (
+            f"{'grpcs' if self._options.tls else 'grpc'}://{_address(self._options.host, self._grpc.port)}"
+        )
 
     async def _stop_rest(self) -> None:
         if self._rest is not None and self._rest_task is not None:

@@ -130,3 +130,27 @@ def test_the_trace_is_returned(channel):
     request = request_to_protobuf(InferRequest("tiny", {"input": X})).SerializeToString()
     _, made = channel.unary_unary(method.path).with_call(request, metadata=(("traceparent", trace),), timeout=20)
     assert ("traceparent", trace) in made.trailing_metadata()
+
+
+def test_a_stream_that_waits_for_its_client_does_not_hold_up_the_end(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+
+    async def session():
+        async with open_plane() as plane:
+            server = Server(plane, ServerOptions(http_port=None, grpc_port=0, drain_seconds=600))
+            async with server, grpc.aio.insecure_channel(server.urls["grpc"].removeprefix("grpc://")) as channel:
+                stream = channel.stream_stream(methods(INFERENCE)["ModelStreamInfer"].path)()
+                await stream.write(request_to_protobuf(InferRequest("absent", {"x": X})).SerializeToString())
+                await stream.read()
+                watch = channel.unary_stream(methods(HEALTH)["Watch"].path)(b"")
+                await watch.read()
+                await asyncio.wait_for(server.stop(), 30)
+                return await stream.read(), await watch.read()
+
+    assert asyncio.run(session()) == (grpc.aio.EOF, grpc.aio.EOF)
