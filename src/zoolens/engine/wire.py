@@ -45,7 +45,7 @@ class Arena:
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
         self._written: tuple[list[tuple[str, np.dtype[Any], tuple[int, ...]]], Layout, list[Tensor]] | None = None
-        self._read: tuple[Sequence[Mapping[str, Any]], Tensors] | None = None
+        self._read: tuple[Sequence[Mapping[str, Any]], Tensors, int | None] | None = None
 
     @classmethod
     def create(cls) -> Arena:
@@ -84,7 +84,7 @@ class Arena:
     def read(self, layout: Sequence[Mapping[str, Any]], limit: int | None = None) -> Tensors:
         """Views by name. A layout that does not fit the memory is a ValueError or a TypeError, more than `limit` bytes
         are a ValueError."""
-        if self._read is not None and self._read[0] is layout and limit is None:
+        if self._read is not None and self._read[0] is layout and self._read[2] == limit:
             return self._read[1]
         size = os.fstat(self.descriptor).st_size
         if self._map is None or len(self._map) != size:
@@ -95,7 +95,7 @@ class Arena:
             raise ValueError("tensors that lie over each other")
         if limit is not None and total > limit:
             raise ValueError(f"tensors of more than {limit:,} bytes")
-        self._read = layout, views
+        self._read = layout, views, limit
         return views
 
     def close(self) -> None:
@@ -147,11 +147,16 @@ class Channel:
 
     def line_arrived(self) -> bytes | None:
         """For event loops: reads once what has arrived. None: the message has not arrived in full."""
-        self._read_more()
+        piece = os.read(self.reading, 1 << 16)
+        if not self._buffer and piece.find(b"\n") == len(piece) - 1 >= 0:  # one whole message, as nearly always
+            return piece[:-1]
+        self._take(piece)
         return self._first() if b"\n" in self._buffer else None
 
     def _read_more(self) -> None:
-        piece = os.read(self.reading, 1 << 16)
+        self._take(os.read(self.reading, 1 << 16))
+
+    def _take(self, piece: bytes) -> None:
         if not piece:
             raise EOFError
         self._buffer += piece

@@ -29,6 +29,7 @@ from zoolens.runtimes.repeating import Repeating
 from zoolens.runtimes.worker import tensor_specs
 
 DEFAULT_TIMEOUT: Final = 600.0
+MOST_OUTPUT_BYTES: Final = 1 << 31  # of an answer to `hand_over`: a worker that was taken over may claim anything
 _GRACE = 5.0  # seconds for a worker to close in good order
 
 
@@ -206,7 +207,8 @@ class IsolatedSession(Session):
         if self._begun is None:
             raise ValueError("an answer that nobody asked for")
         self._begun = None
-        return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+        views = self._worker.outputs.read(answer["tensors"], MOST_OUTPUT_BYTES)
+        return {name: view.copy() for name, view in views.items()}
 
     def ended(self, error: Exception) -> WorkerError:
         """Stop a worker of which `hand_over` or `arrived` raised this error, and say how it ended (takes seconds)."""

@@ -482,7 +482,10 @@ class Endpoint:
         input_ns, infer_ns, output_ns = outcome.input_ns, outcome.infer_ns, outcome.output_ns
         state.timing.add(flight.rows, outcome.seconds)
         if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
-            self.policy.served(state.place, flight.rows, outcome.seconds)
+            try:
+                self.policy.served(state.place, flight.rows, outcome.seconds)
+            except Exception:  # of a plug-in: the answers are there all the same
+                log.exception("the policy %s failed", self.policy.name)
         counters.executed(flight.rows, input_ns, infer_ns, output_ns)
         shared = len(flight.pendings) > 1
         nans = count_nans(answers)

@@ -16,7 +16,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.errors import WorkerError, WorkerTimeout, ZoolensError
+from zoolens.errors import UnexpectedError, WorkerError, WorkerTimeout, ZoolensError, first_line
 from zoolens.protocol.messages import Tensor
 from zoolens.runtimes.base import Tensors
 from zoolens.runtimes.isolated import IsolatedSession
@@ -231,13 +231,20 @@ class Instance:
             except asyncio.CancelledError:
                 opening.add_done_callback(_close_unused)
                 raise
-            except ZoolensError as problem:
-                reason = problem
+            except Exception as problem:  # whatever it is, the requests that wait must hear of it
+                reason = unexpected(problem, f"{self.title} cannot be started again")
                 continue
             self.restarts += 1
             self.attach(opened)
             self._changed(self)
             return
+
+
+def unexpected(error: Exception, doing: str) -> ZoolensError:
+    """The error itself, or one with a sentence where nobody foresaw it."""
+    if isinstance(error, ZoolensError):
+        return error
+    return UnexpectedError(f"{doing}: {type(error).__name__}: {first_line(error)}")
 
 
 def _close_unused(opening: asyncio.Future[IsolatedSession]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zoolens.catalog.lookup import find
 from zoolens.catalog.sessions import Placement, place
-from zoolens.errors import ZoolensError
+from zoolens.errors import AssetError, ZoolensError
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.serving.plane.classification import Labels, raw_labels
@@ -19,6 +19,8 @@ from zoolens.serving.plane.probe import Verdict, probe
 from zoolens.serving.plane.settings import Batching, ModelSpec
 from zoolens.serving.plane.signature import Signature, tensor_metadata
 from zoolens.zoos.base import Entry
+
+Stamps = tuple[tuple[str, int, int], ...]
 
 log = logging.getLogger("zoolens.serving")
 
@@ -42,6 +44,7 @@ class Opened:
     sessions: tuple[IsolatedSession, ...]
     verdict: Verdict
     labels: dict[str, Labels]
+    stamps: Stamps
 
     @property
     def entry(self) -> Entry:
@@ -69,8 +72,9 @@ class OpenModel:
         )
         self.unable = _unable(first)
         self._changed = changed
+        self._placement, self._stamps = opened.placement, opened.stamps
         self.instances = [
-            Instance(self.title, opened.placement.open_isolated, key.call_limit, executor, self._instance_changed)
+            Instance(self.title, self._reopen, key.call_limit, executor, self._instance_changed)
             for _ in opened.sessions
         ]
         for instance, session in zip(self.instances, opened.sessions, strict=True):
@@ -118,6 +122,15 @@ class OpenModel:
     async def close(self) -> None:
         await asyncio.gather(*(instance.close() for instance in self.instances))
 
+    def _reopen(self) -> IsolatedSession:
+        """A session for a worker that replaces a dead one: of the same files, or another model would answer."""
+        if _stamps(self._placement) != self._stamps:
+            raise AssetError(
+                f"The files of {self.entry.full_ref} have changed since it was loaded: its worker is not replaced.",
+                hint="Load it again.",
+            )
+        return self._placement.open_isolated()
+
     def _instance_changed(self, _: Instance) -> None:
         self._changed()
 
@@ -133,6 +146,7 @@ def open_model(key: ModelKey) -> Opened:
         allow_code=spec.allow_code,
     )
     labels = _labels(placement.entry)
+    stamps = _stamps(placement)
     sessions: list[IsolatedSession] = []
     try:
         sessions.append(placement.open_isolated())
@@ -149,7 +163,18 @@ def open_model(key: ModelKey) -> Opened:
         raise
     if not verdict.batched:
         log.info("requests to %s are not batched: %s", placement.entry.full_ref, verdict.reason)
-    return Opened(placement, tuple(sessions), verdict, labels)
+    return Opened(placement, tuple(sessions), verdict, labels, stamps)
+
+
+def _stamps(placement: Placement) -> Stamps:
+    """By which a changed file is noticed: its size and when it was written, also of each file in a folder."""
+    files = [
+        file
+        for path in placement.paths.values()
+        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+        if file.is_file()
+    ]
+    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 
 
 def _labels(entry: Entry) -> dict[str, Labels]:

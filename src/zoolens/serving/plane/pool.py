@@ -17,6 +17,7 @@ from contextvars import copy_context
 from typing import Final
 
 from zoolens.errors import ZoolensError
+from zoolens.serving.plane.instance import unexpected
 from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, open_model
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
@@ -61,10 +62,11 @@ class Slot:
     def tell(self) -> None:
         """Tell the endpoints that the model can take a batch, has failed, or has gone; each time another one first, so
         that all get their turn."""
-        for watcher in list(self.watchers):
+        watchers = self.watchers
+        for watcher in list(watchers):
             watcher()
-        if self.watchers:
-            self.watchers.append(self.watchers.pop(0))
+        if len(watchers) > 1:
+            watchers.append(watchers.pop(0))
 
 
 class WarmPool:
@@ -182,10 +184,10 @@ class WarmPool:
                 raise
             slot.model, slot.error = model, None
             slot.last_used = time.monotonic()
-        except ZoolensError as error:
-            slot.error = error
+        except Exception as error:  # whatever it is, the requests that wait must hear of it
+            slot.error = unexpected(error, f"Model {slot.key.spec.model} cannot be opened")
             slot.retry_at = time.monotonic() + _BEFORE_RETRY
-            log.warning("model %s cannot be opened: %s", slot.key.spec.model, error)
+            log.warning("model %s cannot be opened: %s", slot.key.spec.model, slot.error)
         finally:
             slot.loading = None
             self._loop.call_soon(slot.tell)

@@ -151,6 +151,25 @@ def test_a_model_that_is_corrupt_when_it_is_loaded_again_leaves_the_old_one_in_p
     asyncio.run(serve())
 
 
+def test_a_worker_is_not_replaced_by_one_of_other_files_under_the_same_name(fake_model, monkeypatch):
+    monkeypatch.setattr(instance, "FIRST_PAUSE", 0.0)
+    path = fake_model(behaviour="constant", seed=0)
+
+    async def serve():
+        async with open_plane([path]) as plane:
+            fake_model(behaviour="constant", seed=1, latency_us=1)
+            assert (await plane.infer(request())).outputs["logits"].argmax() == 0
+            os.kill(worker(plane).process_id, signal.SIGKILL)
+            while plane.ready():
+                await asyncio.sleep(0.01)
+            with pytest.raises(ServingError, match="have changed since it was loaded"):
+                await plane.infer(request())
+            await plane.load("tiny", {})
+            assert (await plane.infer(request())).outputs["logits"].argmax() == 1
+
+    asyncio.run(serve())
+
+
 def test_loading_again_takes_the_new_file_and_loses_no_request(fake_model, tmp_path):
     path = fake_model(behaviour="constant", seed=0)
 
