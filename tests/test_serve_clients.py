@@ -59,7 +59,7 @@ def test_kserve(served):
     assert set(found.values()) == {"ok"}, "\n".join(f"{name}: {text}" for name, text in found.items() if text != "ok")
 
 
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_mlserver_infer(served, tmp_path, binary):
     """Its command-line client, which reads requests from a file and writes the answers into another."""
     client = environment("mlserver")

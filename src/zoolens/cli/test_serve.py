@@ -35,7 +35,7 @@ def test_what_cannot_be_served_is_refused_before_anything_is_loaded(tmp_path):
     assert "SIZE" in refused("tiny", "--max-request", "much") or "much" in refused("tiny", "--max-request", "much")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_request_that_was_accepted_is_answered_although_the_server_is_told_to_stop(tmp_path, number):
     model = write_fake(tmp_path, "slow", latency_us=200_000)
     process = subprocess.Popen(

@@ -37,7 +37,7 @@ from zoolens.protocol.messages import (
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, message, methods, pool
 from zoolens.protocol.test_rest import PARAMETERS, any_tensor, requests, same, same_request
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK
@@ -64,7 +64,7 @@ def test_a_response_comes_back(outputs, parameters):
         same(decoded.outputs[name], tensor)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests(), st.data())
 def test_a_spoilt_message_is_decoded_or_refused(request, data):
     content = bytearray(request_to_protobuf(request).SerializeToString())

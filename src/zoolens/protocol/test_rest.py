@@ -24,7 +24,7 @@ from zoolens.protocol.rest import (
     parse_header_length,
 )
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 
@@ -116,7 +116,7 @@ def test_a_response_comes_back(outputs, binary, parameters):
         same(decoded.outputs[name], tensor)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests(), st.data())
 def test_a_spoilt_body_is_decoded_or_refused(request, data):
     """Whatever happens to the bytes or to the header, nothing but a ServingError comes out."""
@@ -139,7 +139,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.fixed_dictionaries(
         {},

@@ -18,12 +18,12 @@ def write_fake(folder, name, **settings):
     return str(path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("served")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(served_folder):
     """Bodies of at most 100,000 bytes. `slow` takes a fifth of a second for a call."""
     pytest.importorskip("uvicorn")
