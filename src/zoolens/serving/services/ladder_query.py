@@ -32,7 +32,14 @@ from zoolens.serving.services.candidates import (
     service_outputs,
 )
 from zoolens.serving.services.definition import NamedFallback, Service, ServiceError
-from zoolens.serving.services.profiles import ensure_profile, preparation_seconds, profiled_sizes, with_preparation
+from zoolens.serving.services.profiles import (
+    ensure_profile,
+    is_same,
+    preparation_seconds,
+    profiled_sizes,
+    with_preparation,
+)
+from zoolens.store.records import is_disturbed
 from zoolens.store.store import Store
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
@@ -232,7 +239,7 @@ class LadderBuilder:
         memory = row.figures.get(_MEMORY)
         figures = {"accuracy": row.figures.get(_ACCURACY), "energy": row.figures.get(_ENERGY)}
         return Rung(
-            model=candidate.name,
+            model=candidate.job.entry.full_ref,
             runtime=candidate.job.runtime.name,
             equivalence=equivalence,
             equivalence_lower=lower,
@@ -269,7 +276,7 @@ class LadderBuilder:
                 and rung.memory_bytes < _CHEAPER * other.memory_bytes
             )
             thriftier = rung.figures.get("energy", 0.0) < _CHEAPER * other.figures.get("energy", 0.0)
-            if not (quicker or smaller or thriftier):
+            if not quicker and (self.service.policy_name == "latency" or not (smaller or thriftier)):
                 return other
         return None
 
@@ -324,9 +331,19 @@ class LadderBuilder:
         lower = matches[0].equivalence_lower
         return self._rung(row, candidate, reference, equivalence, lower), candidate, adapter
 
+    def _was_disturbed(self, candidate: Candidate) -> bool:
+        timings = self.store.observations(candidate.run.id, metric="latency_p50")
+        return is_same(candidate.run, candidate.job) and any(map(is_disturbed, timings))
+
     def _notes(self, kept: Sequence[tuple[Rung, Candidate, Adapter]]) -> Iterator[str]:
         if len(kept) == 1:
             yield "No model can stand in for the reference: the service cannot switch."
+        busy = [rung.model for rung, candidate, _ in kept if self._was_disturbed(candidate)]
+        if busy:
+            yield (
+                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy, and may be "
+                "quicker than the figures say. What is observed while serving corrects them."
+            )
         for rung, candidate, _ in kept:
             measured, here = candidate.run.stack.version, candidate.job.stack.version
             if measured != here:

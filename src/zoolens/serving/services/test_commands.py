@@ -1,6 +1,7 @@
 """`zoolens serve FILE --check` and `zoolens events`, on a store that knows some demo models."""
 
 import json
+import urllib.request
 
 import pytest
 from click.testing import CliRunner
@@ -62,3 +63,30 @@ def test_events_are_shown_newest_session_first(tmp_path):
     assert "b and a agree on 90.0% [70.0%, 100.0%] of 50 inputs that both answered; 3 requests" in shown
     assert "On 20 labels a is right more often by +10.0% [-20.0%, +40.0%]." in shown
     assert json.loads(called(events, "--json", "--store", str(target)))[0]["answered"][0]["requests"] == 1234
+
+
+def test_a_service_answers_over_rest_and_takes_labels(measured_store, store_path, tmp_path):
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    from zoolens.serving.api import serve as serve_in_a_thread
+
+    path = tmp_path / "service.yaml"
+    path.write_text(f"{FILE}    shadow: {{model: demo:mlp-wide, share: 100%}}\n")
+    body = {
+        "id": "first",
+        "inputs": [{"name": "input", "shape": [1, 28, 28], "datatype": "FP32", "data": [0.5] * 784}],
+        "parameters": {"zoolens_min_equivalence": 0.99},
+    }
+    with serve_in_a_thread(http=0, grpc=None, services=[path], store=store_path) as server:
+        address = f"{server.urls['http']}/v2/models/fashion"
+        answer, headers = posted(f"{address}/infer", body)
+        assert answer["parameters"]["zoolens_model"] == headers["zoolens-model"] == "demo:lenet-wide@1.0.0"
+        assert headers["zoolens-rung"] == "0"
+        known, _ = posted(f"{address}/feedback", {"labels": {"first": "Bag", "second": 3}})
+        assert known == {"known": 1, "given": 2}
+
+
+def posted(url, data):
+    request = urllib.request.Request(url, json.dumps(data).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response), response.headers
