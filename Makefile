@@ -57,6 +57,9 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/equivalence.py
 	$(BIN)/python benchmarks/segments.py
 	$(BIN)/python benchmarks/crosstrain.py
+	$(BIN)/python benchmarks/serve_overhead.py
+	$(BIN)/python benchmarks/serve_switching.py
+	$(BIN)/python benchmarks/serve_peers.py
 
 $(VENV)/.ready: pyproject.toml constraints.txt reference-weights.txt
 	$(PYTHON) -m venv $(VENV)

@@ -121,7 +121,7 @@ def _read_tensors(items: Sequence[Any], raw: Sequence[bytes], limits: Limits) ->
         name = _name(item.name, tensors, limits)
         if item.parameters:
             refuse_shared_memory(name, _read_parameters(item.parameters, limits))
-        if len(raw) and item.HasField("contents"):
+        if len(raw) and item.contents.ListFields():  # MLServer sends empty contents beside raw ones
             raise invalid(f"Tensor {name!r} has raw and typed contents.")
         shape = tuple(item.shape)
         if len(raw):

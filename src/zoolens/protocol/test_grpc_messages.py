@@ -185,3 +185,11 @@ def test_errors_come_back():
     assert (back.refusal, str(back)) == (Refusal.OVERLOADED, str(error))
     assert documents.error_from(502, b"<html>").refusal is Refusal.INTERNAL
     assert documents.error_from(418, b"{}").refusal is Refusal.INVALID
+
+
+def test_empty_typed_contents_beside_raw_ones_are_fine():
+    """MLServer answers so."""
+    protobuf = message("ModelInferResponse")(model_name="net")
+    protobuf.outputs.add(name="y", datatype="FP32", shape=[1]).contents.SetInParent()
+    protobuf.raw_output_contents.append(np.ones(1, np.float32).tobytes())
+    assert response_from_protobuf(protobuf).outputs["y"].tolist() == [1]

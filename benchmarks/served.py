@@ -1,0 +1,55 @@
+"""`zoolens serve` in a process of its own, for benchmarks that ask it from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE = 600.0  # seconds for models to be opened and timed
+_URL = re.compile(r"^(REST|gRPC): (\S+?)(?:/v2)?$", re.MULTILINE)
+
+
+@contextmanager
+def serving(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """The URLs ("http", "grpc") of a server with these arguments, as long as the block lasts."""
+    command = [sys.executable, "-m", "zoolens", "serve", *arguments, "--http", "0", "--grpc", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
+    )
+    try:
+        yield _urls(process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _urls(process: subprocess.Popen[str]) -> dict[str, str]:
+    assert process.stdout is not None
+    text, deadline = "", time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the server ended with {process.wait()}: {text}")
+        text += line
+        found = {{"REST": "http", "gRPC": "grpc"}[name]: url for name, url in _URL.findall(text)}
+        if len(found) == 2:
+            return found
+    raise SystemExit(f"the server was not ready after {PATIENCE:g} s: {text}")
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process and all its children."""
+    import psutil
+
+    process = psutil.Process(pid)
+    return sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
