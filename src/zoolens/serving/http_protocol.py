@@ -27,6 +27,7 @@ from zoolens.serving.options import check_access
 
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
+_LINGER_SECONDS: Final = 5.0
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
 _WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
@@ -112,6 +113,7 @@ class Connection(HttpToolsProtocol):
         self._write_clock: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._exchange: Exchange | None = None
+        self._refused = False  # whatever comes now is thrown away
 
     # --- limits
 
@@ -192,6 +194,8 @@ class Connection(HttpToolsProtocol):
     # --- the short way
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         exchange = self._exchange
         if exchange is None or not exchange.missing:
             super().data_received(data)
@@ -265,7 +269,7 @@ class Connection(HttpToolsProtocol):
         try:
             answer = await self.application.inference.answer(exchange.head, exchange.content)
             if not self.transport.is_closing():
-                self._write(answer, keep_alive=exchange.keep_alive)
+                self._write(answer, keep_alive=exchange.keep_alive and "Connection" not in answer.fields)
         except asyncio.CancelledError:
             if not exchange.disconnected:
                 raise
@@ -273,10 +277,19 @@ class Connection(HttpToolsProtocol):
             self._finish(exchange)
 
     def _refuse(self, exchange: Exchange, error: ServingError) -> None:
-        """Answer before the body was read, and close the connection: nobody will read it."""
+        """Answer before the body was read, and close the connection.
+
+        Most clients send all of a body before they read anything. Were the connection closed at once, they would see a
+        broken pipe instead of the answer, so what they send is thrown away for a while.
+        """
         exchange.missing = 0
-        self._write(error_answer(error), keep_alive=False)
-        self._finish(exchange)
+        self._refused = True
+        self._write(error_answer(error), keep_alive=True)
+        exchange.held.release()
+        exchange.response_complete = True
+        self._exchange = None
+        patience = 0.0 if error.refusal is Refusal.TOO_SLOW else _LINGER_SECONDS
+        self._clock = self.loop.call_later(patience, self.transport.close)
 
     def _finish(self, exchange: Exchange) -> None:
         exchange.held.release()
@@ -290,7 +303,7 @@ class Connection(HttpToolsProtocol):
         for name, value in self.server_state.default_headers:
             lines.append(b"%b: %b\r\n" % (name, value))
         lines.append(_lines(tuple(answer.fields.items())))
-        if not keep_alive and "Connection" not in answer.fields:
+        if (not keep_alive or self._refused) and "Connection" not in answer.fields:
             lines.append(b"connection: close\r\n")
         size = len(answer)
         lines.append(b"content-length: %d\r\n\r\n" % size)
@@ -298,5 +311,5 @@ class Connection(HttpToolsProtocol):
             self.transport.writelines([b"".join(lines), *answer.parts])
         else:
             self.transport.write(b"".join([*lines, *answer.parts]))
-        if not keep_alive or "Connection" in answer.fields:
+        if not keep_alive:
             self.transport.close()

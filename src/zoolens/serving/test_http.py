@@ -208,6 +208,13 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server):
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_client_that_sends_all_of_a_large_body_still_reads_why_it_is_refused(server):
+    for _ in range(3):
+        status, sentence = error(ask(server, "POST", "/v2/models/tiny/infer", bytes(20_000_000)))
+        assert status == 413
+        assert "20,000,000" in sentence
+
+
 def test_a_chunked_body_is_counted(server):
     chunk = b"4e20\r\n" + bytes(20_000) + b"\r\n"
     head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
