@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,10 +169,12 @@ class WorkerProcess:
         """Becomes readable when an answer arrives, or when the process has ended."""
         return self._channel.reading
 
-    def start_run(self, tensors: Mapping[str, Tensor]) -> None:
-        """For event loops: send the request {"do": "run"} with these tensors. OSError: the process has ended, and
-        `ended` explains it."""
-        layout = self.inputs.write(tensors)
+    def start_run(self, parts: Sequence[Mapping[str, Tensor]]) -> None:
+        """For event loops: send the request {"do": "run"} with the tensors of these parts, one below the other.
+
+        OSError: the process has ended, and `ended` explains it.
+        """
+        layout = self.inputs.write_rows(parts)
         if self._run[0] is not layout:
             self._run = layout, encoded({"do": "run", "tensors": layout}) + b"\n"
         self._channel.send_line(self._run[1])

@@ -137,3 +137,48 @@ def test_more_tensors_than_were_asked_for_are_refused(two_sides):
     assert reader.read(layout, 400)["x"].nbytes == 400
     with pytest.raises(ValueError, match="more than 399 bytes"):
         reader.read(layout, 399)
+
+
+def test_rows_of_several_parts_lie_below_each_other():
+    writer = Arena.create()
+    reader = Arena(os.dup(writer.descriptor))
+    parts = [{"x": np.full((rows, 3), rows, np.float32), "y": np.full((rows,), -rows, np.int64)} for rows in (1, 2, 4)]
+    views = reader.read(writer.write_rows(parts))
+    for name, view in views.items():
+        np.testing.assert_array_equal(view, np.concatenate([part[name] for part in parts]))
+    writer.close()
+    reader.close()
+
+
+def test_what_is_written_again_in_the_same_shapes_is_laid_out_once():
+    writer = Arena.create()
+    reader = Arena(os.dup(writer.descriptor))
+    first = writer.write({"x": np.zeros(3)})
+    views = reader.read(first)
+    assert writer.write({"x": np.ones(3)}) is first
+    assert reader.read(first) is views
+    assert views["x"].tolist() == [1, 1, 1]
+    for other in ({"x": np.ones(3, np.float32)}, {"y": np.ones(3)}, {"x": np.ones((1, 3))}):
+        assert writer.write(other) is not first
+        assert writer.write({"x": np.ones(3)}) == first
+    with pytest.raises(ValueError, match="more than 8 bytes"):
+        reader.read(first, 8)
+    writer.close()
+    reader.close()
+
+
+def test_messages_that_arrive_in_pieces_or_together_are_told_apart():
+    reading, writing = os.pipe()
+    channel = Channel(reading, writing)
+    os.write(writing, b'{"a":1}\n')
+    assert channel.line_arrived() == b'{"a":1}'
+    os.write(writing, b'{"b"')
+    assert channel.line_arrived() is None
+    os.write(writing, b':2}\n{"c":3}\n')
+    assert channel.line_arrived() == b'{"b":2}'
+    assert channel.receive(1) == {"c": 3}
+    os.close(writing)
+    channel.writing = -1
+    with pytest.raises(EOFError):
+        channel.line_arrived()
+    channel.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import mmap
 import os
 import select
@@ -31,6 +32,7 @@ _LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
+Shape = tuple[str, np.dtype[Any], tuple[int, ...]]  # a tensor's name, type and extents
 Layout = list[dict[str, Any]]  # name, dtype, shape, offset of every tensor in an arena
 
 
@@ -44,7 +46,7 @@ class Arena:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
-        self._written: tuple[list[tuple[str, np.dtype[Any], tuple[int, ...]]], Layout, list[Tensor]] | None = None
+        self._written: tuple[list[Shape], Layout, list[Tensor]] | None = None
         self._read: tuple[Sequence[Mapping[str, Any]], Tensors, int | None] | None = None
 
     @classmethod
@@ -58,26 +60,45 @@ class Arena:
             return cls(os.dup(file.fileno()))
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
-        shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
-        if self._written is None or self._written[0] != shapes:
-            layout = self._lay_out(tensors)
-            self._written = shapes, layout, [self._view(place) for place in layout]
-        _, layout, views = self._written
+        layout, views = self._laid_out([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
         for view, tensor in zip(views, tensors.values(), strict=True):
             np.copyto(view, tensor)
         return layout
 
-    def _lay_out(self, tensors: Mapping[str, Tensor]) -> Layout:
+    def write_rows(self, parts: Sequence[Mapping[str, Tensor]]) -> Layout:
+        """Write the tensors of several parts, those of one name below each other. Their other dimensions are equal."""
+        if len(parts) == 1:
+            return self.write(parts[0])
+        shapes = [
+            (name, first.dtype, (sum(len(part[name]) for part in parts), *first.shape[1:]))
+            for name, first in parts[0].items()
+        ]
+        layout, views = self._laid_out(shapes)
+        for (name, _, _), view in zip(shapes, views, strict=True):
+            start = 0
+            for part in parts:
+                rows = part[name]
+                np.copyto(view[start : start + len(rows)], rows)
+                start += len(rows)
+        return layout
+
+    def _laid_out(self, shapes: list[Shape]) -> tuple[Layout, list[Tensor]]:
+        if self._written is None or self._written[0] != shapes:
+            layout = self._lay_out(shapes)
+            self._written = shapes, layout, [self._view(place) for place in layout]
+        return self._written[1:]
+
+    def _lay_out(self, shapes: list[Shape]) -> Layout:
         layout: Layout = []
         end = 0
-        for name, tensor in tensors.items():
-            if tensor.dtype.kind not in _NUMERIC:
+        for name, dtype, shape in shapes:
+            if dtype.kind not in _NUMERIC:
                 raise ModelError(
-                    f"Tensor {name!r} holds {tensor.dtype.name} values, and only numbers pass to an isolated runtime."
+                    f"Tensor {name!r} holds {dtype.name} values, and only numbers pass to an isolated runtime."
                 )
             offset = -(-end // _ALIGNMENT) * _ALIGNMENT
-            end = offset + tensor.nbytes
-            layout.append({"name": name, "dtype": tensor.dtype.str, "shape": tensor.shape, "offset": offset})
+            end = offset + dtype.itemsize * math.prod(shape)
+            layout.append({"name": name, "dtype": dtype.str, "shape": shape, "offset": offset})
         self._grow(end)
         return layout
 

@@ -183,12 +183,12 @@ class IsolatedSession(Session):
         """Becomes readable when the answer to what `hand_over` gave arrives, or when the worker has ended."""
         return self._worker.descriptor
 
-    def hand_over(self, feeds: Mapping[str, Tensor]) -> None:
-        """For event loops: give the worker a batch and do not wait. `arrived` reads the answer.
+    def hand_over(self, parts: Sequence[Mapping[str, Tensor]]) -> None:
+        """For event loops: give the worker a batch, made of some parts, and do not wait. `arrived` reads the answer.
 
         Errors are as those of `arrived`.
         """
-        self._worker.start_run(feeds)
+        self._worker.start_run(parts)
         self._begun = _Begun()
 
     def arrived(self) -> Tensors | None:

@@ -13,7 +13,7 @@ from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.runtimes.base import Tensors
 from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.classification import Labels, largest
-from zoolens.serving.plane.flights import Flight
+from zoolens.serving.plane.flights import Flight, joined
 from zoolens.serving.plane.instance import Outcome
 
 
@@ -65,7 +65,7 @@ def batch_report(endpoint: str, flight: Flight, outcome: Outcome, answers: Mappi
         reason=flight.reason,
         requests=[pending.request for pending in flight.pendings],
         rows=[pending.rows for pending in flight.pendings],
-        inputs=flight.inputs,
+        inputs=joined(flight.parts),
         outputs=answers,
         waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
         seconds=outcome.seconds,

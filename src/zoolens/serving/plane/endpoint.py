@@ -23,7 +23,7 @@ from zoolens.serving.plane.admission import check_room, check_time
 from zoolens.serving.plane.answers import batch_report, count_nans, failure, row_problem, rows_of, selected
 from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.counters import Counters
-from zoolens.serving.plane.flights import Flight, Flights, answered_by, joined
+from zoolens.serving.plane.flights import Flight, Flights, answered_by
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.pool import Slot, WarmPool
@@ -430,7 +430,6 @@ class Endpoint:
             free=batch[0].allowed == self._all,
             pendings=batch,
             rows=rows,
-            inputs=joined(batch),
             waiting=self.queue.requests + len(batch),
             expected_end=now + (state.predict(rows) or 0.0),
             started_ns=started_ns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -38,10 +38,13 @@ class Flight:
     free: bool
     pendings: list[Pending]
     rows: int
-    inputs: Mapping[str, Tensor]
     waiting: int
     expected_end: float  # on the monotonic clock
     started_ns: int
+
+    @property
+    def parts(self) -> list[Mapping[str, Tensor]]:
+        return [pending.request.inputs for pending in self.pendings]
 
 
 class Flights:
@@ -73,29 +76,29 @@ class Flights:
             del self._running[number]
             self._landed(flight, outcome)
 
-        self.run(instance, flight.state, flight.inputs, done)
+        self.run(instance, flight.state, flight.parts, done)
 
-    def run(self, instance: Instance, state: RungState, inputs: Mapping[str, Tensor], done: Done) -> None:
+    def run(self, instance: Instance, state: RungState, parts: Sequence[Mapping[str, Tensor]], done: Done) -> None:
         """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them."""
         if state.adapter is None:
-            instance.run(inputs, done)
+            instance.run(parts, done)
         else:
             instance.reserve()
-            self._spawn(self._run_adapted(instance, state.adapter, inputs, done))
+            self._spawn(self._run_adapted(instance, state.adapter, parts, done))
 
     async def _run_adapted(
-        self, instance: Instance, adapter: Adapter, inputs: Mapping[str, Tensor], done: Done
+        self, instance: Instance, adapter: Adapter, parts: Sequence[Mapping[str, Tensor]], done: Done
     ) -> None:
         begun_ns = time.perf_counter_ns()
         try:
-            feeds = await self._converted(adapter, adapter.feeds, inputs)
+            feeds = await self._converted(adapter, lambda batch: adapter.feeds(joined(batch)), parts)
         except ZoolensError as error:
             instance.release()
             done(Outcome(None, error))
             return
         fed_ns = time.perf_counter_ns()
         future: asyncio.Future[Outcome] = self._loop.create_future()
-        instance.run(feeds, lambda outcome: _settle(future, outcome))
+        instance.run([feeds], lambda outcome: _settle(future, outcome))
         outcome = await future
         if outcome.answers is not None:
             answered_ns = time.perf_counter_ns()
@@ -130,16 +133,15 @@ async def answered_by(
 ) -> Mapping[str, Tensor] | None:
     """What a rung answers to somebody who only watches; None where it fails."""
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    flights.run(instance, state, inputs, lambda outcome: _settle(future, outcome))
+    flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
     return (await future).answers
 
 
-def joined(batch: list[Pending]) -> Mapping[str, Tensor]:
-    """The inputs of all requests of a batch, one below the other."""
-    first = batch[0].request.inputs
-    if len(batch) == 1:
-        return first
-    return {name: np.concatenate([pending.request.inputs[name] for pending in batch]) for name in first}
+def joined(parts: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+    """The rows of all parts, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:

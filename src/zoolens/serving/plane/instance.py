@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -102,8 +102,9 @@ class Instance:
             self.idle = True
             self._changed(self)
 
-    def run(self, feeds: Mapping[str, Tensor], done: Callable[[Outcome], object]) -> None:
-        """Give the worker a batch; `done` is called on the loop with what became of it."""
+    def run(self, parts: Sequence[Mapping[str, Tensor]], done: Callable[[Outcome], object]) -> None:
+        """Give the worker a batch, the rows of some parts one below the other; `done` is called on the loop with what
+        became of it."""
         assert self.idle or self._reserved, "the instance is not idle"
         self.idle = self._reserved = False
         if self._session is None:  # it died while the inputs were being made
@@ -113,11 +114,11 @@ class Instance:
         self._done = done
         self._given_ns = self._sent_ns = time.perf_counter_ns()
         try:
-            self._session.hand_over(feeds)
+            self._session.hand_over(parts)
         except ZoolensError as error:  # these tensors cannot be handed over, which is no fault of the worker
             self._loop.call_soon(self._finish, None, error)
             return
-        except (OSError, ValueError) as error:
+        except Exception as error:  # the worker has gone, or memory is short: the batch must not be forgotten
             self._lose(error)
             return
         self._sent_ns = time.perf_counter_ns()
