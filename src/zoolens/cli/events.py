@@ -72,24 +72,25 @@ def _print(session: Session, last: int) -> None:
     for (model, runtime), requests in sorted(session.answered.items(), key=lambda item: -item[1]):
         click.echo(f"{requests:,} of {total:,} requests were answered by {model} in {runtime}.")
     for row in _newest(session):
-        echo_prose(_compared(row))
+        by_model = sum(requests for (model, _), requests in session.answered.items() if model == row.model)
+        echo_prose(_compared(row, by_model))
 
 
 def _what(event: Any) -> str:
     return f"{event.previous} → {event.model}: {event.reason}" if event.previous else event.reason
 
 
-def _compared(row: Compared) -> str:
-    text = (
-        f"{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of {row.n:,} inputs "
-        f"that both answered; {row.dropped:,} requests were not compared for want of time."
-    )
-    if row.gain is None or row.gain_low is None or row.gain_high is None:
-        return text
-    return (
-        f"{text} On {row.labelled:,} labels {row.other} is right more often by {row.gain:+.1%} "
-        f"[{row.gain_low:+.1%}, {row.gain_high:+.1%}]."
-    )
+def _compared(row: Compared, answered: int) -> str:
+    sentences = [
+        f"{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of the newest "
+        f"{row.n:,} requests that both answered.",
+        f"{row.compared_requests or row.n:,} of the {answered:,} requests that {row.model} answered were compared.",
+    ]
+    if row.dropped:
+        sentences.append(f"{row.dropped:,} more were drawn, but not compared because the server was busy or ended.")
+    if row.labelled:
+        sentences.append(f"{row.labelled:,} of them have labels. {row.verdict}")
+    return " ".join(sentences)
 
 
 def _clock(nanoseconds: int) -> str:

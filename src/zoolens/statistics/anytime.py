@@ -31,6 +31,8 @@ _PRIOR_VARIANCE: Final = 0.25  # that of 25 % disagreement, counted as _PRIOR_WE
 _PRIOR_WEIGHT: Final = 4
 _HALVINGS: Final = 24  # the bracket ends below 1e-6; its outer end is what is returned
 _BLOCK: Final = 1 << 21  # numbers worked on at once
+_GRID: Final = np.linspace(-1.0, 1.0, 2001)  # means that `Streaming` tries
+_MOST_STAKED: Final = _STAKE / np.maximum(1 + _GRID, 1e-12)  # against each of them
 
 
 def paired_interval(
@@ -100,6 +102,56 @@ class Running:
             lowers_in_order(sign * rows, self.alpha / 2, self.method, self.horizon) for sign in (1.0, -1.0)
         )
         return Interval(float(low[0]), float(-mirrored[0]))
+
+
+class Streaming:
+    """As `Running` with "betting" and an open end, at the same cost for each input however many came before it.
+
+    Only means on a grid are tried, and what was seen is not kept: each end lies up to 0.001 further out.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha is {alpha}: it must lie between 0 and 1.")
+        self.n = 0
+        self._log_odds = math.log(2 / alpha)  # each end has half of alpha
+        self._capital = np.zeros((2, len(_GRID)))  # its logarithm; bets that the mean is higher, and that it is lower
+        self._refuted = np.zeros((2, len(_GRID)), np.bool_)
+        self._first = [0, 0]  # the smallest mean on the grid that is not refuted, in either direction
+        self._sum = 0.0
+        self._squares = 0.0
+
+    def update(self, differences: NDArray[Any]) -> None:
+        values = np.asarray(differences, np.float64).reshape(-1)
+        if values.size and not np.abs(values).max() <= 1:
+            raise ValueError("A paired difference lies between −1 and 1.")
+        for value in values.tolist():
+            self._bet(value)
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> Interval:
+        """The bound from all inputs so far. It contains their mean, even where that has left what was not refuted."""
+        low, mirrored = (float(_GRID[max(0, first - 1)]) for first in self._first)
+        return Interval(min(low, self.mean), max(-mirrored, self.mean)) if self.n else Interval(-1.0, 1.0)
+
+    def _bet(self, value: float) -> None:
+        variance = (self._squares + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (_PRIOR_WEIGHT + self.n)
+        self._squares += (value - self._sum / (self.n + 1)) ** 2
+        self._sum += value
+        self.n += 1
+        stake = math.sqrt(2 * self._log_odds / (math.log1p(self.n) * self.n * variance))
+        for side, gain in enumerate((value, -value)):
+            left = slice(self._first[side], None)
+            capital = self._capital[side, left]
+            capital += np.log1p(np.minimum(stake, _MOST_STAKED[left]) * (gain - _GRID[left]))
+            refuted = self._refuted[side, left]
+            refuted |= capital >= self._log_odds
+            if refuted[0]:
+                self._first[side] += int(np.argmin(refuted)) if not refuted.all() else len(refuted) - 1
 
 
 def lowers_in_order(differences: NDArray[Any], alpha: float, method: Method, horizon: int | None) -> Floats:

@@ -3,6 +3,7 @@ import pytest
 
 from zoolens.statistics.anytime import (
     Running,
+    Streaming,
     lowers_in_order,
     paired_interval,
     paired_lower,
@@ -112,6 +113,29 @@ def test_a_running_bound_narrows_and_ends_where_the_whole_does(method):
     assert before.low == pytest.approx(lowers_in_order(row[None], 0.025, method, 600)[0])
 
 
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_streaming_bound_is_that_of_all_inputs_but_for_its_grid(share):
+    row = draw(np.random.default_rng(9), 1, 400, share, share / 2)[0]
+    running, streaming = Running(0.05), Streaming(0.05)
+    assert streaming.interval == (-1.0, 1.0)
+    for part in np.split(row, 8):
+        running.update(part)
+        streaming.update(part)
+        assert streaming.interval.low <= streaming.mean <= streaming.interval.high
+        assert streaming.interval == pytest.approx(running.interval, abs=0.0011)
+    assert streaming.n == 400
+    assert streaming.mean == pytest.approx(row.mean())
+
+
+def test_a_streaming_bound_takes_the_same_time_for_each_input():
+    """It keeps nothing that grows with the number of inputs."""
+    streaming = Streaming(0.05)
+    streaming.update(np.ones(10))
+    sizes = {name: np.size(value) for name, value in vars(streaming).items()}
+    streaming.update(np.ones(1000))
+    assert {name: np.size(value) for name, value in vars(streaming).items()} == sizes
+
+
 def test_identical_models_are_bounded_and_extremes_stay_in_range():
     low, high = paired_interval(np.zeros(1000), 0.05)
     assert -0.01 < low < 0 < high < 0.01
@@ -127,3 +151,7 @@ def test_nonsense_is_refused():
         paired_lower(np.array([0.0, np.nan]), 0.05)
     with pytest.raises(ValueError, match="alpha"):
         paired_lower(np.zeros(3), 0.0)
+    with pytest.raises(ValueError, match="alpha"):
+        Streaming(1.0)
+    with pytest.raises(ValueError, match="between −1 and 1"):
+        Streaming(0.05).update(np.array([np.nan]))

@@ -6,7 +6,6 @@ did. They are paired: both models have answered every request that counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.serving.services.events import Compared
-from zoolens.statistics.anytime import Running
+from zoolens.statistics.anytime import Streaming
 from zoolens.statistics.intervals import Interval
 
 CONFIDENCE: Final = 0.95
-MOST: Final = 10_000  # answers of a pair that are counted; what is known then will not change much any more
-_BETWEEN: Final = 50  # new answers before the bound is worked out again
+EPOCH: Final = 10_000  # requests after which counting begins anew
+_FEWEST_SHOWN: Final = 1_000  # requests of a new epoch before it is shown instead of the one before
 
 Classes = NDArray[np.int64]
 
@@ -34,43 +33,54 @@ def answered_classes(output: NDArray[Any]) -> Classes:
 
 
 class RunningMean:
-    """A running mean of numbers from −1 to 1 with an interval for it, worked out now and then."""
+    """The mean of the newest 1,000 to 10,000 numbers from −1 to 1, with an interval that holds at every moment.
+
+    Numbers are counted in epochs, so that a change after a long time is seen. The k-th epoch may be wrong with
+    probability alpha / (k (k + 1)): all of them together, however many there are, with probability alpha.
+    """
 
     def __init__(self) -> None:
-        self._running = Running(1 - CONFIDENCE)
-        self._sum = 0.0
-        self.n = 0
-        self._known = Interval(-1.0, 1.0)
-        self._known_at = 0
+        self._epochs = 1
+        self._previous: Streaming | None = None
+        self._newest = Streaming((1 - CONFIDENCE) / 2)
 
-    def add(self, values: Sequence[float] | NDArray[Any]) -> None:
-        some = np.asarray(values, np.float64)[: MOST - self.n]
-        if len(some):
-            self._running.update(some)
-            self._sum += float(some.sum())
-            self.n += len(some)
+    def add(self, value: float) -> None:
+        if self._newest.n >= EPOCH:
+            self._epochs += 1
+            self._previous = self._newest
+            self._newest = Streaming((1 - CONFIDENCE) / (self._epochs * (self._epochs + 1)))
+        self._newest.update(np.array([value]))
+
+    @property
+    def _shown(self) -> Streaming:
+        """The newest epoch as soon as it says something, until then the one before."""
+        return self._newest if self._previous is None or self._newest.n >= _FEWEST_SHOWN else self._previous
+
+    @property
+    def n(self) -> int:
+        return self._shown.n
 
     @property
     def mean(self) -> float:
-        return self._sum / self.n if self.n else 0.0
+        return self._shown.mean
 
-    def interval(self, *, now: bool = False) -> Interval:
-        """Of all values, or of nearly all unless `now` is set."""
-        if self.n - self._known_at >= (1 if now else _BETWEEN):
-            newest = self._running.interval
-            # It holds at every moment, so that what was ruled out once stays ruled out.
-            self._known = Interval(max(newest.low, self._known.low), min(newest.high, self._known.high))
-            self._known_at = self.n
-        return self._known
+    @property
+    def interval(self) -> Interval:
+        return self._shown.interval
 
 
 @dataclass
 class Pair:
-    """`model` answered the requests, `other` was asked too. `dropped`: requests for which it was not, under load."""
+    """`model` answered the requests, `other` was asked too. `dropped`: requests for which it was not, under load.
+
+    A request counts once, by the share of its rows on which the two agree: rows of one request, such as the frames of
+    a video, are often alike and would be counted as independent inputs otherwise.
+    """
 
     model: str
     other: str
     dropped: int = 0
+    compared_requests: int = 0  # since the start, while `n` are those of the newest epoch
     _agreement: RunningMean = field(default_factory=RunningMean)
     _gain: RunningMean = field(default_factory=RunningMean)
 
@@ -83,43 +93,43 @@ class Pair:
         return self._gain.n
 
     def add(self, answered: Classes, others: Classes) -> None:
+        self.compared_requests += 1
         agree = (answered == others) & (answered >= 0)
-        self._agreement.add(np.where(agree, 1.0, -1.0))
+        self._agreement.add(2 * float(agree.mean()) - 1)
 
     def add_labels(self, answered: Classes, others: Classes, labels: Classes) -> None:
-        self._gain.add((others == labels).astype(np.float64) - (answered == labels))
+        self._gain.add(float((others == labels).mean() - (answered == labels).mean()))
 
     @property
     def agreement(self) -> float:
         return (1 + self._agreement.mean) / 2
 
-    def agreement_interval(self, *, now: bool = False) -> Interval:
-        interval = self._agreement.interval(now=now)
+    @property
+    def agreement_interval(self) -> Interval:
+        interval = self._agreement.interval
         return Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
-    def gain_interval(self, *, now: bool = False) -> Interval:
-        return self._gain.interval(now=now)
+    @property
+    def gain_interval(self) -> Interval:
+        return self._gain.interval
 
     @property
     def gain(self) -> float | None:
         return self._gain.mean if self._gain.n else None
 
-    def verdict(self) -> str:
-        """One sentence on which of the two is right more often, as far as labels tell."""
-        if not self.labelled:
-            return f"{self.model} and {self.other} cannot be judged: no labels have come back."
-        low, high = self.gain_interval(now=True)
-        if low > 0:
-            return f"{self.other} is right more often than {self.model}, by {low:.1%} to {high:.1%}."
-        if high < 0:
-            return f"{self.model} is right more often than {self.other}, by {-high:.1%} to {-low:.1%}."
-        return f"Neither of {self.model} and {self.other} is known to be right more often ({low:+.1%} to {high:+.1%})."
-
     def compared(self) -> Compared:
-        low, high = self.agreement_interval(now=True)
-        gain = self.gain_interval(now=True)
-        known = self.labelled > 0
+        agreement, gain, labelled = self.agreement_interval, self.gain_interval, self.labelled > 0
         return Compared(
-            self.model, self.other, self.n, self.agreement, low, high, self.labelled, self.gain,
-            gain.low if known else None, gain.high if known else None, self.dropped,
-        )  # fmt: skip
+            model=self.model,
+            other=self.other,
+            n=self.n,
+            agreement=self.agreement,
+            low=agreement.low,
+            high=agreement.high,
+            labelled=self.labelled,
+            gain=self.gain,
+            gain_low=gain.low if labelled else None,
+            gain_high=gain.high if labelled else None,
+            dropped=self.dropped,
+            compared_requests=self.compared_requests,
+        )

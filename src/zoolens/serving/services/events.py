@@ -63,8 +63,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two models on the same requests, so far. `low` and `high` hold at whichever moment one looks. `labelled` counts
-    labels that came back; `gain` is how much more often `other` was right than `model`, with its interval."""
+    """Two models on the same requests, so far. `n` are the newest ones, to which `agreement` belongs, of all
+    `compared_requests`; `dropped` are those that were drawn and could not be compared. `low` and `high` hold at
+    whichever moment one looks. `labelled` counts requests whose labels came back; `gain` is how much more often `other`
+    was right than `model`, with its interval."""
 
     model: str
     other: str
@@ -77,7 +79,20 @@ class Compared:
     gain_low: float | None = None
     gain_high: float | None = None
     dropped: int = 0
+    compared_requests: int = 0
     time: int = field(default_factory=time.time_ns)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on which of the two is right more often, as far as labels tell."""
+        if self.gain_low is None or self.gain_high is None:
+            return f"{self.model} and {self.other} cannot be judged: no labels have come back."
+        low, high = self.gain_low, self.gain_high
+        if low > 0:
+            return f"{self.other} is right more often than {self.model}, by {low:.1%} to {high:.1%}."
+        if high < 0:
+            return f"{self.model} is right more often than {self.other}, by {-high:.1%} to {-low:.1%}."
+        return f"Neither of {self.model} and {self.other} is known to be right more often ({low:+.1%} to {high:+.1%})."
 
 
 _SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS}

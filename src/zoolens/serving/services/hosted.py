@@ -281,7 +281,7 @@ class HostedService:
         promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
         if pair.other != self.built.ladder.reference.model or key in self._warned or pair.n < _FEWEST:
             return
-        high = pair.agreement_interval().high
+        high = pair.agreement_interval.high
         if high >= promised:
             return
         self._warned.add(key)

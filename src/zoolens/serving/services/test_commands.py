@@ -55,12 +55,15 @@ def test_events_are_shown_newest_session_first(tmp_path):
     log = EventLog(target, {"fashion": Service(reference="a", within=0.9)})
     log.record("fashion", Event("switch", "With 9 waiting, a would use 130% of the time left.", "b", "a", 9))
     log.record("fashion", Answered("b", "onnxruntime", 1234, 1234))
-    log.record("fashion", Compared("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3))
+    log.record("fashion", Compared("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3, 70))
     log.close()
     shown = called(events, "fashion", "--store", str(target))
     assert "a → b: With 9 waiting, a would use 130% of the time left." in " ".join(shown.split())
     assert "1,234 of 1,234 requests were answered by b in onnxruntime." in shown
-    assert "b and a agree on 90.0% [70.0%, 100.0%] of 50 inputs that both answered; 3 requests" in shown
+    shown = " ".join(shown.split())
+    assert "b and a agree on 90.0% [70.0%, 100.0%] of the newest 50 requests that both answered." in shown
+    assert "70 of the 1,234 requests that b answered were compared. 3 more were drawn" in shown
+    assert "20 of them have labels. Neither of b and a is known to be right more often" in shown
     assert "On 20 labels a is right more often by +10.0% [-20.0%, +40.0%]." in shown
     assert json.loads(called(events, "--json", "--store", str(target)))[0]["answered"][0]["requests"] == 1234
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from zoolens.serving.services.comparison import MOST, Pair, answered_classes
+from zoolens.serving.services.comparison import EPOCH, Pair, answered_classes
 
 
 def classes(*values):
@@ -21,9 +21,10 @@ def test_the_interval_of_the_agreement_closes_in_on_it():
     pair = Pair("a", "b")
     widths = []
     for _ in range(4):
-        ours = rng.integers(0, 10, 500)
-        pair.add(ours, np.where(rng.random(500) < 0.9, ours, (ours + 1) % 10))
-        low, high = pair.agreement_interval(now=True)
+        ours = rng.integers(0, 10, (500, 1))
+        for classes_of_one, agree in zip(ours, rng.random(500) < 0.9, strict=True):
+            pair.add(classes_of_one, classes_of_one if agree else classes_of_one + 1)
+        low, high = pair.agreement_interval
         assert low <= 0.9 <= high
         widths.append(high - low)
     assert widths == sorted(widths, reverse=True)
@@ -34,20 +35,38 @@ def test_the_interval_of_the_agreement_closes_in_on_it():
 def test_labels_decide_who_is_right_more_often_and_only_when_they_do():
     rng = np.random.default_rng(1)
     pair = Pair("a", "b")
-    assert "cannot be judged" in pair.verdict()
-    truth = rng.integers(0, 10, 2000)
-    ours = np.where(rng.random(2000) < 0.7, truth, (truth + 1) % 10)
-    theirs = np.where(rng.random(2000) < 0.9, truth, (truth + 1) % 10)
-    pair.add_labels(ours[:10], theirs[:10], truth[:10])
-    assert pair.verdict().startswith("Neither")
-    pair.add_labels(ours[10:], theirs[10:], truth[10:])
-    assert pair.verdict().startswith("b is right more often than a, by ")
+    assert "cannot be judged" in pair.compared().verdict
+    truth = rng.integers(0, 10, (2000, 1))
+    ours = np.where(rng.random((2000, 1)) < 0.7, truth, (truth + 1) % 10)
+    theirs = np.where(rng.random((2000, 1)) < 0.9, truth, (truth + 1) % 10)
+    for place, answers in enumerate(zip(ours, theirs, truth, strict=True)):
+        if place == 10:
+            assert pair.compared().verdict.startswith("Neither")
+        pair.add_labels(*answers)
+    assert pair.compared().verdict.startswith("b is right more often than a, by ")
     assert pair.gain == pytest.approx(0.2, abs=0.05)
 
 
-def test_it_does_not_grow_without_end():
+def test_a_request_counts_once_however_many_rows_it_has():
+    """A client that sends 64 frames of one video gives one disagreement, not 64."""
     pair = Pair("a", "b")
-    for _ in range(3):
-        pair.add(np.zeros(MOST, np.int64), np.zeros(MOST, np.int64))
-    assert pair.n == MOST
+    for _ in range(4):
+        pair.add(np.zeros(64, np.int64), np.ones(64, np.int64))
+        pair.add_labels(np.zeros(64, np.int64), np.ones(64, np.int64), np.ones(64, np.int64))
+    assert (pair.n, pair.labelled) == (4, 4)
+    assert pair.agreement_interval.high > 0.5
+    pair.add(classes(0, 0, 0, 0), classes(0, 0, 0, 1))
+    assert pair.agreement == pytest.approx(0.75 / 5)
+
+
+def test_a_change_is_seen_however_long_the_service_has_run(monkeypatch):
+    monkeypatch.setattr("zoolens.serving.services.comparison.EPOCH", 400)
+    monkeypatch.setattr("zoolens.serving.services.comparison._FEWEST_SHOWN", 100)
+    pair = Pair("a", "b")
+    for _ in range(EPOCH // 10):
+        pair.add(classes(1), classes(1))
     assert pair.agreement == 1
+    for _ in range(400):
+        pair.add(classes(1), classes(2))
+    assert pair.n >= 100
+    assert pair.agreement_interval.high < 0.5
