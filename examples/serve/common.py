@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -52,20 +52,22 @@ def measure(store: Path, models: Mapping[str, Sequence[str]], *, memory: bool = 
 def served(file: Path, store: Path) -> Iterator[str]:
     """`zoolens serve FILE` as long as the block lasts; gives the address of REST."""
     command = [sys.executable, "-m", "zoolens", "serve", str(file), "--http", "0", "--grpc", "off"]
-    server = subprocess.Popen([*command, "--store", str(store)], stdout=subprocess.PIPE, text=True, env={**os.environ})
-    try:
-        yield _address(server)
-    finally:
-        server.terminate()
-        server.wait(60)
+    with (file.parent / "server.log").open("w+") as log:
+        server = subprocess.Popen([*command, "--store", str(store)], stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            yield _address(server, log)
+        finally:
+            server.terminate()
+            server.wait(60)
 
 
-def _address(server: subprocess.Popen[str]) -> str:
+def _address(server: subprocess.Popen[str], log: TextIO) -> str:
     assert server.stdout is not None
     for line in server.stdout:
         if match := re.search(r"REST: (http://\S+?)/v2", line):
             return match[1]
-    raise SystemExit("The server did not start; what it said is above.")
+    log.seek(0)
+    raise SystemExit(f"The server did not start: {log.read()}")
 
 
 def requests(reference: str, service: str) -> Workload:
