@@ -87,7 +87,7 @@ def _compared(row: Compared, answered: int) -> str:
         f"{row.compared_requests or row.n:,} of the {answered:,} requests that {row.model} answered were compared.",
     ]
     if row.dropped:
-        sentences.append(f"{row.dropped:,} more were drawn, but not compared because the server was busy or ended.")
+        sentences.append(f"{row.dropped:,} more were drawn, but not compared: the server was busy, or a model failed.")
     if row.labelled:
         sentences.append(f"{row.labelled:,} of them have labels. {row.verdict}")
     return " ".join(sentences)

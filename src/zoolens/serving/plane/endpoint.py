@@ -145,7 +145,7 @@ class Endpoint:
         extra: Sequence[Rung] = (),
     ) -> None:
         """Serve another ladder from the next batch on. Batches that run are not disturbed."""
-        waiting = self.queue.empty()
+        waiting, before = self.queue.empty(), self.rungs
         self._set_ladder(ladder, policy, slots, adapters, extra)
         for pending in waiting:
             try:
@@ -154,6 +154,8 @@ class Endpoint:
                 self._fail(pending, error)
             else:
                 self.queue.add(pending)
+        for state in before:
+            self._pool.release(state.slot)
         self._dispatch()
 
     def _set_ladder(
@@ -208,7 +210,8 @@ class Endpoint:
             raise
 
     async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
-        """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, or it failed."""
+        """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
+        A ZoolensError: the model failed on these inputs, do not ask again."""
         state = self.rungs[place]
         model = state.slot.model
         instance = None if model is None else model.idle_instance()

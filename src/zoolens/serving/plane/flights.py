@@ -130,11 +130,14 @@ class Flights:
 
 async def answered_by(
     flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
-) -> Mapping[str, Tensor] | None:
-    """What a rung answers to somebody who only watches; None where it fails."""
+) -> Mapping[str, Tensor]:
+    """What a rung answers to somebody who only watches; a ZoolensError says why it does not."""
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
-    return (await future).answers
+    outcome = await future
+    if outcome.answers is None:
+        raise outcome.error or ZoolensError(f"{state.rung.model} gave no answer.")
+    return outcome.answers
 
 
 def joined(parts: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:

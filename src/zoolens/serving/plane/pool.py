@@ -141,6 +141,17 @@ class WarmPool:
         if not slot.watchers:
             self.slots.pop(slot.key, None)
 
+    def release(self, slot: Slot) -> None:
+        """Close and drop a slot that no endpoint watches any more; a batch that runs is answered first."""
+        if slot.watchers:
+            return
+        self.forget(slot)
+        if slot.loading is not None:
+            slot.loading.cancel()
+        model, slot.model = slot.model, None
+        if model is not None:
+            self._retire(model)
+
     def may_fit(self, size: int | None) -> bool:
         """Whether a model of this many bytes, as far as they are known, could be open by itself."""
         return self.memory_limit is None or size is None or size <= self.memory_limit

@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest
 from zoolens.serving.ladder import Ladder, Profile, Rung
@@ -153,6 +154,39 @@ def test_a_ladder_is_replaced_between_two_batches(paths):
             answer = await ask(plane)
             assert answer.parameters["zoolens_model"] == "file:small@1.0.0"
             assert endpoint.rungs[1].requests == 1
+
+    asyncio.run(serve())
+
+
+def test_models_that_a_new_ladder_does_not_have_are_closed(paths):
+    async def serve():
+        async with open_plane() as plane:
+            endpoint = await plane.add_service(service(paths))
+            small = endpoint.rungs[1].slot
+            plane.pool.preload(small)
+            await opened(small)
+            model = small.model
+            shorter = service(paths[:1])
+            endpoint.replace_ladder(shorter.ladder, shorter.policy, plane.slots(shorter))
+            assert list(plane.pool.slots.values()) == [endpoint.rungs[0].slot]
+            while model.instances[0].process_id is not None:
+                await asyncio.sleep(0.01)
+            assert (await ask(plane)).outputs
+            longer = service(paths)
+            endpoint.replace_ladder(longer.ladder, longer.policy, plane.slots(longer))
+            plane.pool.preload(endpoint.rungs[1].slot)
+            await opened(endpoint.rungs[1].slot)
+
+    asyncio.run(serve())
+
+
+def test_a_background_answer_that_fails_is_not_taken_for_a_busy_model(fake_model):
+    async def serve():
+        async with open_plane() as plane:
+            endpoint = await plane.add_service(service([fake_model("large", behaviour="constant")]))
+            with pytest.raises(ZoolensError):
+                await endpoint.answer_in_background(0, {"input": np.zeros((1, 7), np.float32)})
+            assert await endpoint.answer_in_background(0, {"input": INPUT}) is not None
 
     asyncio.run(serve())
 

@@ -7,18 +7,22 @@ are dropped, and counted.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from zoolens.errors import first_line
 from zoolens.protocol.messages import Tensor
 
 _BUFFER: Final = 64  # requests
 _BUFFER_BYTES: Final = 1 << 26
 _RETRY: Final = 0.01  # seconds until a busy service is tried again
 _LONGEST: Final = 30.0  # seconds that a request waits to be asked
+
+log = logging.getLogger("zoolens.serving")
 
 Ask = Callable[[tuple[str, str], Mapping[str, Tensor]], Awaitable[Mapping[str, Tensor] | None]]
 
@@ -39,7 +43,8 @@ class Question:
 
 
 class Shadow:
-    """Belongs to the event loop. `ask` gives None while the service is busy, or where the model is not there."""
+    """Belongs to the event loop. `ask` gives None while the service is busy, or where the model is not there; it raises
+    where the model fails on the inputs: then the question is dropped, for it might do harm again."""
 
     def __init__(self, ask: Ask, seed: int | None = None) -> None:
         self._ask = ask
@@ -87,17 +92,31 @@ class Shadow:
                 self._some.clear()
                 continue
             question = self._buffer[0]
-            outputs = await self._ask(question.rung, question.inputs)
+            outputs, failed = None, False
+            try:
+                outputs = await self._ask(question.rung, question.inputs)
+            except Exception as error:  # whatever it is, the next question may be answered
+                failed = True
+                log.warning("%s cannot be compared on a request: %s", question.rung[0], first_line(error))
             if question not in self._buffer:
                 continue  # it was dropped meanwhile
             place = self._buffer.index(question)
-            if outputs is not None:
-                self._take(place).done(outputs)
+            if failed:
+                self._drop(place)  # asked again, it might end the model's process once more
+            elif outputs is not None:
+                self._tell(self._take(place), outputs)
             elif time.monotonic() - question.asked > _LONGEST:
                 self._drop(place)
             else:
                 self._buffer.append(self._buffer.pop(place))  # others may have a model that is idle
                 await asyncio.sleep(_RETRY)
+
+    def _tell(self, question: Question, outputs: Mapping[str, Tensor]) -> None:
+        try:
+            question.done(outputs)
+        except Exception:
+            log.exception("an answer of %s cannot be compared", question.rung[0])
+            question.dropped()
 
 
 def _size(tensor: Tensor) -> int:

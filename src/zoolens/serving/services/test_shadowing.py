@@ -3,6 +3,7 @@ import time
 
 import numpy as np
 
+from zoolens.errors import ZoolensError
 from zoolens.serving.services.shadowing import Question, Shadow
 
 INPUTS = {"x": np.zeros((1, 4), np.float32)}
@@ -52,3 +53,27 @@ def test_what_does_not_fit_is_dropped_and_counted():
     asyncio.run(main())
     assert len(dropped) == 103
     assert answered == []
+
+
+def test_a_question_on_which_the_model_fails_is_not_asked_again():
+    """Asked again and again, it would end the worker until the model is given up."""
+    asked, answered, dropped = [], [], []
+
+    async def ask(rung, inputs):
+        asked.append(rung)
+        if len(asked) == 1:
+            raise ZoolensError("The worker ended.")
+        return inputs
+
+    def fail(outputs):
+        raise RuntimeError("it cannot be read")
+
+    async def main():
+        shadow = Shadow(ask, seed=0)
+        for done in (answered.append, fail, answered.append):
+            shadow.offer(question(done, lambda: dropped.append(1)))
+        await asyncio.wait_for(shadow.idle(), 10)
+        await shadow.close()
+
+    asyncio.run(main())
+    assert (len(asked), len(answered), len(dropped)) == (3, 1, 2)
