@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import zoolens
 from zoolens.engine.machine import describe_machine
@@ -97,6 +97,12 @@ class Compared:
 
 _SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS}
 Entry = Event | Answered | Compared
+
+
+class Recorder(Protocol):
+    """Takes note of what happens to a service, here or on another machine. It never waits."""
+
+    def record(self, service: str, entry: Entry) -> None: ...
 
 
 class EventLog:

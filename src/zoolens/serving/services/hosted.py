@@ -24,7 +24,7 @@ from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.comparison import Classes, Pair, answered_classes
-from zoolens.serving.services.events import Answered, Entry, Event, EventLog
+from zoolens.serving.services.events import Answered, Entry, Event, Recorder
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
@@ -42,7 +42,7 @@ class HostedService:
     is to be taken off the ladder."""
 
     def __init__(
-        self, name: str, plane: Plane, built: ServiceLadder, events: EventLog, *, seed: int | None = None
+        self, name: str, plane: Plane, built: ServiceLadder, events: Recorder, *, seed: int | None = None
     ) -> None:
         self.name = name
         self.built = built

@@ -15,17 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.errors import ZoolensError
 from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
 from zoolens.serving.plane.data_plane import Plane
 from zoolens.serving.services.definition import Service, ServiceError, read_services
-from zoolens.serving.services.events import Event, EventLog
+from zoolens.serving.services.events import EventLog
 from zoolens.serving.services.hosted import HostedService
 from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.serving.services.ladder_refresh import StoreWatch, refresh_ladders
 from zoolens.serving.services.memory_limit import follow_memory_limit
-from zoolens.store.records import RunKind
-from zoolens.store.state import Newest
 from zoolens.store.store import Store, open_store
 
 REFRESH: Final = 10.0  # seconds between two looks at whether the store or a model's files have changed
@@ -105,8 +103,8 @@ async def host_services(
                 _background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
             hosted[name].broken = _remover(builder, hosted[name], thread)
         if chosen.refresh > 0:
-            watch = _Watch(opened, await loop.run_in_executor(thread, opened.newest))
-            _background(stack, _refresh(watch, builders, hosted, thread, chosen.refresh))
+            watch = StoreWatch(opened, await loop.run_in_executor(thread, opened.newest))
+            _background(stack, refresh_ladders(watch, builders, hosted, thread, chosen.refresh))
         yield hosted
 
 
@@ -136,70 +134,3 @@ def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) ->
         hosted.spawn(rebuild())
 
     return remove
-
-
-# --- refreshing
-
-
-class _Watch:
-    """Whether anything was measured since the last look. What services write themselves is no news."""
-
-    def __init__(self, store: Store, newest: Newest) -> None:
-        self._store, self._newest = store, newest
-
-    def changed(self) -> bool:
-        newest = self._store.newest()
-        if newest == self._newest:
-            return False
-        _, runs = self._store.changed_since(self._newest.change)
-        self._newest = newest
-        return any(run.kind is not RunKind.SERVING for run in self._store.runs_of(runs))
-
-
-async def _refresh(
-    watch: _Watch,
-    builders: Mapping[str, LadderBuilder],
-    hosted: Mapping[str, HostedService],
-    thread: Executor,
-    every: float,
-) -> None:
-    """Build the ladders again when models were measured or replaced. What fails is said, and the old ladder stays."""
-    loop = asyncio.get_running_loop()
-    said: dict[str, str] = {}
-    files = {name: _files(service.built) for name, service in hosted.items()}
-    while True:
-        await asyncio.sleep(every)
-        try:
-            news = await loop.run_in_executor(thread, watch.changed)
-        except ZoolensError as error:
-            log.warning("the store cannot be looked at: %s", error)
-            continue
-        for name, builder in builders.items():
-            now = _files(hosted[name].built)
-            if not news and now == files[name]:
-                continue
-            files[name] = now
-            try:
-                built = await loop.run_in_executor(thread, builder.build)
-            except ZoolensError as error:
-                if said.get(name) != str(error):
-                    said[name] = str(error)
-                    log.warning("the ladder of the service %s stays as it was: %s", name, error)
-                    hosted[name].record(Event("ladder", f"The ladder stays as it was: {error}"))
-                continue
-            hosted[name].replace(built, "Models were measured or replaced.")
-            files[name] = _files(built)
-
-
-def _files(built: ServiceLadder) -> tuple[tuple[str, int, int], ...]:
-    """Sizes and times of the rungs' files: a cheap sign that one was replaced."""
-    states = []
-    for candidate in built.candidates:
-        for path in candidate.job.paths.values():
-            try:
-                about = path.stat()
-            except OSError:
-                states.append((str(path), -1, -1))
-            else:
-                states.append((str(path), about.st_size, about.st_mtime_ns))
-    return tuple(states)

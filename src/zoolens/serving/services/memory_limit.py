@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from zoolens.serving.services.events import Event, EventLog
+from zoolens.serving.services.events import Event, Recorder
 
 if TYPE_CHECKING:
     from zoolens.serving.plane.data_plane import Plane
@@ -23,7 +23,7 @@ def read_memory_limit(path: Path) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-async def follow_memory_limit(plane: Plane, file: str, events: EventLog, service: str) -> None:
+async def follow_memory_limit(plane: Plane, file: str, events: Recorder, service: str) -> None:
     """Give the plane the limit of the file whenever it has changed."""
     path = Path(file)
     own = plane.pool.memory_limit

@@ -1,0 +1,94 @@
+"""Builds the ladders of services again when models were measured or their files replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Protocol
+
+from zoolens.errors import ZoolensError
+from zoolens.serving.services.events import Entry, Event
+from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.store.records import RunKind
+from zoolens.store.state import Newest
+from zoolens.store.store import Store
+
+log = logging.getLogger("zoolens.serving")
+
+
+class Refreshed(Protocol):
+    """Whatever serves a ladder, or hands it on to those who do."""
+
+    built: ServiceLadder
+
+    def record(self, entry: Entry) -> None: ...
+
+    def replace(self, built: ServiceLadder, reason: str) -> bool:
+        """Serve another ladder, unless it is the same. Whether it was another."""
+        ...
+
+
+class StoreWatch:
+    """Whether anything was measured since the last look. What services write themselves is no news."""
+
+    def __init__(self, store: Store, newest: Newest) -> None:
+        self._store, self._newest = store, newest
+
+    def changed(self) -> bool:
+        newest = self._store.newest()
+        if newest == self._newest:
+            return False
+        _, runs = self._store.changed_since(self._newest.change)
+        self._newest = newest
+        return any(run.kind is not RunKind.SERVING for run in self._store.runs_of(runs))
+
+
+async def refresh_ladders(
+    watch: StoreWatch,
+    builders: Mapping[str, LadderBuilder],
+    hosted: Mapping[str, Refreshed],
+    thread: Executor,
+    every: float,
+) -> None:
+    """Build the ladders again when models were measured or replaced. What fails is said, and the old ladder stays."""
+    loop = asyncio.get_running_loop()
+    said: dict[str, str] = {}
+    files = {name: _files(service.built) for name, service in hosted.items()}
+    while True:
+        await asyncio.sleep(every)
+        try:
+            news = await loop.run_in_executor(thread, watch.changed)
+        except ZoolensError as error:
+            log.warning("the store cannot be looked at: %s", error)
+            continue
+        for name, builder in builders.items():
+            now = _files(hosted[name].built)
+            if not news and now == files[name]:
+                continue
+            files[name] = now
+            try:
+                built = await loop.run_in_executor(thread, builder.build)
+            except ZoolensError as error:
+                if said.get(name) != str(error):
+                    said[name] = str(error)
+                    log.warning("the ladder of the service %s stays as it was: %s", name, error)
+                    hosted[name].record(Event("ladder", f"The ladder stays as it was: {error}"))
+                continue
+            hosted[name].replace(built, "Models were measured or replaced.")
+            files[name] = _files(built)
+
+
+def _files(built: ServiceLadder) -> tuple[tuple[str, int, int], ...]:
+    """Sizes and times of the rungs' files: a cheap sign that one was replaced."""
+    states = []
+    for candidate in built.candidates:
+        for path in candidate.job.paths.values():
+            try:
+                about = path.stat()
+            except OSError:
+                states.append((str(path), -1, -1))
+            else:
+                states.append((str(path), about.st_size, about.st_mtime_ns))
+    return tuple(states)
