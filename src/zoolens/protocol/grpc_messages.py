@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.protocol import json_text
 from zoolens.protocol.datatypes import datatype_of, from_bytes, numpy_type, strings, to_bytes
-from zoolens.protocol.limits import DEFAULT, Limits, check_body, check_count, element_count, invalid
+from zoolens.protocol.limits import DEFAULT, Limits, check_count, element_count, invalid
 from zoolens.protocol.messages import InferRequest, InferResponse, Parameter, Parameters, RequestedOutput, Tensor
 from zoolens.protocol.protobuf import message
 from zoolens.protocol.rest import NOBODY, Caller
@@ -22,6 +23,10 @@ _CONTENTS: Final = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
     "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents", "UINT32": "uint_contents",
     "UINT64": "uint64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
+_FIXED: Final = {"fp32_contents": "<f4", "fp64_contents": "<f8"}
+_VARINTS: Final = {  # a negative number of 32 bits is written as one of 64
+    "int_contents": np.int64, "int64_contents": np.int64, "uint_contents": np.uint64, "uint64_contents": np.uint64,
 }  # fmt: skip
 
 
@@ -40,7 +45,6 @@ def request_to_protobuf(request: InferRequest) -> Any:
 
 def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT, caller: Caller = NOBODY) -> InferRequest:
     """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, sets its deadline, too."""
-    check_body(protobuf.ByteSize(), limits)
     parameters = _read_parameters(protobuf.parameters, limits)
     return InferRequest(
         model=json_text.text(protobuf.model_name, "The name of the model", limits),
@@ -149,10 +153,46 @@ def _typed(name: str, datatype: str, shape: tuple[int, ...], contents: Any, limi
     values = getattr(contents, field)
     if len(values) != count:
         raise invalid(f"Tensor {name!r} of shape {list(shape)} has {count:,} elements, but {len(values):,} were sent.")
+    most = limits.strings if datatype == "BYTES" else limits.json_values
+    if count > most:
+        raise invalid(
+            f"Tensor {name!r} has {count:,} typed elements; at most {most:,} are accepted. Send raw contents."
+        )
     if datatype == "BYTES":
-        if count > limits.strings:
-            raise invalid(f"Tensor {name!r} has {count:,} BYTES elements; at most {limits.strings:,} are accepted.")
         return strings(list(values), shape)
-    if dtype.kind in "iu" and count and not np.iinfo(dtype).min <= min(values) <= max(values) <= np.iinfo(dtype).max:
+    tensor = _packed_values(contents, field, count)
+    if dtype.kind in "iu" and count and not np.iinfo(dtype).min <= tensor.min() <= tensor.max() <= np.iinfo(dtype).max:
         raise invalid(f"Tensor {name!r} holds a number beyond the range of {datatype}.")
-    return np.fromiter(values, dtype, count).reshape(shape)
+    return tensor.astype(dtype, copy=False).reshape(shape)
+
+
+def _packed_values(contents: Any, field: str, count: int) -> Tensor:
+    """The values of the only field that is set, read from its bytes: one by one they take a microsecond each."""
+    if not count:
+        return np.empty(0, np.uint8)
+    contents.DiscardUnknownFields()
+    content = contents.SerializeToString()
+    payload = content[1 + len(_varint_bytes(content, 1)) :]  # behind the field's tag and its length
+    if field in _FIXED:
+        return np.frombuffer(payload, _FIXED[field])
+    values = _varints(payload)
+    return values.astype(bool) if field == "bool_contents" else values.view(_VARINTS[field])
+
+
+def _varint_bytes(content: bytes, place: int) -> bytes:
+    end = place
+    while content[end] & 0x80:
+        end += 1
+    return content[place : end + 1]
+
+
+def _varints(payload: bytes) -> NDArray[np.uint64]:
+    """Numbers in groups of seven bits, the lowest first; the highest bit of a byte says that another one follows."""
+    groups = np.frombuffer(payload, np.uint8)
+    ends = np.flatnonzero(groups < 0x80) + 1
+    starts = np.concatenate(([0], ends[:-1]))
+    if len(starts) == len(groups):
+        return groups.astype(np.uint64)
+    places = np.arange(len(groups)) - np.repeat(starts, ends - starts)
+    shifted = (groups & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.bitwise_or.reduceat(shifted, starts)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.protocol.datatypes import as_bytes, datatype_of, numpy_type, strings
+from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import DEFAULT, Limits, element_count, invalid
 from zoolens.protocol.messages import Tensor
 
@@ -39,7 +40,10 @@ def tensor_to_json(name: str, tensor: Tensor) -> list[Any]:
     if tensor.dtype.name == "bfloat16":
         tensor = tensor.astype(np.float32)
     if tensor.dtype.kind == "f" and not np.isfinite(tensor).all():
-        raise invalid(f"Tensor {name!r} holds NaN or infinity, which JSON cannot express: ask for binary data instead.")
+        raise ServingError(
+            Refusal.UNSUPPORTED,
+            f"Tensor {name!r} holds NaN or infinity, which JSON cannot express: ask for binary data instead.",
+        )
     elements: list[Any] = tensor.reshape(-1).tolist()
     return elements
 
@@ -48,9 +52,10 @@ def _text(name: str, element: bytes) -> str:
     try:
         return element.decode()
     except UnicodeDecodeError:
-        raise invalid(
+        raise ServingError(
+            Refusal.UNSUPPORTED,
             f"BYTES tensor {name!r} holds bytes that are not UTF-8 text, which JSON cannot express: "
-            "ask for binary data instead."
+            "ask for binary data instead.",
         ) from None
 
 

@@ -144,10 +144,9 @@ def raw_request(
 
 def encode_response(response: InferResponse, request: InferRequest) -> Body:
     """The body of an answer; the request says which of its tensors are wanted as binary data."""
-    usual = request.parameters.get("binary_data_output") is True
-    wanted = {output.name: output.binary for output in request.outputs}
+    as_json = outputs_as_json(response, request)
     outputs = response.outputs.items()
-    if all(wanted.get(name, usual) for name in response.outputs):
+    if not as_json:
         blobs = [to_bytes(tensor) for _, tensor in outputs]
         described = tuple(
             (name, datatype_of(tensor.dtype), tensor.shape, len(blob))
@@ -157,8 +156,15 @@ def encode_response(response: InferResponse, request: InferRequest) -> Body:
         header = _binary_header(*about, described, tuple(map(type, response.parameters.values())))
         return Body((header, *blobs), len(header)) if blobs else Body((header,))
     data = _response_data(response.model, response.version, response.id, response.parameters.items())
-    data["outputs"], blobs = _encode_tensors(outputs, [name for name in response.outputs if wanted.get(name, usual)])
+    data["outputs"], blobs = _encode_tensors(outputs, response.outputs.keys() - as_json)
     return _body(data, blobs)
+
+
+def outputs_as_json(response: InferResponse, request: InferRequest) -> set[str]:
+    """The outputs that the client wants in the JSON, not behind it."""
+    usual = request.parameters.get("binary_data_output") is True
+    wanted = {output.name: output.binary for output in request.outputs}
+    return {name for name in response.outputs if not wanted.get(name, usual)}
 
 
 def decode_response(content: Buffer, header_length: int | None = None, limits: Limits = DEFAULT) -> InferResponse:

@@ -127,9 +127,29 @@ def test_raw_contents_that_do_not_fit():
     protobuf.inputs[0].contents.fp32_contents.extend([1, 2])
     with pytest.raises(ServingError, match="raw and typed"):
         request_from_protobuf(protobuf)
-    with pytest.raises(ServingError) as caught:
-        request_from_protobuf(protobuf, Limits(body_bytes=10))
-    assert caught.value.refusal is Refusal.TOO_LARGE
+
+
+@QUICK
+@given(
+    st.sampled_from(
+        [("INT32", "int_contents", -(2**31), 2**31 - 1), ("INT64", "int64_contents", -(2**63), 2**63 - 1),
+         ("UINT32", "uint_contents", 0, 2**32 - 1), ("UINT64", "uint64_contents", 0, 2**64 - 1)]
+    ),
+    st.data(),
+)  # fmt: skip
+def test_typed_whole_numbers_come_back(kind, data):
+    datatype, field, low, high = kind
+    values = data.draw(st.lists(st.integers(low, high) | st.integers(max(low, -9), 300), max_size=40))
+    decoded = request_from_protobuf(typed(datatype, [len(values)], **{field: values})).inputs["x"]
+    assert decoded.dtype.name == datatype.lower()
+    assert decoded.tolist() == values
+
+
+def test_typed_contents_have_a_limit_and_are_not_read_one_by_one():
+    protobuf = typed("UINT8", [2_000_000], uint_contents=[200] * 2_000_000)
+    with pytest.raises(ServingError, match="at most 1,000,000"):
+        request_from_protobuf(protobuf, Limits(json_values=1_000_000))
+    assert request_from_protobuf(protobuf).inputs["x"].sum(dtype=int) == 400_000_000
 
 
 def test_the_descriptors_are_those_of_the_proto_files():

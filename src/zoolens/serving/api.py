@@ -122,11 +122,11 @@ class _Thread(threading.Thread):
 
     async def _serve(self) -> None:
         models, options, settings, memory_limit, services, store = self._arguments
+        event = asyncio.Event()
+        self._end = asyncio.get_running_loop(), event  # before the models are opened: that may be interrupted
         async with running(
             models, options, settings, services=services, memory_limit=memory_limit, store=store
         ) as self._server:
-            event = asyncio.Event()
-            self._end = asyncio.get_running_loop(), event
             self._ready.set()
             await event.wait()
         self._end = None

@@ -6,13 +6,14 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from zoolens.protocol.datatypes import Buffer
 from zoolens.protocol.errors import Refusal, ServingError
-from zoolens.protocol.limits import check_body, invalid
+from zoolens.protocol.limits import Limits, check_body, invalid
 from zoolens.serving.options import ServerOptions
 
 Receive = Callable[[], Awaitable[Any]]
@@ -60,25 +61,31 @@ class BodyReader:
         finally:
             held.release()
 
-    async def read(self, held: Held, headers: Mapping[str, str], receive: Receive, offset: int = 0) -> Buffer:
-        """The body, unpacked. What lies `offset` bytes behind its start is aligned in memory where that is free."""
+    async def read(
+        self, held: Held, headers: Mapping[str, str], receive: Receive, offset: int = 0, most: int | None = None
+    ) -> Buffer:
+        """The body, unpacked, of at most `most` bytes where that is less than the server's own limit.
+
+        What lies `offset` bytes behind its start is aligned in memory where that is free. Memory is counted as bytes
+        arrive: a length that is only declared would let a few silent clients take all of it.
+        """
+        limits = self._limits if most is None else replace(self._limits, body_bytes=min(most, self._limits.body_bytes))
         declared = headers.get("content-length", "")
         if declared.isdigit():
-            check_body(int(declared), self._limits)
-            held.add(int(declared))
+            check_body(int(declared), limits)
         try:
             async with asyncio.timeout(self._seconds):
-                chunks = await self._chunks(held, receive, bool(declared))
+                chunks = await self._chunks(held, receive, limits)
         except TimeoutError:
             raise ServingError(
                 Refusal.TOO_SLOW, f"The body of the request did not arrive within {self._seconds:g} seconds."
             ) from None
         encoding = headers.get("content-encoding", "identity").strip().lower()
         if encoding != "identity":
-            return await self._unpack(held, b"".join(chunks), encoding)
+            return await self._unpack(held, b"".join(chunks), encoding, limits.body_bytes)
         return chunks[0] if len(chunks) == 1 else _joined(chunks, offset)
 
-    async def _chunks(self, held: Held, receive: Receive, declared: bool) -> list[bytes]:
+    async def _chunks(self, held: Held, receive: Receive, limits: Limits) -> list[bytes]:
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -87,22 +94,21 @@ class BodyReader:
                 raise ClientLeft
             chunk = message.get("body", b"")
             size += len(chunk)
-            check_body(size, self._limits)
-            if not declared:
-                held.add(len(chunk))
+            check_body(size, limits)
+            held.add(len(chunk))
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks
 
-    async def _unpack(self, held: Held, content: bytes, encoding: str) -> bytes:
+    async def _unpack(self, held: Held, content: bytes, encoding: str, most: int) -> bytes:
         if encoding not in _WINDOW_BITS:
             raise ServingError(
                 Refusal.UNSUPPORTED, f"Bodies with the content encoding {encoding[:40]!r} are not unpacked."
             )
         unpacked = (
-            await asyncio.to_thread(unpack, content, encoding, self._limits.body_bytes)
+            await asyncio.to_thread(unpack, content, encoding, most)
             if len(content) > _UNPACK_IN_THREAD
-            else unpack(content, encoding, self._limits.body_bytes)
+            else unpack(content, encoding, most)
         )
         held.add(len(unpacked))
         return unpacked

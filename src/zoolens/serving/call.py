@@ -51,7 +51,8 @@ def answered_by(parameters: Mapping[str, Parameter]) -> dict[str, str]:
 def unforeseen(error: Exception) -> ServingError:
     """What a client is told when something went wrong that nobody foresaw; the log has the rest."""
     if isinstance(error, ZoolensError):
-        return ServingError(Refusal.INTERNAL, str(error))
+        log.error("A request failed: %s", error)
+        return ServingError(Refusal.INTERNAL, error.message)  # the hint may have paths, or what a model has printed
     log.error("A request failed in a way that was not foreseen.", exc_info=error)
     return ServingError(Refusal.INTERNAL, "The server failed in a way that was not foreseen; its log says more.")
 

@@ -20,7 +20,7 @@ from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_pr
 from zoolens.protocol.limits import check_body, invalid
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
 from zoolens.serving.bodies import BodyReader
-from zoolens.serving.call import caller, unforeseen
+from zoolens.serving.call import caller, traceparent, unforeseen
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions, check_token
 
@@ -28,6 +28,11 @@ Context = Any  # grpc.aio.ServicerContext, which is generic in two types that no
 Handler = Callable[[DataPlane, Any], Awaitable[Any]]
 
 _IN_FLIGHT: Final = 64  # requests of one stream that are answered at the same time
+_OPEN: Final = frozenset(
+    (f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady", f"/{HEALTH}/Check", f"/{HEALTH}/Watch")
+)
+_DECODE_IN_THREAD: Final = 1 << 18
+_LONGEST_ERROR: Final = 1000  # gRPC sends it as metadata, which has a limit of its own
 _WATCH_SECONDS: Final = 1.0
 _OVERHEAD: Final = 1 << 16  # what names and shapes may add to the tensors' bytes
 
@@ -41,8 +46,10 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
             ("grpc.max_metadata_size", 1 << 16),
             ("grpc.so_reuseport", 0),
             ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
+            ("grpc.max_concurrent_streams", options.connections),
         ],
-        maximum_concurrent_rpcs=options.connections * _IN_FLIGHT,
+        interceptors=(_Gate(options),),
+        maximum_concurrent_rpcs=options.connections * 4,
     )
     service = _Service(plane, options, bodies)
     server.add_generic_rpc_handlers((service.inference(), service.health()))
@@ -60,6 +67,29 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
         raise OSError(f"{address} is in use, is not an address of this machine, or its certificate cannot be used")
     await server.start()
     return GrpcServer(server, service, port)
+
+
+class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Refuses calls without the token before their messages are read. Probes of health need none."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._token = options.token
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        headers = dict(details.invocation_metadata or ())
+        try:
+            if details.method not in _OPEN:
+                check_token(self._token, headers.get("authorization"))
+        except ServingError as error:
+            return grpc.stream_stream_rpc_method_handler(_refusing(error))  # which reads nothing by itself
+        return await continuation(details)
+
+
+def _refusing(error: ServingError) -> Callable[[Any, Context], Awaitable[None]]:
+    async def refuse(_: Any, context: Context) -> None:
+        await _refuse(context, error)
+
+    return refuse
 
 
 class GrpcServer:
@@ -104,12 +134,11 @@ class _Service:
     async def _infer(self, content: bytes, context: Context) -> bytes:
         headers = _headers(context)
         try:
-            self._authorise(headers)
             response = await self._answer(content, headers, context.time_remaining())
             serialised: bytes = response.SerializeToString()
         except Exception as error:
             return await _refuse(context, error)
-        if (trace := headers.get("traceparent")) is not None:
+        if (trace := traceparent(headers)) is not None:
             context.set_trailing_metadata((("traceparent", trace),))
         return serialised
 
@@ -117,16 +146,16 @@ class _Service:
         with self._bodies.holding() as held:
             held.add(len(content))
             request = self._read(message("ModelInferRequest"), content)
-            plain = request_from_protobuf(request, self._options.limits, caller(headers, remaining))
+            arguments = (request, self._options.limits, caller(headers, remaining))
+            if len(content) > _DECODE_IN_THREAD and not request.raw_input_contents:
+                plain = await asyncio.to_thread(request_from_protobuf, *arguments)
+            else:
+                plain = request_from_protobuf(*arguments)
             return response_to_protobuf(await self._plane.infer(plain))
 
     async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, several of which are worked on at a time."""
         headers = _headers(context)
-        try:
-            self._authorise(headers)
-        except ServingError as error:
-            await _refuse(context, error)
         pending: deque[asyncio.Task[bytes]] = deque()
         incoming = aiter(contents)
         following: asyncio.Task[Any] | None = asyncio.ensure_future(_next(incoming))
@@ -168,9 +197,6 @@ class _Service:
     def _unary(self, method: Method, handler: Handler) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def answer(content: bytes, context: Context) -> bytes:
             try:
-                headers = _headers(context)
-                if not method.path.endswith(("/ServerLive", "/ServerReady")):
-                    self._authorise(headers)
                 response = await handler(self._plane, self._read(method.request, content))
                 serialised: bytes = response.SerializeToString()
             except Exception as error:
@@ -204,9 +230,6 @@ class _Service:
         state: bytes = method.response(status="SERVING" if self._plane.ready() else "NOT_SERVING").SerializeToString()
         return state
 
-    def _authorise(self, headers: Mapping[str, str]) -> None:
-        check_token(self._options.token, headers.get("authorization"))
-
     def _read(self, kind: Any, content: bytes) -> Any:
         from google.protobuf.message import DecodeError
 
@@ -236,7 +259,7 @@ def _id_of(content: bytes) -> str:
 
 async def _refuse(context: Context, error: Exception) -> bytes:
     refused = error if isinstance(error, ServingError) else unforeseen(error)
-    await context.abort(getattr(grpc.StatusCode, refused.refusal.grpc), str(refused))
+    await context.abort(getattr(grpc.StatusCode, refused.refusal.grpc), str(refused)[:_LONGEST_ERROR])
     raise AssertionError("abort raises")
 
 

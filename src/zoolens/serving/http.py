@@ -7,7 +7,9 @@ What is no inference is a table of routes for Starlette. Inference is answered b
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,10 +28,15 @@ from zoolens.serving.http_inference import Answer, Head, Inference, error_answer
 from zoolens.serving.openapi import document
 from zoolens.serving.options import ServerOptions, check_access
 
+log = logging.getLogger("zoolens.serving")
+
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 Metrics = Callable[[], tuple[bytes, str]]  # the text for Prometheus, and its content type
 Handler = Callable[["Asked"], Awaitable[Any]]
+
+_DISCARD_SECONDS: Final = 1.0
+_MOST_ROUTE_BYTES: Final = 1 << 20  # of a body that is no inference: it is parsed on the event loop
 
 
 class Application:
@@ -44,27 +51,53 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        began = read = False
+
+        async def tracked(message: Any) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        async def body() -> Any:
+            nonlocal read
+            message = await receive()
+            read = read or not message.get("more_body", False)
+            return message
+
         try:
             check_access(self.options, scope["path"], headers)
             head = read_head(scope["path"], headers)
             if head is None:
                 scope["app"] = self  # where there is one, Starlette raises what it would otherwise answer in plain text
-                await self._routes(scope, receive, send)
+                await self._routes(scope, body, tracked)
             else:
                 _check_method(scope)
-                await self._infer(head, headers, receive, send)
+                await self._infer(head, headers, body, tracked)
         except ClientLeft:
             return
         except HTTPException as error:
             await _send(send, _no_route(scope, error))
         except Exception as error:
-            await _send(send, error_answer(error))
+            if began:
+                log.info("An answer was cut off: %s", error)  # its reader has gone; uvicorn closes the connection
+            else:
+                if not read and "expect" not in headers:
+                    await _discard(body)
+                await _send(send, error_answer(error))
 
     async def _infer(self, head: Head, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         with self.bodies.holding() as held:
             content = await self.bodies.read(held, headers, receive, head.offset)
             answer = self.inference.answer(head, content)
             await _send(send, await _unless_client_leaves(answer, receive))
+
+
+async def _discard(receive: Receive) -> None:
+    """Throw away what a client sends of a refused body: most send all of it before they read why it is refused."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DISCARD_SECONDS):
+            while (await receive()).get("more_body", False):
+                pass
 
 
 def _check_method(scope: Scope) -> None:
@@ -253,7 +286,7 @@ def _routes(plane: DataPlane, bodies: BodyReader, metrics: Metrics | None) -> Ro
 def _endpoint(plane: DataPlane, bodies: BodyReader, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         with bodies.holding() as held:
-            content = await bodies.read(held, request.headers, request.receive)
+            content = await bodies.read(held, request.headers, request.receive, most=_MOST_ROUTE_BYTES)
             data = json_text.parse_object(content) if request.method == "POST" and len(content) else {}
             path = request.path_params
             asked = Asked(plane, _text(path.get("model", "")), _text(path.get("version", "")), data)

@@ -22,6 +22,7 @@ from zoolens.protocol.rest import (
     Caller,
     decode_request,
     encode_response,
+    outputs_as_json,
     parse_header_length,
     raw_request,
 )
@@ -32,6 +33,7 @@ from zoolens.serving.options import ServerOptions
 INFER_PATH: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", re.DOTALL)
 _LENGTH_FIELD: Final = HEADER_LENGTH.lower()
 _DECODE_IN_THREAD: Final = 1 << 18  # bytes of JSON: milliseconds in which the event loop would answer nobody
+_ENCODE_IN_THREAD: Final = 1 << 14  # values that are written as JSON
 _BUSY: Final = frozenset({Refusal.OVERLOADED, Refusal.UNAVAILABLE})
 _UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED, Refusal.FORBIDDEN})
 _COMPRESSORS: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -104,7 +106,11 @@ class Inference:
 
 
 async def _answer(response: InferResponse, request: InferRequest, head: Head) -> Answer:
-    body = encode_response(response, request)
+    values = sum(response.outputs[name].size for name in outputs_as_json(response, request))
+    if values > _ENCODE_IN_THREAD:
+        body = await asyncio.to_thread(encode_response, response, request)
+    else:
+        body = encode_response(response, request)
     fields = {**body.headers, **answered_by(response.parameters)}
     if request.traceparent is not None:
         fields["traceparent"] = request.traceparent

@@ -9,6 +9,7 @@ Whatever is unusual about a request (compression, chunks, pipelining, a path wit
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ from zoolens.serving.bodies import ALIGNMENT, Held
 from zoolens.serving.http import Application
 from zoolens.serving.http_inference import Answer, Head, error_answer, read_head
 from zoolens.serving.options import check_access
+
+log = logging.getLogger("zoolens.serving")
 
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
@@ -182,14 +185,17 @@ class Connection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._clock = None
-        if self._exchange is None:
+        exchange = self._exchange
+        if exchange is None:
             self.transport.abort()
+        elif not exchange.missing:  # the headers of the next request are slow, and this one is still being answered
+            self._start_clock(self._options.header_seconds)
         else:
             seconds = self._options.body_seconds
             error = ServingError(
                 Refusal.TOO_SLOW, f"The body of the request did not arrive within {seconds:g} seconds."
             )
-            self._refuse(self._exchange, error)
+            self._refuse(exchange, error)
 
     # --- the short way
 
@@ -203,10 +209,11 @@ class Connection(HttpToolsProtocol):
             if exchange is not None and exchange.missing and self._clock is None:
                 self._start_clock(self._options.body_seconds)
         elif len(data) < exchange.missing:
-            exchange.add(data)
+            self._add(exchange, data)
         else:  # the parser has seen only the beginning of this body, so that another one takes its place
             body, rest = data[: exchange.missing], data[exchange.missing :]
-            exchange.add(body)
+            if not self._add(exchange, body):
+                return
             self.parser = httptools.HttpRequestParser(self)
             self._begin(exchange)
             if rest:
@@ -235,7 +242,6 @@ class Connection(HttpToolsProtocol):
         try:
             check_access(self._options, usual.path, usual.headers)
             check_body(usual.size, self._options.limits)
-            exchange.held.add(usual.size)
         except ServingError as error:
             self._refuse(exchange, error)
         return True
@@ -245,7 +251,7 @@ class Connection(HttpToolsProtocol):
         if exchange is None:
             super().on_body(body)
         else:
-            exchange.add(body)
+            self._add(exchange, body)
 
     def on_message_complete(self) -> None:
         exchange = self._receiving()
@@ -259,6 +265,16 @@ class Connection(HttpToolsProtocol):
         current: Any = self.cycle
         return current if isinstance(current, Exchange) and not current.response_complete else None
 
+    def _add(self, exchange: Exchange, chunk: bytes) -> bool:
+        """Count and keep what has arrived; False where that is more than the server may hold."""
+        try:
+            exchange.held.add(len(chunk))
+        except ServingError as error:
+            self._refuse(exchange, error)
+            return False
+        exchange.add(chunk)
+        return True
+
     def _begin(self, exchange: Exchange) -> None:
         self._stop_clock()
         exchange.task = self.loop.create_task(self._answer(exchange))
@@ -270,9 +286,13 @@ class Connection(HttpToolsProtocol):
             answer = await self.application.inference.answer(exchange.head, exchange.content)
             if not self.transport.is_closing():
                 self._write(answer, keep_alive=exchange.keep_alive and "Connection" not in answer.fields)
+                await self.flow.drain()  # until the client has taken it, its next request waits
         except asyncio.CancelledError:
             if not exchange.disconnected:
                 raise
+        except (RuntimeError, OSError) as error:  # the connection broke while the answer was written
+            log.info("An answer was cut off: %s", error)
+            self.transport.abort()
         finally:
             self._finish(exchange)
 

@@ -101,6 +101,11 @@ def test_requests_that_do_not_fit(channel, request_, code):
     assert code_of(channel, "ModelInfer", request_) == code
 
 
+def test_a_long_error_is_cut_and_keeps_its_code(channel):
+    names = {f"{place}" * 2000: X for place in range(10, 30)}
+    assert code_of(channel, "ModelInfer", request_to_protobuf(InferRequest("tiny", names))) == "INVALID_ARGUMENT"
+
+
 def test_the_calls_deadline_counts(channel):
     assert code_of(channel, "ModelInfer", request_to_protobuf(InferRequest("slow", {"input": X})), timeout=0.05) == (
         "DEADLINE_EXCEEDED"

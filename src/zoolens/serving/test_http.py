@@ -215,6 +215,83 @@ def test_a_client_that_sends_all_of_a_large_body_still_reads_why_it_is_refused(s
         assert "20,000,000" in sentence
 
 
+def test_lengths_that_are_only_declared_take_no_memory_from_others(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    head = "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n"
+
+    async def session():
+        options = ServerOptions(http_port=0, grpc_port=None, held_bytes=1_000_000, drain_seconds=1)
+        async with open_plane() as plane, Server(plane, options) as server:
+            silent = [
+                raw(server, head.format(path).encode()) for path in ("/v2/models/m/infer", "/v2/trace/setting") * 3
+            ]
+            await asyncio.sleep(0.1)
+            answer = await asyncio.to_thread(ask, server, "POST", "/v2/models/m/infer", bytes(200_000))
+            for connection in silent:
+                connection.close()
+            return answer
+
+    assert asyncio.run(session())[0] == 400
+
+
+def test_bodies_that_are_no_inference_are_small(server):
+    assert error(ask(server, "POST", "/v2/repository/index", b"[" + b"1," * 600_000 + b"1]"))[0] == 413
+
+
+def test_the_clock_of_the_next_request_does_not_end_the_one_that_is_answered(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.conftest import write_fake
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    body = encode_request(InferRequest("slow", {"input": X}))
+    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    message = f"{head}{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode() + body.content() + b"GET /v2 HT"
+
+    async def session():
+        options = ServerOptions(http_port=0, grpc_port=None, header_seconds=0.05)
+        models = [write_fake(tmp_path, "slow", latency_us=300_000)]
+        async with open_plane(models) as plane, Server(plane, options) as server:
+            address = urlsplit(server.urls["http"])
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(message)
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(session()).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_that_takes_no_answer_gets_no_further_ones(tmp_path, monkeypatch):
+    """The server does not keep answers for it that it has not asked the socket to take."""
+    from zoolens.serving.api import serve
+    from zoolens.serving.conftest import write_fake
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    model = write_fake(tmp_path, "wide", classes=500_000)
+    body = encode_request(InferRequest("wide", {"input": X}, parameters={"binary_data_output": True}))
+    head = f"POST /v2/models/wide/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    message = f"{head}{HEADER_LENGTH}: {body.header_length}\r\n\r\n".encode() + body.content()
+    with serve(model, http=0, grpc=None) as server:
+        with raw(server) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for _ in range(20):  # answers of 4 MB, of which some fit into the sockets' own buffers
+                connection.sendall(message)
+                time.sleep(0.02)
+            get(server, "/v2/health/live")
+            (model,) = get(server, "/v2/models/wide/stats")["model_stats"]
+        assert model["inference_stats"]["success"]["count"] < 15
+
+
 def test_a_chunked_body_is_counted(server):
     chunk = b"4e20\r\n" + bytes(20_000) + b"\r\n"
     head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
