@@ -69,7 +69,7 @@ FRAMEWORKS = {
     "jax": ["runtimes/jax.py", "crosstrain/training/trainers/keras*.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
     "sklearn": ["crosstrain/study/analysis/*.py"],
-    "ray": ["engine/executors/ray.py"],
+    "ray": ["engine/executors/ray.py", "serving/cluster/ray.py"],
     "safetensors": ["crosstrain/training/weights.py"],
     "mxnet": ["runtimes/mxnet.py", "contrib/gluon/*.py"],
     "onnx": ["runtimes/onnx*.py", "zoos/onnx.py", "graph/counters/*.py", "graph/onnx_writer/*.py"],

@@ -104,6 +104,13 @@ class Bytes(click.ParamType[int]):
     show_default=True,
     help="What is logged; debug also logs every batch and every refusal.",
 )
+@click.option(
+    "--on", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+    help="Answer here, or on the Ray cluster of RAY_ADDRESS (without it: one on this machine).",
+)  # fmt: skip
+@click.option(
+    "--replicas", metavar="N|MIN:MAX", help="Replicas on the cluster; MIN:MAX follows the load.  [default: 2]"
+)
 @click.option("--check", is_flag=True, help="Explain which models a file of services would use, and serve nothing.")
 @store_option(None, described="Store that services ask and record in: SQLite file or postgresql:// URL.")
 @json_option
@@ -118,6 +125,7 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     zoolens serve demo:lenet-torch
     zoolens serve digits=demo:lenet-torch --http 9000 --grpc off
     zoolens serve service.yaml --check
+    zoolens serve service.yaml --on ray --replicas 1:4
     """
     from zoolens.serving.server import run
 
@@ -127,20 +135,17 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     if check:
         _check(plain, services, options["store"], as_json)
         return
+    if options["replicas"] and options["on"] == "local":
+        raise click.UsageError("--replicas needs a cluster: add --on ray. Here --concurrency has more processes.")
     from zoolens.serving.logs import logging_to_stderr
 
     with logging_to_stderr(options["log_format"], options["log_level"]):
-        run(
-            _serve(
-                _specs(plain, options),
-                services,
-                _server_options(options),
-                _settings(options),
-                options["memory"],
-                options["store"],
-                live=options["log_format"] == "text" and options["log_level"] != "debug",
-            )
-        )
+        asked = (_specs(plain, options), services, _server_options(options), _settings(options))
+        if options["on"] == "ray":
+            run(_serve_on_ray(*asked, options["memory"], options["store"], options["replicas"]))
+        else:
+            live = options["log_format"] == "text" and options["log_level"] != "debug"
+            run(_serve(*asked, options["memory"], options["store"], live=live))
     click.echo("Stopped.")
 
 
@@ -173,6 +178,29 @@ async def _serve(
         if showing is not None:
             showing.cancel()
             await asyncio.wait([showing])
+        click.echo("Draining: requests that were accepted are answered.", err=True)
+
+
+async def _serve_on_ray(
+    models: Sequence[ModelSpec],
+    services: Sequence[Path],
+    options: ServerOptions,
+    settings: EndpointSettings,
+    memory: int | None,
+    store: str | None,
+    replicas: str | None,
+) -> None:
+    from zoolens.serving.cluster.plan import ReplicaCount
+    from zoolens.serving.cluster.ray import RaySettings, running_on_ray
+    from zoolens.serving.server import stop_signal
+
+    cluster = RaySettings(replicas=ReplicaCount.parse(replicas) if replicas else ReplicaCount())
+    click.echo("Starting the replicas …", err=True)
+    async with running_on_ray(
+        models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster
+    ) as server:
+        _show(server)
+        await stop_signal()
         click.echo("Draining: requests that were accepted are answered.", err=True)
 
 

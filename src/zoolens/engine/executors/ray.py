@@ -49,7 +49,8 @@ class RayExecutor(Executor):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what keeps us from the cluster is said below
-                ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
+                # "local": not a cluster that somebody else happens to have started on this machine
+                ray.init(address=where or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
         except Exception as error:  # Ray raises nearly anything: connection, version and value errors
             raise ZoolensError(
                 f"The Ray cluster{f' at {where}' if where else ''} cannot be used: {first_line(error).rstrip('.')}.",

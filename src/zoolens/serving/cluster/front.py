@@ -172,7 +172,7 @@ class ClusterPlane:
                 if last:
                     raise ServingError(
                         Refusal.UNAVAILABLE,
-                        f"{_TRIES} replicas were lost one after another while they worked on this request: {error}",
+                        f"{_TRIES} replicas were lost one after another with this request: {str(error).rstrip('.')}.",
                         hint="Send it again later.",
                     ) from error
                 continue

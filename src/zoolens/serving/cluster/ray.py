@@ -199,7 +199,7 @@ def _deploy(application: str, plan: ClusterPlan, chosen: RaySettings, drain_seco
     except Exception as error:  # Ray raises nearly anything
         raise ZoolensError(
             f"Ray Serve cannot run the replicas: {first_line(error).rstrip('.')}.",
-            hint="Do the cluster's nodes have zoolens with the extras ray and serve, and the models?",
+            hint="Do the cluster's nodes have zoolens with the extra ray-serve, and the models?",
         ) from error
 
 
@@ -214,7 +214,7 @@ def _ray_serve() -> Any:
     try:
         from ray import serve
     except ImportError as error:
-        raise MissingDependency("Serving on Ray", "ray[serve]", "ray") from error
+        raise MissingDependency("Serving on Ray", "ray[serve]", "ray-serve") from error
     return serve
 
 

@@ -1,0 +1,146 @@
+"""A real Ray cluster on this machine with two replicas, one of which is killed under load: no request is lost."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import zoolens
+from zoolens.protocol.errors import ServingError
+from zoolens.protocol.messages import InferRequest
+from zoolens.serving.cluster.plan import ReplicaCount
+from zoolens.serving.options import ServerOptions
+from zoolens.serving.plane.settings import ModelSpec
+from zoolens.serving.services.events import sessions
+from zoolens.store.store import open_store
+
+pytestmark = pytest.mark.slow
+
+SERVICE = """\
+services:
+  fashion:
+    reference: demo:lenet-wide
+    runtime: onnxruntime
+    within: 50%
+    objectives:
+      latency: {percentile: 99, bound: 500 ms}
+"""
+CLIENTS = 8
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    """A file of services, and a store with its reference and a stand-in."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ray.serve", reason="RAY SERVE ABSENT: install zoolens[ray-serve] to test serving on it")
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "zoolens"))
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray keeps a token there
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    store = tmp_path / "store.sqlite"
+    models = ["demo:lenet-wide", "demo:lenet-narrow"]
+    zoolens.evaluate(models, "demo", runtimes=["onnxruntime"], limit=60, batches=(), cold=False, store=store)
+    (tmp_path / "service.yaml").write_text(SERVICE)
+    return tmp_path / "service.yaml", store
+
+
+def test_a_replica_that_is_killed_under_load_loses_no_request(service):
+    from zoolens.serving.cluster.ray import RaySettings, running_on_ray
+
+    file, store = service
+    image = np.zeros((1, 28, 28), np.float32)
+
+    async def main():
+        models = [ModelSpec("digits=demo:lenet-torch", "onnxruntime")]
+        options = ServerOptions(http_port=0, grpc_port=None, drain_seconds=10)
+        cluster = RaySettings(replicas=ReplicaCount(2, 2))
+        async with running_on_ray(models, options, services=[file], store=store, cluster=cluster) as server:
+            plane = server.plane
+            assert {entry.name: entry.state for entry in plane.repository()} == {"digits": "READY", "fashion": "READY"}
+            victim, other = (replica.pid for replica in plane.view.replicas)
+            assert victim != other
+            answers, refusals = await under_load(plane, lambda: os.kill(victim, signal.SIGKILL), image)
+            await until(lambda: len({replica.pid for replica in plane.view.replicas} - {victim}) == 2)
+            return answers, refusals, server.urls, plane.statistics("fashion")[0]
+
+    answers, refusals, urls, statistics = asyncio.run(asyncio.wait_for(main(), 400))
+    assert len(answers) > 100
+    assert len({answer.outputs["probabilities"].tobytes() for answer in answers}) <= 2  # of the reference or stand-in
+    assert all(answer.parameters["zoolens_model"].startswith("demo:lenet-") for answer in answers)
+    assert not refusals  # each was sent again to the replica that was left
+    assert urls["http"].startswith("http://127.0.0.1:")
+    assert 0 < statistics.success.count <= len(answers) + CLIENTS
+    with open_store(store) as opened:
+        (session,) = sessions(opened)
+    assert [event.kind for event in session.events].count("start") == 3  # two replicas, and the one that followed
+
+
+async def under_load(plane, disturb, image):
+    """What `CLIENTS` clients get before and after a disturbance; an exception of another kind fails the test."""
+    answers, refusals, over = [], [], asyncio.Event()
+
+    async def ask():
+        while not over.is_set():
+            try:
+                answers.append(await plane.infer(InferRequest("fashion", {"input": image})))
+            except ServingError as error:
+                refusals.append(error)
+
+    asking = [asyncio.ensure_future(ask()) for _ in range(CLIENTS)]
+    await until(lambda: len(answers) > 50)
+    disturb()
+    before = len(answers)
+    await until(lambda: len(answers) > before + 200)
+    over.set()
+    await asyncio.gather(*asking)
+    return answers, refusals
+
+
+async def until(fulfilled, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not fulfilled():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+
+
+def test_the_command_serves_on_ray_and_says_what_is_wrong(service, zoolens_process):
+    file, store = service
+    lines, end = zoolens_process("serve", str(file), "--on", "ray", "--replicas", "1", "--http", "0", "--grpc", "off",
+                                 "--store", str(store))  # fmt: skip
+    assert any(line.startswith("REST: http://127.0.0.1:") for line in lines)
+    assert end() == 0
+
+
+@pytest.fixture
+def zoolens_process():
+    """Starts a command that serves: what it printed until it was ready, and a function that ends it."""
+    import subprocess
+    import sys
+
+    with contextlib.ExitStack() as stack:
+
+        def start(*arguments):
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, "-m", "zoolens", *arguments], stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(process.kill)
+            guard = threading.Timer(200, process.kill)
+            guard.start()
+            stack.callback(guard.cancel)
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("REST:"):
+                    break
+
+            def end():
+                process.send_signal(signal.SIGTERM)
+                return process.wait(100)
+
+            return lines, end
+
+        yield start
