@@ -65,7 +65,11 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
             assert victim != other
             answers, refusals = await under_load(plane, lambda: os.kill(victim, signal.SIGKILL), image)
             await until(lambda: len({replica.pid for replica in plane.view.replicas} - {victim}) == 2)
-            return answers, refusals, server.urls, plane.statistics("fashion")[0]
+            statistics = plane.statistics("fashion")[0]
+            controller = plane.view.pid
+            more, refused = await under_load(plane, lambda: os.kill(controller, signal.SIGKILL), image)
+            await until(lambda: plane.view.pid != controller and len(plane.view.replicas) == 2)
+            return answers + more, refusals + refused, server.urls, statistics
 
     answers, refusals, urls, statistics = asyncio.run(asyncio.wait_for(main(), 400))
     assert len(answers) > 100
@@ -75,8 +79,9 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
     assert urls["http"].startswith("http://127.0.0.1:")
     assert 0 < statistics.success.count <= len(answers) + CLIENTS
     with open_store(store) as opened:
-        (session,) = sessions(opened)
-    assert [event.kind for event in session.events].count("start") == 3  # two replicas, and the one that followed
+        after, before = sessions(opened)  # of both controllers
+    assert [event.kind for event in before.events].count("start") == 3  # two replicas, and the one that followed
+    assert sum(answered.requests for answered in (*before.answers, *after.answers)) > 100
 
 
 async def under_load(plane, disturb, image):

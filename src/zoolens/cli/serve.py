@@ -172,9 +172,11 @@ async def _serve(
     async with running(
         models, options, settings, services=services, memory_limit=memory, store=store, metrics=metrics
     ) as server:
+        stopped = asyncio.ensure_future(stop_signal())
+        await asyncio.sleep(0)  # from here on a signal drains
         _show(server)
         showing = asyncio.ensure_future(show_live_line(metrics)) if live else None
-        await stop_signal()
+        await stopped
         if showing is not None:
             showing.cancel()
             await asyncio.wait([showing])
@@ -190,6 +192,8 @@ async def _serve_on_ray(
     store: str | None,
     replicas: str | None,
 ) -> None:
+    import asyncio
+
     from zoolens.serving.cluster.plan import ReplicaCount
     from zoolens.serving.cluster.ray import RaySettings, running_on_ray
     from zoolens.serving.server import stop_signal
@@ -199,8 +203,10 @@ async def _serve_on_ray(
     async with running_on_ray(
         models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster
     ) as server:
+        stopped = asyncio.ensure_future(stop_signal())
+        await asyncio.sleep(0)  # from here on a signal drains
         _show(server)
-        await stop_signal()
+        await stopped
         click.echo("Draining: requests that were accepted are answered.", err=True)
 
 

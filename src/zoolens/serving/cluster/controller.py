@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -123,6 +124,7 @@ class Controller:
             statistics=merged_statistics([*self._forgotten, *counted]),
             models=models,
             problem=self._problem or (problems[0] if problems else ""),
+            pid=os.getpid(),
         )
 
     # --- inside

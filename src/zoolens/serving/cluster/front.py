@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NoReturn
@@ -25,6 +26,7 @@ EXTENSIONS: Final = ("binary_tensor_data", "classification", "model_configuratio
 _TRIES: Final = 5  # of a request whose replica is lost
 _PAUSE: Final = 0.1  # seconds before the second try, twice as long before each further one
 _EVERY: Final = 1.0  # seconds between two looks at the cluster
+_STALE: Final = 30.0  # seconds without a look or an answer after which nobody knows whether there are replicas
 
 log = logging.getLogger("zoolens.serving")
 
@@ -49,6 +51,7 @@ class ClusterPlane:
         self._view = ClusterView()
         self._accepting = True
         self._running = 0
+        self._seen = time.monotonic()
         self._idle = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
 
@@ -65,6 +68,7 @@ class ClusterPlane:
 
     async def look(self) -> ClusterView:
         self._view = await self._look()
+        self._seen = time.monotonic()
         return self._view
 
     async def _look_on(self) -> None:
@@ -85,7 +89,7 @@ class ClusterPlane:
         return True
 
     def ready(self) -> bool:
-        return self._accepting and self._view.ready
+        return self._accepting and self._view.ready and time.monotonic() - self._seen < _STALE
 
     def model_ready(self, model: str, version: str = "") -> bool:
         entries = [entry for entry in self._view.repository if entry.name == model and version in ("", entry.version)]
@@ -177,6 +181,7 @@ class ClusterPlane:
                     ) from error
                 continue
             if not isinstance(answer, Refused):
+                self._seen = time.monotonic()
                 return answer
             if answer.refusal is not Refusal.UNAVAILABLE or last:  # another replica may be able to
                 raise ServingError(answer.refusal, answer.message, hint=answer.hint)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from zoolens.engine.sandbox import trusted
 from zoolens.errors import ZoolensError
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.services.definition import Service
@@ -39,14 +40,18 @@ class ReplicaCount:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """`store` is used by the controller alone. `threads` is OMP_NUM_THREADS of whoever started the cluster's server:
-    clusters set it for their processes, which would change times and the last digits of answers."""
+    """`store` is used by the controller alone. `trust`: models are opened without a sandbox.
+
+    `threads` is OMP_NUM_THREADS of whoever started the server: clusters set it for their processes, which would change
+    times and the last digits of answers.
+    """
 
     models: tuple[ModelSpec, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
     settings: EndpointSettings = field(default_factory=EndpointSettings)
     memory_limit: int | None = None
     store: str | None = None
+    trust: bool = field(default_factory=trusted)
     threads: str | None = field(default_factory=lambda: os.environ.get("OMP_NUM_THREADS"))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
+from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError, first_line
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
@@ -26,6 +27,7 @@ from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.memory_limit import follow_memory_limit
 
 _EVERY: Final = 1.0  # seconds between two reports
+_PATIENCE: Final = 5.0  # seconds for the controller to take one: at the end it may be gone before its replicas are
 _WAITING: Final = 10_000  # events that wait for the controller
 _THREADS: Final = "OMP_NUM_THREADS"
 
@@ -66,12 +68,13 @@ class Replica:
 
     async def start(self) -> None:
         _set_threads(self._plan.threads)
+        plan = self._plan
         try:
-            plan = self._plan
-            self._plane = await self._stack.enter_async_context(
-                open_plane(plan.models, plan.settings, memory_limit=plan.memory_limit)
-            )
-            await self._start_services(self._plane)
+            with trusting(plan.trust):
+                self._plane = await self._stack.enter_async_context(
+                    open_plane(plan.models, plan.settings, memory_limit=plan.memory_limit)
+                )
+                await self._start_services(self._plane)
         except ZoolensError as error:
             self._problem = str(error)
             log.warning("replica %s cannot serve: %s", self._name, error)
@@ -81,7 +84,8 @@ class Replica:
     async def infer(self, request: InferRequest) -> InferResponse:
         if self._problem or self._plane is None:
             raise ServingError(Refusal.UNAVAILABLE, self._problem or "The replica is starting.")
-        return await self._plane.infer(request)
+        with trusting(self._plan.trust):  # a model that was closed to save memory may be opened again for it
+            return await self._plane.infer(request)
 
     @property
     def problem(self) -> str:
@@ -138,7 +142,7 @@ class Replica:
         """What cannot be told now is told the next time; requests are answered meanwhile."""
         events = [self._events.popleft() for _ in range(len(self._events))]
         try:
-            newest = await self._control.report(self._state(events))
+            newest = await asyncio.wait_for(self._control.report(self._state(events)), _PATIENCE)
             events = []
             await self._take_ladders(newest)
         except Exception as error:  # of the cluster: its controller is restarted, or its machine is lost

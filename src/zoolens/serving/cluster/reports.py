@@ -48,13 +48,17 @@ class ReplicaReport:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """All replicas together. Statistics count what lost replicas had answered, too, as far as they reported it."""
+    """All replicas together, as the controller with this process id sees them.
+
+    Statistics count what lost replicas had answered, too, as far as they reported it to this controller.
+    """
 
     replicas: tuple[ReplicaReport, ...] = ()  # those that were heard lately
     repository: tuple[RepositoryEntry, ...] = ()
     statistics: tuple[ModelStatistics, ...] = ()
     models: Mapping[tuple[str, str], ModelView] = field(default_factory=dict)
     problem: str = ""
+    pid: int = 0
 
     @property
     def ready(self) -> bool:
