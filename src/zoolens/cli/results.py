@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.measure.plan import Outcome
-from zoolens.present.figures import count, disturbed_mark, figure, stack_label, with_interval
+from zoolens.present.figures import count, disturbed_mark, figure, network_mark, stack_label, with_interval
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, print_table
-from zoolens.store.records import Observation
+from zoolens.store.records import ROUND_TRIPS, Observation
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
@@ -46,13 +46,21 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
         stack_label(run),
         with_interval(found.get(("top1", ""))),
         _value(found.get(("ece", ""))),
-        *(_value(found.get(("latency_p50", f"batch={batch}"))) for batch in batches),
-        f"{_value(found.get(('latency_p99', batch_scope(size))))} / "
-        f"{_value(found.get(('latency_p99', batch_scope(size, raw=True))))}",
+        *(_timing(found, "latency_p50", batch_scope(batch)) for batch in batches),
+        f"{_timing(found, 'latency_p99', batch_scope(size))} / "
+        f"{_timing(found, 'latency_p99', batch_scope(size, raw=True))}",
         _value(found.get(("cold_start", "total"))),
         _value(found.get(("file_size", ""))),
         count(found[("parameters", "")].value) if ("parameters", "") in found else "–",
     ]
+
+
+def _timing(found: Found, metric: str, scope: str) -> str:
+    """The latency, or of a model behind a server the round trip with a mark."""
+    round_trip = found.get((ROUND_TRIPS[metric], scope))
+    if round_trip is not None:
+        return _value(round_trip) + network_mark(round_trip)
+    return _value(found.get((metric, scope)))
 
 
 def observations_by_name(store: Store, run_id: str) -> Found:

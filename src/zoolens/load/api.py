@@ -9,7 +9,6 @@ run.results.goodput
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,14 +61,13 @@ class Target:
 
 @dataclass(frozen=True)
 class LoadRun:
-    """`pattern` and `sent`: in words, when requests came and what was in them. `started_ns`: Unix nanoseconds."""
+    """`pattern` and `sent`: in words, when requests came and what was in them."""
 
     target: Target
     pattern: str
     sent: str
     exchanges: Exchanges
     results: Results
-    started_ns: int
 
 
 def run_load(
@@ -99,7 +97,6 @@ def run_load(
     workload = workload.with_parameters(**extra) if extra else workload
     if prepared is not None:
         prepared(target, workload)
-    started_ns = time.time_ns()
     transport = transport_to(target)
     if isinstance(pattern, Clients):
         exchanges = drive_closed_loop(
@@ -111,7 +108,7 @@ def run_load(
         loop, words = "open", pattern.pattern
     notes = (*workload.notes, *_notes(target, loop))
     results = summarise(exchanges, loop=loop, seconds=pattern.duration, deadline=deadline, notes=notes)
-    return LoadRun(target, words, workload.description, exchanges, results, started_ns)
+    return LoadRun(target, words, workload.description, exchanges, results)
 
 
 def prepare(url: str, *, model: str = "", inputs: Inputs | None = None, seed: int = 0) -> tuple[Target, Workload]:

@@ -64,7 +64,7 @@ async def _drive(
 
     try:
         await exchanger.warm_up(clients)
-        exchanger.start = time.perf_counter()
+        exchanger.begin()
         telling = asyncio.create_task(tell())
         await asyncio.gather(*(client() for _ in range(clients)))
         telling.cancel()

@@ -15,10 +15,10 @@ from zoolens.load.transport_base import Reply, Transport
 from zoolens.load.workload import Workload
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferResponse
+from zoolens.runtimes.remote import ANSWERED_BY
 
 MOST_CONNECTIONS: Final = 900  # select() knows 1,024 files
 MOST_WAITING_BYTES: Final = 256 << 20  # of answers that are decoded after the run
-ANSWERED_BY: Final = "zoolens_model"  # the response parameter in which a zoolens service says which model answered
 
 _T = TypeVar("_T")
 
@@ -80,6 +80,11 @@ class Exchanger:
                 f"{self._transport.address} does not take these requests: {last.reason}",
                 hint="Check the model's name and its inputs; `zoolens load` takes them from the server's metadata.",
             )
+
+    def begin(self, ahead: float = 0.0) -> None:
+        """The run begins so many seconds from now: all times count from then."""
+        self.start = time.perf_counter() + ahead
+        self.exchanges.started_ns = time.time_ns() + round(ahead * 1e9)
 
     async def exchange(self, row: int) -> None:
         exchanges, number = self.exchanges, next(self._order)

@@ -75,6 +75,7 @@ class Exchanges:
         self.correct = np.full(count, UNKNOWN, np.int8)
         self.model = np.full(count, UNKNOWN, np.int16)  # a place in `models`
         self.models: list[str] = []
+        self.started_ns = 0  # when the run began, in Unix nanoseconds
         self.reasons: dict[Outcome, str] = {}  # of each kind of failure, the first one's own words
 
     def __len__(self) -> int:
@@ -96,7 +97,7 @@ class Exchanges:
         shorter = Exchanges(0)
         for name in _COLUMNS:
             setattr(shorter, name, getattr(self, name)[:count])
-        shorter.models, shorter.reasons = self.models, self.reasons
+        shorter.models, shorter.reasons, shorter.started_ns = self.models, self.reasons, self.started_ns
         return shorter
 
     @property
@@ -112,13 +113,13 @@ class Exchanges:
     def of(self, outcome: Outcome) -> NDArray[np.bool_]:
         return np.asarray(self.outcome == _PLACES[outcome])
 
-    def table(self, start_ns: int) -> pa.Table:
+    def table(self) -> pa.Table:
         """The rows as a series of a store: `time` is when the request was meant to be sent, in Unix nanoseconds."""
         import pyarrow as pa
 
         return pa.table(
             {
-                "time": pa.array(start_ns + np.rint(self.intended * 1e9).astype(np.int64), pa.int64()),
+                "time": pa.array(self.started_ns + np.rint(self.intended * 1e9).astype(np.int64), pa.int64()),
                 "sent": self.sent,
                 "finished": self.finished,
                 "outcome": [OUTCOMES[place].name.lower() for place in self.outcome],

@@ -50,7 +50,7 @@ async def _send_all(exchanger: Exchanger, arrivals: Arrivals, slots: asyncio.Sem
         async with slots:
             await exchanger.exchange(row)
 
-    exchanger.start = time.perf_counter() + _AHEAD
+    exchanger.begin(_AHEAD)
     under_way: set[asyncio.Task[None]] = set()
     told = 0.0
     for row, at in enumerate(arrivals.times.tolist()):

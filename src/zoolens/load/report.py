@@ -30,7 +30,7 @@ def run_as_data(run: LoadRun) -> dict[str, Any]:
         "model": {"name": target.model.name, "versions": list(target.model.versions)},
         "arrivals": run.pattern,
         "inputs": run.sent,
-        "started_ns": run.started_ns,
+        "started_ns": run.exchanges.started_ns,
         **as_data(run.results),
     }
 
@@ -123,7 +123,7 @@ def write_report(run: LoadRun, folder: Path) -> list[Path]:
 def _write_requests(run: LoadRun, path: Path) -> None:
     import pyarrow.csv as pacsv
 
-    pacsv.write_csv(run.exchanges.table(run.started_ns), path)
+    pacsv.write_csv(run.exchanges.table(), path)
 
 
 def _page(run: LoadRun, chart: Any, drawn: bool) -> Page:
@@ -164,7 +164,7 @@ def _page(run: LoadRun, chart: Any, drawn: bool) -> Page:
 def _tiles(results: Results) -> Iterator[Tile]:
     by_name = {row.name: row for row in results.percentiles}
     for name in ("p50", "p99"):
-        yield Tile(_seconds(by_name[name].answered), f"{name} of the answered")
+        yield Tile(_seconds(by_name[name].asked), f"{name} of all requests")
     if results.goodput is not None:
         yield Tile(f"{100 * results.goodput.value:.2f} %", "goodput", "" if results.goodput.value >= 0.99 else "high")
     if results.accuracy is not None:

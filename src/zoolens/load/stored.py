@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 from zoolens.load.api import LoadRun
+from zoolens.load.exchanges import Outcome
 from zoolens.load.report import run_as_data
 from zoolens.load.results import Share
 from zoolens.protocol.documents import model_to_data, server_to_data
 from zoolens.statistics.intervals import CONFIDENCE
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Run, RunKind, StackRecord, fingerprint
+from zoolens.store.records import (
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Run,
+    RunKind,
+    StackRecord,
+    fingerprint,
+    unavailable,
+)
 from zoolens.store.series import append_series
 from zoolens.store.store import Store
 
 STAGE: Final = "load"
+ANSWERED: Final = "answered"  # the scope of latencies of answered requests alone
 REQUESTS: Final = "requests"  # the series with a row for each request; `zoolens load --trace` replays it
 
 
@@ -29,25 +41,30 @@ def store_run(store: Store, run: LoadRun) -> Run:
     attempt = store.next_attempt(model.fingerprint, dataset.fingerprint, stack.fingerprint)
     details = {**run_as_data(run), "arrivals": run.pattern}
     stored = store.begin_run(model, dataset, stack, kind=RunKind.LOAD, attempt=attempt, resolved={"load": details})
-    append_series(store, stored.id, REQUESTS, run.exchanges.table(run.started_ns))
+    append_series(store, stored.id, REQUESTS, run.exchanges.table())
     store.finish_stage(stored.id, STAGE, list(_observations(run)))
     return store.run(stored.id)
 
 
 def _observations(run: LoadRun) -> Iterator[Observation]:
+    """Latencies of all requests, where one without an answer took for ever, and beside them those of the answered. What
+    a driver that was late has measured says nothing about the server and is not stored as a figure."""
     results = run.results
-    about = {"loop": results.loop, "valid": results.valid, "confidence": CONFIDENCE}
-    answered = sum(row.count for row in results.models)
+    if not results.valid:
+        reason = " ".join(results.invalid)
+        yield from (unavailable(f"load_latency_{row.name}", reason, unit="s") for row in results.percentiles)
+        return
+    about = {"loop": results.loop, "confidence": CONFIDENCE}
+    answered = results.outcomes.get(Outcome.ANSWERED, 0)
     for row in results.percentiles:
-        if row.answered == row.answered:  # not a number where nothing was answered
+        metric = f"load_latency_{row.name}"
+        if math.isfinite(row.asked):
+            yield Observation(metric, row.asked, unit="s", n=results.requests, details=about)
+        else:
+            yield unavailable(metric, "so many requests were not answered that it is infinite", unit="s")
+        if answered:
             yield Observation(
-                f"load_latency_{row.name}",
-                row.answered,
-                unit="s",
-                low=row.low,
-                high=row.high,
-                n=answered,
-                details=about,
+                metric, row.answered, scope=ANSWERED, unit="s", low=row.low, high=row.high, n=answered, details=about
             )
     yield from _share("goodput", results.goodput)
     yield from _share("answer_accuracy", results.accuracy)

@@ -127,3 +127,20 @@ def test_a_server_that_takes_image_files_gets_the_files_themselves(tmp_path, mon
     right = InferResponse("bright", "1", {"logits": np.eye(3, dtype=np.float32)[1:2]})
     assert [workload.judge(number, right) for number in range(3)] == [0, 1, 0]
     assert pixels.requests[0].inputs["image"][0, 0].startswith(b"\x89PNG")
+
+
+def test_answers_of_a_service_are_not_postprocessed_a_second_time(tmp_path, data):
+    """A service answers with probabilities of the classes that are left, under a name of its own."""
+    path = manifest(tmp_path)
+    text = (tmp_path / "bright.yaml").read_text()
+    dropped = "outputs: [{name: logits, postprocess: [{op: drop_leading, count: 1}], labels: [ant, bee, cat]}]"
+    (tmp_path / "bright.yaml").write_text(text.replace("outputs: [{labels: [ant, bee, cat]}]", dropped))
+    service = ModelMetadata("bright", ("1",), "", BRIGHT.inputs, (TensorMetadata("probabilities", "FP32", (-1, 3)),))
+
+    def serve(request):
+        return InferResponse("bright", "1", {"probabilities": answer(request).outputs["logits"]})
+
+    config = {"name": "bright", "parameters": {"zoolens_output": {"string_value": "probabilities"}}}
+    with serving(serve, models=(service,), config=config) as address:
+        _, workload = prepare(str(address), inputs=Inputs(data, path))
+    assert [workload.judge(number, serve(request)) for number, request in enumerate(workload.requests)] == [1] * 8

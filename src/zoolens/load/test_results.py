@@ -155,7 +155,8 @@ def test_codes_of_both_transports_mean_the_same(status, code, outcome):
 def test_exchanges_become_a_series_of_a_store():
     exchanges = run_of([0.5, 0.25])
     exchanges.answered_by(0, "net")
-    table = exchanges.table(10**18).to_pylist()
+    exchanges.started_ns = 10**18
+    table = exchanges.table().to_pylist()
     assert table[1]["time"] == 10**18 + 10_000_000
     assert [row["model"] for row in table] == ["net", None]
     assert table[0]["outcome"] == "answered"

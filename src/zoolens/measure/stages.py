@@ -34,7 +34,7 @@ from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.intervals import CONFIDENCE, bootstrap_mean
 from zoolens.statistics.significance import no_better_than_guessing
-from zoolens.store.records import WITH_NETWORK, Observation, Run, unavailable
+from zoolens.store.records import ROUND_TRIPS, WITH_NETWORK, Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 
@@ -132,7 +132,8 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     waiting.clear()
     buffer.add(ids, labels, answers)
     seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
-    context.facts[SUMS_TO_ONE] = seen and sums_to_one(raw[0], outputs[0].tensor)
+    told = context.subject().session.postprocessed  # then rows that add up to one are no news
+    context.facts[SUMS_TO_ONE] = seen and not told and sums_to_one(raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
             {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
@@ -329,9 +330,13 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
 
 
 def _with_network(timings: Iterable[Observation]) -> Iterator[Observation]:
-    """Timings of a model behind a server, each with a word on what it includes."""
+    """Timings of a model behind a server, under names of their own: a query for latencies must not rank round trips
+    over a network beside calls on this machine."""
     for timing in timings:
-        yield replace(timing, details={**timing.details, WITH_NETWORK: "the network and the server's queue"})
+        name = ROUND_TRIPS.get(timing.metric)
+        if name is not None:
+            details = {**timing.details, WITH_NETWORK: "the network and the server's queue"}
+            yield replace(timing, metric=name, details=details)
 
 
 # --- cold start and memory

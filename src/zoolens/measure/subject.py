@@ -164,6 +164,8 @@ def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
 
 def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
     output = job.manifest.outputs[place]
+    if session.postprocessed and place == 0:  # a second time would drop classes, or weaken probabilities
+        output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
     tensor = _named(session.outputs, output.name, "output", place)
     if output.labels_file:
         labels = labels_of(output, job.entry.folder)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import Any, Final, Self
 
 from zoolens.protocol.address import Address
 from zoolens.protocol.limits import Limits
@@ -26,6 +27,10 @@ class Client(ABC):
 
     @abstractmethod
     def model(self, model: str, version: str = "") -> ModelMetadata: ...
+
+    @abstractmethod
+    def config(self, model: str, version: str = "") -> Mapping[str, Any]:
+        """Triton's ModelConfig as plain data; not every server has one."""
 
     @abstractmethod
     def repository(self) -> list[RepositoryEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from zoolens.errors import MissingDependency, ZoolensError
@@ -38,6 +39,11 @@ class GrpcClient(Client):
     def model(self, model: str, version: str = "") -> ModelMetadata:
         request = message("ModelMetadataRequest")(name=model, version=version)
         return model_from_data(from_protobuf(self._ask("ModelMetadata", request)))
+
+    def config(self, model: str, version: str = "") -> Mapping[str, Any]:
+        request = message("ModelConfigRequest")(name=model, version=version)
+        config: Mapping[str, Any] = from_protobuf(self._ask("ModelConfig", request))["config"]
+        return config
 
     def repository(self) -> list[RepositoryEntry]:
         index = self._ask("RepositoryIndex", message("RepositoryIndexRequest")())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
@@ -37,6 +38,9 @@ class RestClient(Client):
 
     def model(self, model: str, version: str = "") -> ModelMetadata:
         return model_from_data(self._document("GET", self.address.at(model, version).model_path()))
+
+    def config(self, model: str, version: str = "") -> Mapping[str, Any]:
+        return self._document("GET", self.address.at(model, version).model_path("config"))
 
     def repository(self) -> list[RepositoryEntry]:
         content, _ = self._ask("POST", self.address.path("repository", "index"), [b"{}"], _JSON)
@@ -122,7 +126,9 @@ def _read(answer: http.client.HTTPResponse, address: Address) -> bytes:
 
 
 def _unreachable(address: Address, error: Exception) -> ZoolensError:
-    if isinstance(error, http.client.HTTPException):
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        reason = "the connection was closed before the answer"
+    elif isinstance(error, http.client.HTTPException):
         reason = f"what answers there does not speak HTTP ({type(error).__name__})"
     else:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -12,9 +12,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from zoolens.errors import ModelError
+import numpy as np
+
+from zoolens.errors import ModelError, ZoolensError
 from zoolens.paths import cache_dir, replaced_file
 from zoolens.protocol.address import Address, parse_address
 from zoolens.protocol.client import locate_model, open_client
@@ -41,7 +44,11 @@ if TYPE_CHECKING:
     from zoolens.manifests.schema import Asset, Manifest
 
 ENDPOINT: Final = "v2-endpoint"
+OUTPUT, PROBABILITIES = "zoolens_output", "probabilities"  # a parameter of the configuration, and what it says
 ANSWERED_BY: Final = "zoolens_model"  # the response parameter in which a service says which of its models answered
+_PROBES: Final = 4  # rows of noise
+_FREE: Final = 16  # extent of dimensions that the server leaves open
+_MOST_VALUES: Final = 1 << 22  # of a row of noise
 _UNSEEN: Final = "a server answers, and which weights and hardware are behind it cannot be seen from here"
 
 
@@ -95,7 +102,14 @@ class Remote(Runtime):
 
     def _document(self) -> dict[str, Any]:
         _, model = self._described
-        return {"address": str(self._located), **model_to_data(model)}
+        return {"address": str(self._located), **model_to_data(model), "answers": self._probed}
+
+    @cached_property
+    def _probed(self) -> dict[str, Any] | None:
+        """What the model answers to noise: metadata stay the same when a server gets other weights."""
+        server, model = self._described
+        with open_client(self._located) as client:
+            return probe(RemoteSession(client, server, model))
 
     def load(self, model: ModelFiles, options: Options) -> Any:
         """Check that the server has what it had when the file was written."""
@@ -103,7 +117,7 @@ class Remote(Runtime):
             document = json.loads(model_text(model.path()))
         except ValueError as error:
             raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
-        if document != self._document():
+        if document != Remote(self.address)._document():  # asked anew: ours may be old
             raise ModelError(
                 f"The model at {self.address} is not the one that {model.path().name} describes.",
                 hint="Was it replaced meanwhile? Run the command again.",
@@ -140,6 +154,7 @@ class RemoteSession(Session):
 
     def __init__(self, client: Client, server: ServerMetadata, model: ModelMetadata) -> None:
         self._client, self._server, self._model = client, server, model
+        self.postprocessed = _answers_probabilities(client, model)
         self._answered_by: tuple[str, str] | None = None
         self.inputs = tuple(map(_spec, model.inputs))
         self.outputs = tuple(map(_spec, model.outputs))
@@ -175,8 +190,51 @@ class RemoteSession(Session):
             },
         )
 
+    @property
+    def answered_by(self) -> str:
+        """Which model gave the last answer, as the server says."""
+        return " version ".join(part for part in self._answered_by or () if part)
+
     def close(self) -> None:
         self._client.close()
+
+
+def probe(session: RemoteSession) -> dict[str, Any] | None:
+    """Who answers noise, and the places of the largest and the smallest value of each row: enough to tell other weights
+    apart, and not changed by rounding. None where the model does not take noise of its shapes."""
+    random = np.random.default_rng(0)
+    free = all(spec.shape and spec.shape[0] is None for spec in session.inputs)
+    try:
+        answers = [
+            session.predict({spec.name: _noise(spec, random) for spec in session.inputs})
+            for _ in range(1 if free else _PROBES)
+        ]
+    except ZoolensError:  # a server that stumbles over noise may still answer what it is made for
+        return None
+    places = {}
+    for spec in session.outputs:
+        rows = [answer[spec.name].reshape(len(answer[spec.name]), -1) for answer in answers if answer[spec.name].ndim]
+        if rows and spec.dtype != "string" and all(part.size for part in rows):
+            places[spec.name] = [[int(row.argmax()), int(row.argmin())] for part in rows for row in part]
+    return {"by": session.answered_by, "places": places}
+
+
+def _noise(spec: TensorSpec, random: np.random.Generator) -> Tensor:
+    if spec.dtype == "string" or prod(extent or 1 for extent in spec.shape) > _MOST_VALUES:
+        raise ModelError(f"The input {spec.name!r} takes no noise.")
+    shape = [extent or (_PROBES if place == 0 else _FREE) for place, extent in enumerate(spec.shape)]
+    if np.dtype(spec.dtype).kind in "iu":
+        return random.integers(0, 100, shape).astype(spec.dtype)
+    return random.random(shape).astype(spec.dtype)
+
+
+def _answers_probabilities(client: Client, model: ModelMetadata) -> bool:
+    """Whether the server says that its answers are final, as services of zoolens do in their configuration."""
+    try:
+        parameters = client.config(model.name, client.address.version).get("parameters") or {}
+        return bool(parameters[OUTPUT]["string_value"] == PROBABILITIES)
+    except (ServingError, KeyError, TypeError, AttributeError):  # no configuration, or none of ours
+        return False
 
 
 def _spec(tensor: TensorMetadata) -> TensorSpec:

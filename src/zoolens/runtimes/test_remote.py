@@ -155,6 +155,44 @@ def test_an_error_of_the_server_is_one_sentence(refusal):
         session.predict({"input": np.zeros((1, 4), np.float32)})
 
 
+def test_other_weights_behind_the_same_metadata_are_another_model():
+    """A server that is given another file under the same name says the same of itself, and answers otherwise."""
+    sign = [1.0]
+
+    def answer(request):
+        response = summed(request)
+        return replace(response, outputs={"logits": sign[0] * response.outputs["logits"]})
+
+    with serving(answer) as address:
+        runtime = Remote(str(address))
+        files = files_of(runtime)
+        assert files_of(Remote(str(address))).path() == files.path()
+        sign[0] = -1.0
+        with pytest.raises(ModelError, match="replaced"):
+            runtime.open(files)
+        assert files_of(Remote(str(address))).path() != files.path()
+
+
+def test_a_service_whose_reference_changed_is_another_model():
+    who = ["zoo:a@1"]
+
+    def answer(request):
+        return replace(summed(request), parameters={"zoolens_model": who[0]})
+
+    with serving(answer) as address:
+        first = files_of(Remote(str(address))).path()
+        who[0] = "zoo:b@1"
+        assert files_of(Remote(str(address))).path() != first
+
+
+def test_a_server_that_refuses_noise_is_known_by_its_metadata():
+    def refuse(request):
+        raise ServingError(Refusal.INVALID, "I take no noise.")
+
+    with serving(refuse) as address:
+        assert '"answers": null' in files_of(Remote(str(address))).path().read_text()
+
+
 def test_a_model_that_was_replaced_meanwhile_is_noticed(address):
     files = files_of(Remote(str(address)))
     files.path().write_text(files.path().read_text().replace("test_platform", "other"))

@@ -22,11 +22,13 @@ def live_line(metrics: PlaneMetrics) -> str:
     """The state of a server in one line, over the last ten seconds."""
     recent, endpoints = metrics.recent(), metrics.plane.endpoints if metrics.plane is not None else []
     parts = [
-        f"{recent.rate:.1f} requests/s",
+        f"{recent.rate:.1f} answers/s",
         f"p50 {NOTHING if recent.p50 is None else figure(recent.p50, 's')}",
         f"p99 {NOTHING if recent.p99 is None else figure(recent.p99, 's')}",
         f"queue {sum(endpoint.queue.requests for endpoint in endpoints):,}",
     ]
+    if recent.refused:
+        parts.insert(1, f"{recent.refused:.1f} refused/s")
     for endpoint in endpoints[:_SHOWN]:
         current = endpoint.rungs[min(endpoint.current, len(endpoint.rungs) - 1)].rung
         switches = metrics.switches(endpoint.name)

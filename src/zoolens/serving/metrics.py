@@ -64,9 +64,11 @@ class _Answers:
 
 @dataclass(frozen=True)
 class Recent:
-    """The last seconds: requests per second, and latencies in seconds (None where nothing was answered)."""
+    """The last seconds: answers and refusals per second, and latencies of the answers in seconds (None where nothing
+    was answered)."""
 
     rate: float
+    refused: float
     p50: float | None
     p99: float | None
 
@@ -78,6 +80,7 @@ class PlaneMetrics:
         self._answers: dict[tuple[str, str, str], _Answers] = {}  # by endpoint, model and runtime
         self._switches: dict[str, int] = {}
         self._recent: deque[tuple[float, float]] = deque(maxlen=MOST_RECENT)  # when, and how long it took
+        self._refused: deque[float] = deque(maxlen=MOST_RECENT)
         self._began = time.monotonic()
         self.plane: Plane | None = None
         self._registry: Any = None
@@ -103,7 +106,8 @@ class PlaneMetrics:
             self._switches[report.endpoint] = self._switches.get(report.endpoint, 0) + 1
 
     def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
-        """Refusals are counted by the endpoint, with their kind."""
+        """The endpoint counts refusals by their kind; here is remembered when they were."""
+        self._refused.append(time.monotonic())
 
     # --- what is asked
 
@@ -111,14 +115,19 @@ class PlaneMetrics:
         now = time.monotonic()
         while self._recent and self._recent[0][0] < now - RECENT_SECONDS:
             self._recent.popleft()
+        while self._refused and self._refused[0] < now - RECENT_SECONDS:
+            self._refused.popleft()
+        refused = self._rate(len(self._refused), self._refused[0] if self._refused else now, now)
         if not self._recent:
-            return Recent(0.0, None, None)
-        full = len(self._recent) == MOST_RECENT
-        seconds = now - self._recent[0][0] if full else min(RECENT_SECONDS, now - self._began)
+            return Recent(0.0, refused, None, None)
         times = sorted(taken for _, taken in self._recent)
-        return Recent(
-            len(times) / max(seconds, 1e-9), *(times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
-        )
+        p50, p99 = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
+        return Recent(self._rate(len(times), self._recent[0][0], now), refused, p50, p99)
+
+    def _rate(self, count: int, first: float, now: float) -> float:
+        """How many there were per second; of a memory that is full, since the first that it holds."""
+        seconds = now - first if count == MOST_RECENT else min(RECENT_SECONDS, now - self._began)
+        return count / max(seconds, 1e-9)
 
     def switches(self, endpoint: str) -> int:
         return self._switches.get(endpoint, 0)

@@ -79,6 +79,9 @@ def test_recent_latencies_are_those_of_the_last_seconds():
     assert recent.p50 == pytest.approx(0.01)
     assert recent.p99 == pytest.approx(0.5)
     assert recent.rate > 0
+    assert recent.refused == 0
+    metrics.refused("net", InferRequest("net", {}), "The queue is full.")
+    assert metrics.recent().refused > 0
 
 
 def test_a_plane_is_measured_while_it_serves(tmp_path, monkeypatch):
@@ -107,7 +110,8 @@ def test_a_plane_is_measured_while_it_serves(tmp_path, monkeypatch):
     assert by_name["zoolens_ready", None] == 1
     assert by_name["zoolens_memory_bytes", None] > 0
     assert by_name["process_open_fds", None] > 0
-    assert "requests/s" in line
+    assert "answers/s" in line
+    assert "refused/s" in line
     assert line.endswith("net")
 
 
@@ -123,7 +127,7 @@ def test_the_live_line_is_for_terminals_alone():
         await asyncio.wait([task])
         return stream.getvalue()
 
-    assert "0.0 requests/s" in asyncio.run(show(Terminal()))
+    assert "0.0 answers/s" in asyncio.run(show(Terminal()))
     assert asyncio.run(show(io.StringIO())) == ""
 
 

@@ -18,6 +18,10 @@ DONE: Final = "done"  # a stage that came to its end
 FAILED: Final = "failed"
 EVALUATED: Final = "evaluated"  # in run.resolved
 WITH_NETWORK: Final = "with_network"  # in the details of a timing of a model behind a server: what it includes
+ROUND_TRIPS: Final = {  # what timings are called where a server answered
+    **{f"latency_{name}": f"roundtrip_{name}" for name in ("p50", "p90", "p95", "p99")},
+    "throughput": "roundtrip_throughput",
+}
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 
 

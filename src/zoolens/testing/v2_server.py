@@ -4,7 +4,7 @@ can also shed, fail, be slow or talk nonsense, which a good server does not do w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -38,15 +38,21 @@ NET = ModelMetadata(
 
 @contextmanager
 def serving(
-    answer: Answer, *, models: tuple[ModelMetadata, ...] = (NET,), server: ServerMetadata = SERVER, token: str = ""
+    answer: Answer,
+    *,
+    models: tuple[ModelMetadata, ...] = (NET,),
+    server: ServerMetadata = SERVER,
+    token: str = "",
+    config: Mapping[str, Any] | None = None,
 ) -> Iterator[Address]:
-    """A server on a free port of this machine, for as long as the block lasts."""
+    """A server on a free port of this machine, for as long as the block lasts. Without a `config` it has none."""
 
     class Handler(_Handler):
         asked = staticmethod(answer)
         by_name = {model.name: model for model in models}  # noqa: RUF012 - a class for one server
         about = server
         wanted_token = token
+        configured = config
 
     httpd = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True)
@@ -72,6 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
     by_name: dict[str, ModelMetadata]
     about: ServerMetadata
     wanted_token: str
+    configured: Mapping[str, Any] | None
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
@@ -107,7 +114,9 @@ class _Handler(BaseHTTPRequestHandler):
         match parts:
             case ["v2"]:
                 return json_text.dump(server_to_data(self.about)), {}
-            case ["v2", "models", name, *_]:
+            case ["v2", "models", _, *_, "config"] if self.configured is not None:
+                return json_text.dump(self.configured), {}
+            case ["v2", "models", name] | ["v2", "models", name, "versions", _]:
                 return json_text.dump(model_to_data(self._model(name))), {}
         raise ServingError(Refusal.NOT_FOUND, f"There is nothing at {self.path}.")
 

@@ -87,6 +87,7 @@ class ServiceSpec:
     settings: EndpointSettings = field(default_factory=EndpointSettings)
     observers: Sequence[Observer] = ()
     feedback: Feedback | None = None
+    config: Mapping[str, str] = field(default_factory=dict)  # parameters of its ModelConfig besides the usual ones
     extra: Sequence[Rung] = ()
     route: Route | None = None
     labels: Mapping[str, Labels] | None = None
@@ -147,6 +148,7 @@ class Plane:
             adapters=service.adapters,
             observers=[*self.observers, *service.observers],
             service=True,
+            config=service.config,
             extra=service.extra,
             route=service.route,
             labels=service.labels,

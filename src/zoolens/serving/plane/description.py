@@ -42,7 +42,7 @@ def model_config(endpoint: Endpoint, versions: Sequence[str]) -> dict[str, Any]:
 
 
 def _parameters(endpoint: Endpoint) -> dict[str, dict[str, str]]:
-    texts = {"zoolens_model": endpoint.rungs[0].rung.model}
+    texts = {**endpoint.config, "zoolens_model": endpoint.rungs[0].rung.model}
     model = endpoint.reference.model
     if model is not None:
         texts |= {"zoolens_model": model.reference, "zoolens_runtime": model.runtime}

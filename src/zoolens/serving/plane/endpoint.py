@@ -70,11 +70,13 @@ class Endpoint:
         route: Route | None = None,
         labels: Mapping[str, Labels] | None = None,
         traces: Traces | None = None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.version = version
         self.settings = settings
         self.service = service
+        self.config = dict(config or {})
         self.observers = list(observers)
         self.counters = Counters()
         self.queue = RequestQueue()

@@ -140,6 +140,7 @@ class HostedService:
             ),
             observers=[self],
             feedback=self.feedback,
+            config={"zoolens_output": service.output},
             extra=built.extra,
             route=self._route if service.splits else None,
             labels={built.outputs[0].name: dict(enumerate(built.labels or ()))},
