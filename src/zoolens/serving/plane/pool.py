@@ -74,6 +74,7 @@ class WarmPool:
 
     def __init__(self, memory_limit: int | None = None) -> None:
         self.memory_limit = memory_limit
+        self._limits = {"": memory_limit}  # by who sets them; the server's own has no name
         self.executor = ThreadPoolExecutor(_OPENERS, "zoolens-serving")
         self.slots: dict[ModelKey, Slot] = {}
         self._loop = asyncio.get_running_loop()
@@ -156,10 +157,15 @@ class WarmPool:
         """Whether a model of this many bytes, as far as they are known, could be open by itself."""
         return self.memory_limit is None or size is None or size <= self.memory_limit
 
-    def limit_memory(self, limit: int | None) -> None:
-        """Change the budget. What is too much is closed as soon as nobody uses it."""
-        more = limit is None or (self.memory_limit is not None and limit > self.memory_limit)
-        self.memory_limit = limit
+    def limit_memory(self, limit: int | None, source: str = "") -> None:
+        """Change the budget that a source sets; the least of all sources holds. What is too much is closed as soon as
+        nobody uses it."""
+        before = self.memory_limit
+        self._limits[source] = limit
+        self.memory_limit = min((limit for limit in self._limits.values() if limit is not None), default=None)
+        if self.memory_limit == before:
+            return
+        more = self.memory_limit is None or (before is not None and self.memory_limit > before)
         for slot in self.slots.values() if more else ():
             slot.retry_at = 0.0  # what did not fit may fit now
         self._evict(keep=None)

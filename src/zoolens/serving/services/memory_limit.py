@@ -3,37 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from zoolens.errors import ZoolensError
+from zoolens.serving.services.definition import ServiceError
 from zoolens.serving.services.events import Event, Recorder
+from zoolens.untrusted import read_text
 
 if TYPE_CHECKING:
     from zoolens.serving.plane.data_plane import Plane
 
 _EVERY: Final = 0.5  # seconds
+_LONGEST: Final = 100  # bytes of the file
+_NO_LIMIT: Final = "max"  # as control groups write it
+
+log = logging.getLogger("zoolens.serving")
 
 
 def read_memory_limit(path: Path) -> int | None:
-    """The bytes that the file names; None where it says "max", names none, or cannot be read."""
+    """The bytes that the file names; None where it says "max". A ServiceError where it says nothing of the kind."""
     try:
-        text = path.read_text().strip()
-    except OSError:
+        text = read_text(path, _LONGEST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
+        raise ServiceError(f"The memory limit cannot be read from {path}: {reason}.") from error
+    if text == _NO_LIMIT:
         return None
-    return int(text) if text.isdecimal() and int(text) > 0 else None
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ServiceError(
+            f"{path} holds no memory limit: {text[:40]!r}.", hint="Write a whole number of bytes, or max for no limit."
+        )
+    return int(text)
 
 
 async def follow_memory_limit(plane: Plane, file: str, events: Recorder, service: str) -> None:
-    """Give the plane the limit of the file whenever it has changed."""
-    path = Path(file)
-    own = plane.pool.memory_limit
-    known = None
-    while True:
-        limit = read_memory_limit(path)
-        if limit != known:
-            known = limit
-            limits = [some for some in (own, limit) if some is not None]
-            plane.pool.limit_memory(min(limits) if limits else None)
-            words = "no limit" if limit is None else f"{limit / 1e6:,.0f} MB"
-            events.record(service, Event("memory", f"{path.name} gives all models {words}."))
-        await asyncio.sleep(_EVERY)
+    """Give the plane the limit of the file whenever it has changed, as long as the task runs. While the file says
+    nothing that can be understood, for it may be half written, the limit that it said last holds."""
+    source, path = f"service {service}", Path(file)
+    said = unlimited = f"{path.name} sets no limit for all models."
+    try:
+        while True:
+            try:
+                limit = await asyncio.to_thread(read_memory_limit, path)
+            except ZoolensError as error:
+                sentence = f"{error.message} What it said last still holds."
+            else:
+                plane.pool.limit_memory(limit, source)
+                sentence = unlimited if limit is None else f"{path.name} limits all models to {limit / 1e6:,.0f} MB."
+            if sentence != said:
+                said = sentence
+                log.info("service %s: %s", service, sentence)
+                events.record(service, Event("memory", sentence))
+            await asyncio.sleep(_EVERY)
+    finally:
+        plane.pool.limit_memory(None, source)
