@@ -14,7 +14,7 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, echo_prose, print_table
 
 if TYPE_CHECKING:
-    from zoolens.serving.services.events import Compared, Session
+    from zoolens.serving.services.events import Compared, Kept, Session
 
 
 @click.command()
@@ -52,6 +52,7 @@ def _data(session: Session) -> dict[str, Any]:
             {"model": model, "runtime": runtime, "requests": requests}
             for (model, runtime), requests in session.answered.items()
         ],
+        "objective": None if session.kept is None else asdict(session.kept),
         "comparisons": [asdict(compared) for compared in _newest(session)],
     }
 
@@ -71,6 +72,8 @@ def _print(session: Session, last: int) -> None:
     total = sum(session.answered.values())
     for (model, runtime), requests in sorted(session.answered.items(), key=lambda item: -item[1]):
         click.echo(f"{requests:,} of {total:,} requests were answered by {model} in {runtime}.")
+    if session.kept is not None:
+        echo_prose(_objective(session.kept))
     for row in _newest(session):
         by_model = sum(requests for (model, _), requests in session.answered.items() if model == row.model)
         echo_prose(_compared(row, by_model))
@@ -78,6 +81,18 @@ def _print(session: Session, last: int) -> None:
 
 def _what(event: Any) -> str:
     return f"{event.previous} → {event.model}: {event.reason}" if event.previous else event.reason
+
+
+def _objective(kept: Kept) -> str:
+    """Whether the promised percentile came in time; a request that was refused did not."""
+    total = kept.requests + kept.refused
+    share = kept.within / total if total else 1.0
+    verdict = "kept" if share >= kept.percentile / 100 else "not kept"
+    refused = f", {kept.refused:,} were refused" if kept.refused else ""
+    return (
+        f"{share:.2%} of {total:,} requests were answered within {kept.bound * 1e3:.4g} ms in the server{refused}: "
+        f"the objective of {kept.percentile:.4g} % was {verdict}."
+    )
 
 
 def _compared(row: Compared, answered: int) -> str:

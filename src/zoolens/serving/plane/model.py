@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from zoolens.catalog.lookup import find
 from zoolens.catalog.sessions import Placement, place
 from zoolens.errors import AssetError, ZoolensError
+from zoolens.manifests.locations import model_fingerprint
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.serving.plane.classification import Labels, raw_labels
@@ -145,6 +146,7 @@ def open_model(key: ModelKey) -> Opened:
         environment=spec.environment,
         allow_code=spec.allow_code,
     )
+    _check_content(placement, spec)
     labels = _labels(placement.entry)
     stamps = _stamps(placement)
     sessions: list[IsolatedSession] = []
@@ -164,6 +166,17 @@ def open_model(key: ModelKey) -> Opened:
     if not verdict.batched:
         log.info("requests to %s are not batched: %s", placement.entry.full_ref, verdict.reason)
     return Opened(placement, tuple(sessions), verdict, labels, stamps)
+
+
+def _check_content(placement: Placement, spec: ModelSpec) -> None:
+    """Refuse a model that is not what was measured under its name: what was promised of that does not hold for it."""
+    if spec.content is None:
+        return
+    if model_fingerprint(placement.manifest, placement.asset, placement.paths) != spec.content:
+        raise ZoolensError(
+            f"The files or the manifest of {placement.entry.full_ref} are not those that were measured.",
+            hint="Measure it again with `zoolens eval`.",
+        )
 
 
 def _stamps(placement: Placement) -> Stamps:

@@ -20,6 +20,7 @@ class ModelSpec:
     options: Options = field(default_factory=Options)
     environment: str = ""
     allow_code: bool = False
+    content: str | None = None  # fingerprint of the only content that may be opened under this name
 
 
 @dataclass(frozen=True)

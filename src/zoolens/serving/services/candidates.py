@@ -146,6 +146,19 @@ class RungAdapter(Adapter):
         return {self._output: tensor if self._back is None else self._back(tensor)}
 
 
+def file_states(candidate: Candidate) -> tuple[tuple[str, int, int], ...]:
+    """Sizes and times of a model's files: a cheap sign that one was replaced."""
+    states = []
+    for path in candidate.job.paths.values():
+        try:
+            about = path.stat()
+        except OSError:
+            states.append((str(path), -1, -1))
+        else:
+            states.append((str(path), about.st_size, about.st_mtime_ns))
+    return tuple(states)
+
+
 def adapter_between(service: Service, reference: Candidate, candidate: Candidate) -> RungAdapter:
     """NotConvertible where the candidate cannot answer for the reference."""
     order = class_order(reference.classes, candidate.classes)

@@ -1,8 +1,9 @@
 """What happened while a service was served: switches with their reasons, and who answered how often, in the store.
 
-Each session of a service is a run of its own kind with three series: "events", "answers" (counts of each model since
-the last row) and "comparisons" (agreement of pairs of models so far). Writing happens in a thread; what does not fit
-into its queue is dropped and counted, so that a slow disk never delays an answer.
+Each session of a service is a run of its own kind with four series: "events", "answers" (counts of each model since
+the last row), "objectives" (how many were answered in time since the last row) and "comparisons" (agreement of pairs
+of models so far). Writing happens in a thread; what does not fit into its queue is dropped and counted, so that a slow
+disk never delays an answer.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from zoolens.store.store import Store, open_store
 EVENTS: Final = "events"
 ANSWERS: Final = "answers"
 COMPARISONS: Final = "comparisons"
+OBJECTIVES: Final = "objectives"
 _REF: Final = "service:"  # before the name of a service, in the reference of its runs
 _EVERY: Final = 2.0  # seconds between two pieces that are written
 _WAITING: Final = 10_000  # rows that wait to be written
@@ -58,6 +60,19 @@ class Answered:
     runtime: str
     requests: int
     rows: int
+    time: int = field(default_factory=time.time_ns)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How many requests were answered since the last row, how many of them within the bound of the objective, and how
+    many were refused although they were right. Times are those in the server: the network is not in them."""
+
+    requests: int
+    within: int
+    refused: int
+    bound: float
+    percentile: float
     time: int = field(default_factory=time.time_ns)
 
 
@@ -95,8 +110,8 @@ class Compared:
         return f"Neither of {self.model} and {self.other} is known to be right more often ({low:+.1%} to {high:+.1%})."
 
 
-_SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS}
-Entry = Event | Answered | Compared
+_SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS, Kept: OBJECTIVES}
+Entry = Event | Answered | Compared | Kept
 
 
 class Recorder(Protocol):
@@ -191,6 +206,18 @@ class Session:
     events: tuple[Event, ...]
     answers: tuple[Answered, ...]
     comparisons: tuple[Compared, ...]
+    objectives: tuple[Kept, ...] = ()
+
+    @property
+    def kept(self) -> Kept | None:
+        """The latency objective over the whole session; None where there is none."""
+        if not self.objectives:
+            return None
+        last = self.objectives[-1]
+        requests, within, refused = (
+            sum(getattr(row, name) for row in self.objectives) for name in ("requests", "within", "refused")
+        )
+        return Kept(requests, within, refused, last.bound, last.percentile, last.time)
 
     @property
     def answered(self) -> dict[tuple[str, str], int]:
@@ -217,6 +244,7 @@ def _session(store: Store, run: Run) -> Session:
         events=tuple(Event(**row) for row in _rows(store, run, EVENTS)),
         answers=tuple(Answered(**row) for row in _rows(store, run, ANSWERS)),
         comparisons=tuple(Compared(**row) for row in _rows(store, run, COMPARISONS)),
+        objectives=tuple(Kept(**row) for row in _rows(store, run, OBJECTIVES)),
     )
 
 

@@ -24,7 +24,7 @@ from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.comparison import Classes, Pair, answered_classes
-from zoolens.serving.services.events import Answered, Entry, Event, Recorder
+from zoolens.serving.services.events import Answered, Entry, Event, Kept, Recorder
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
@@ -32,6 +32,7 @@ _OPENING: Final = 60.0  # seconds that the start waits for stand-ins
 _FLUSH: Final = 5.0  # seconds between two rows of counts
 _REMEMBERED: Final = 50_000  # answers for which labels may come back
 _FEWEST: Final = 30  # comparisons before a promise is judged
+_OUR_REFUSALS: Final = (Refusal.OVERLOADED, Refusal.TOO_LATE, Refusal.UNAVAILABLE, Refusal.INTERNAL)
 _SEVERAL: Final = 1 << 32  # of a hash, for splitting
 
 log = logging.getLogger("zoolens.serving")
@@ -51,6 +52,7 @@ class HostedService:
         self.pairs: dict[tuple[str, str], Pair] = {}
         self.answered_by: dict[tuple[str, str], tuple[int, int]] = {}  # requests and rows since the start
         self.switches = 0
+        self._timed = self._in_time = self._refused = 0
         self._plane = plane
         self._events = events
         self._endpoint: Endpoint | None = None
@@ -126,7 +128,13 @@ class HostedService:
             ladder=built.ladder,
             policy=policy,
             specs=[
-                ModelSpec(candidate.name, candidate.job.runtime.name, candidate.job.options, candidate.environment)
+                ModelSpec(
+                    candidate.name,
+                    candidate.job.runtime.name,
+                    candidate.job.options,
+                    candidate.environment,
+                    content=candidate.job.model.fingerprint,
+                )
                 for candidate in built.all_candidates
             ],
             adapters=built.all_adapters,
@@ -160,6 +168,10 @@ class HostedService:
         if rung is None:
             return
         key = (rung.model, rung.runtime)
+        if self.service.objectives.latency is not None:
+            bound = self.service.objectives.latency.bound
+            self._timed += len(report.waited)
+            self._in_time += sum(waited + report.seconds <= bound for waited in report.waited)
         for counts in (self.answered_by, self._uncounted):
             requests, rows = counts.get(key, (0, 0))
             counts[key] = requests + len(report.requests), rows + sum(report.rows)
@@ -178,6 +190,7 @@ class HostedService:
             self._write_counts()
 
     def _write_counts(self) -> None:
+        self._write_objective()
         counts, self._uncounted = self._uncounted, {}
         for (model, runtime), (requests, rows) in counts.items():
             self.record(Answered(model, runtime, requests, rows))
@@ -185,6 +198,17 @@ class HostedService:
             for pair in self.pairs.values():
                 if pair.n or pair.dropped:
                     self.record(pair.compared())
+
+    def _write_objective(self) -> None:
+        latency = self.service.objectives.latency
+        if latency is None or self._endpoint is None:
+            return
+        refusals = self._endpoint.counters.refusals
+        refused = sum(refusals.get(refusal, 0) for refusal in _OUR_REFUSALS)
+        requests, within, before = self._timed, self._in_time, self._refused
+        self._timed, self._in_time, self._refused = 0, 0, refused
+        if requests or refused > before:
+            self.record(Kept(requests, within, refused - before, latency.bound, latency.percentile))
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)

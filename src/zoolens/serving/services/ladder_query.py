@@ -27,6 +27,7 @@ from zoolens.serving.services.candidates import (
     adapter_between,
     class_labels,
     examine,
+    file_states,
     sample_input,
     service_inputs,
     service_outputs,
@@ -47,6 +48,8 @@ _CHEAPER: Final = 0.95  # of another's time or memory: less is no reason to have
 _MEMORY: Final = "peak_memory@process"
 _ACCURACY: Final = "top1"
 _ENERGY: Final = "energy@batch=1"
+
+FileStates = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class LadderBuilder:
     progress: Progress = field(default_factory=Silent)
     latency: LatencySettings = field(default_factory=LatencySettings)
     removed: dict[tuple[str, str], str] = field(default_factory=dict)
-    _examined: dict[str, Candidate] = field(default_factory=dict)
+    _examined: dict[str, tuple[Candidate, FileStates]] = field(default_factory=dict)
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict)
 
     def build(self) -> ServiceLadder:
@@ -201,10 +204,12 @@ class LadderBuilder:
     # --- candidates
 
     def _examine(self, row: Row) -> Candidate:
-        candidate = self._examined.get(row.key)
         (run,) = self.store.runs_of([row.key])
-        if candidate is None or candidate.run.resolved != run.resolved:
-            candidate = self._examined[row.key] = examine(run, self.progress)
+        known = self._examined.get(row.key)
+        if known is not None and known[0].run.resolved == run.resolved and known[1] == file_states(known[0]):
+            return known[0]
+        candidate = examine(run, self.progress)
+        self._examined[row.key] = candidate, file_states(candidate)
         return candidate
 
     def _consider(

@@ -9,8 +9,9 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from zoolens.errors import ZoolensError
+from zoolens.serving.services.candidates import file_states
 from zoolens.serving.services.events import Entry, Event
-from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.serving.services.ladder_query import FileStates, LadderBuilder, ServiceLadder
 from zoolens.store.records import RunKind
 from zoolens.store.state import Newest
 from zoolens.store.store import Store
@@ -80,15 +81,5 @@ async def refresh_ladders(
             files[name] = _files(built)
 
 
-def _files(built: ServiceLadder) -> tuple[tuple[str, int, int], ...]:
-    """Sizes and times of the rungs' files: a cheap sign that one was replaced."""
-    states = []
-    for candidate in built.candidates:
-        for path in candidate.job.paths.values():
-            try:
-                about = path.stat()
-            except OSError:
-                states.append((str(path), -1, -1))
-            else:
-                states.append((str(path), about.st_size, about.st_mtime_ns))
-    return tuple(states)
+def _files(built: ServiceLadder) -> tuple[FileStates, ...]:
+    return tuple(file_states(candidate) for candidate in built.all_candidates)

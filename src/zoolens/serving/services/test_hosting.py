@@ -117,7 +117,7 @@ def test_a_policy_switches_and_comes_back_and_every_switch_is_an_event(run, stor
     assert switches[0].reason == "The battery has 10%: 0.8 is equivalent enough."
 
 
-def test_under_a_burst_every_request_is_answered_by_a_rung_of_the_ladder(run):
+def test_under_a_burst_every_request_is_answered_by_a_rung_of_the_ladder(run, store_path):
     async def test(plane, service, tensors):
         every = [request(tensors[place % COUNT]) for place in range(200)]
         answers = await asyncio.gather(*(plane.infer(one) for one in every), return_exceptions=True)
@@ -128,6 +128,9 @@ def test_under_a_burst_every_request_is_answered_by_a_rung_of_the_ladder(run):
         assert total == 200
 
     run(test, objectives={"latency": {"bound": "5 ms"}}, fallback="best effort")
+    kept = last_session(store_path).kept
+    assert (kept.requests, kept.refused, kept.bound, kept.percentile) == (200, 0, 0.005, 99.0)
+    assert 0 <= kept.within <= 200
 
 
 def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store_path):

@@ -1,15 +1,25 @@
+import shutil
 from contextlib import closing
 
 import numpy as np
 import pytest
 
+from zoolens.catalog.lookup import find, find_all
+from zoolens.catalog.sessions import Wanted
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
+from zoolens.manifests.files import write_manifest
 from zoolens.measure.answers import run_predictions
+from zoolens.measure.job_runner import carry_out_entries
+from zoolens.measure.plan import EvaluationPlan
 from zoolens.preprocess.pipeline import build_prepare
+from zoolens.progress import Silent
+from zoolens.serving.plane.model import ModelKey, open_model
+from zoolens.serving.plane.settings import ModelSpec
 from zoolens.serving.services.definition import Service, ServiceError
 from zoolens.serving.services.ladder_query import LadderBuilder, ladder_data
 from zoolens.serving.services.profiles import profiled_sizes
+from zoolens.store.store import open_store
 
 REFERENCE = "demo:lenet-wide"
 
@@ -104,3 +114,34 @@ def test_profiled_sizes_end_at_the_largest():
     assert profiled_sizes(1) == (1,)
     assert profiled_sizes(4) == (1, 4)
     assert profiled_sizes(32) == (1, 8, 32)
+
+
+def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
+    """Its name promises what was measured of another content."""
+    folder, manifest = find("demo:mlp-wide").folder, find("demo:mlp-wide").manifest
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    for other in tmp_path.glob("*.yaml"):
+        other.unlink()
+    asset = next(asset for asset in manifest.assets if asset.format == "onnx")
+    location = asset.files[0].location
+    file = asset.files[0].model_copy(update={"sha256": None, "bytes": None})
+    own = manifest.model_copy(update={"name": "copied", "assets": (asset.model_copy(update={"files": (file,)}),)})
+    path = tmp_path / "copied.yaml"
+    write_manifest(own, path)
+    plan = EvaluationPlan(
+        models=(), data="demo", limit=100, wanted=Wanted(runtimes=("onnxruntime",)), cold=False, latency=quick
+    )
+    with open_store(tmp_path / "store.sqlite") as store:
+        list(carry_out_entries(find_all([REFERENCE, str(path)]), plan, store, Silent()))
+        service = Service(reference=REFERENCE, within=0.5, batch={"size": 1})
+        builder = LadderBuilder("fashion", service, store, latency=quick)
+        before = builder.build()
+        assert [rung.model for rung in before.ladder.rungs] == ["demo:lenet-wide@1.0.0", "file:copied@1.0.0"]
+        shutil.copy(tmp_path / location.replace("mlp-wide", "mlp-small"), tmp_path / location)
+        after = builder.build()
+        assert len(after.ladder.rungs) == 1
+        assert after.excluded[0].reason == "Its files or its manifest are not those that were measured."
+        name = before.candidates[1].name
+        spec = ModelSpec(name, "onnxruntime", content=before.candidates[1].job.model.fingerprint)
+        with pytest.raises(ZoolensError, match="are not those that were measured"):
+            open_model(ModelKey(spec))
