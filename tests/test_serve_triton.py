@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.serve_clients import environment
 
 import zoolens
 from zoolens.protocol.documents import model_from_data
@@ -58,7 +59,7 @@ def triton(tmp_path_factory):
     )
     try:
         assert any(line == "ready\n" for line in process.stdout), "Triton did not start"
-        yield f"http://127.0.0.1:{ports[0]}"
+        yield {"http": f"http://127.0.0.1:{ports[0]}", "grpc": f"grpc://127.0.0.1:{ports[1]}"}
     finally:
         process.stdin.close()
         process.wait(60)
@@ -146,7 +147,7 @@ OTHER_STATUS = {  # Triton's, and ours
 
 @pytest.mark.parametrize("case", SAME_STATUS)
 def test_the_status_is_tritons(triton, ours, case):
-    theirs, mine = ask(triton, *SAME_STATUS[case]), ask(ours["http"], *SAME_STATUS[case])
+    theirs, mine = ask(triton["http"], *SAME_STATUS[case]), ask(ours["http"], *SAME_STATUS[case])
     assert mine[0] == theirs[0], (theirs[2], mine[2])
     if mine[0] >= 400:
         assert json.loads(mine[2]).keys() == json.loads(theirs[2]).keys() == {"error"}
@@ -156,12 +157,13 @@ def test_the_status_is_tritons(triton, ours, case):
 def test_a_difference_that_is_known(triton, ours, case):
     """Triton calls a client's mistake its own (500), or accepts what JSON does not have; ours is 400."""
     request, theirs, mine = OTHER_STATUS[case]
-    assert (ask(triton, *request)[0], ask(ours["http"], *request)[0]) == (theirs, mine)
+    assert (ask(triton["http"], *request)[0], ask(ours["http"], *request)[0]) == (theirs, mine)
 
 
 def test_metadata_and_configuration_agree(triton, ours):
     theirs, mine = (
-        model_from_data(json.loads(ask(base, "GET", f"/v2/models/{MODEL}")[2])) for base in (triton, ours["http"])
+        model_from_data(json.loads(ask(base, "GET", f"/v2/models/{MODEL}")[2]))
+        for base in (triton["http"], ours["http"])
     )
     assert (mine.name, mine.versions, mine.inputs, mine.outputs) == (
         theirs.name,
@@ -169,7 +171,9 @@ def test_metadata_and_configuration_agree(triton, ours):
         theirs.inputs,
         theirs.outputs,
     )
-    theirs, mine = (json.loads(ask(base, "GET", f"/v2/models/{MODEL}/config")[2]) for base in (triton, ours["http"]))
+    theirs, mine = (
+        json.loads(ask(base, "GET", f"/v2/models/{MODEL}/config")[2]) for base in (triton["http"], ours["http"])
+    )
     assert mine["max_batch_size"] == theirs["max_batch_size"]
     for side in ("input", "output"):
         for key in ("name", "data_type", "dims"):
@@ -180,13 +184,30 @@ def test_metadata_and_configuration_agree(triton, ours):
 def test_answers_are_equal_to_the_last_bit(triton, ours, binary):
     request = InferRequest(MODEL, {"input": X}, id="7", parameters={"binary_data_output": binary})
     decoded = []
-    for base in (triton, ours["http"]):
+    for base in (triton["http"], ours["http"]):
         _, headers, content = ask(base, *infer(request))
         length = headers.get("Inference-Header-Content-Length")
         decoded.append(decode_response(content, None if length is None else int(length)))
     theirs, mine = decoded
     assert (mine.model, mine.version, mine.id) == (theirs.model, theirs.version, theirs.id)
     np.testing.assert_array_equal(mine.outputs["logits"], theirs.outputs["logits"])
+
+
+def test_the_statuses_over_grpc_are_tritons(triton, ours):
+    client = environment("clients")
+    found = [
+        subprocess.run(
+            [client.python, str(FOLDER / "grpc_statuses.py"), urls["grpc"].partition("://")[2]],
+            capture_output=True,
+            check=True,
+            timeout=120,
+            env={**os.environ, "PYTHONPATH": ""},
+        ).stdout
+        for urls in (triton, ours)
+    ]
+    theirs, mine = map(json.loads, found)
+    assert mine == theirs
+    assert theirs["infer, wrong name"] == "StatusCode.INVALID_ARGUMENT"
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc", "streaming"])

@@ -117,6 +117,7 @@ def _():
     assert grpc.is_server_live()
     assert grpc.is_server_ready()
     assert grpc.is_model_ready(MODEL)
+    assert not grpc.is_model_ready("absent")
 
 
 @check("grpc: metadata, config, statistics")

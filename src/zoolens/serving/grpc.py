@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from zoolens.protocol import documents
-from zoolens.protocol.errors import ServingError
+from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_protobuf
 from zoolens.protocol.limits import check_body, invalid
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
@@ -275,7 +275,13 @@ async def _ready(plane: DataPlane, _: Any) -> Any:
 
 
 async def _model_ready(plane: DataPlane, request: Any) -> Any:
-    return message("ModelReadyResponse")(ready=plane.model_ready(request.name, request.version))
+    try:
+        ready = plane.model_ready(request.name, request.version)
+    except ServingError as error:
+        if error.refusal is not Refusal.NOT_FOUND:
+            raise
+        ready = False  # as Triton answers for a model that it does not have
+    return message("ModelReadyResponse")(ready=ready)
 
 
 async def _metadata(plane: DataPlane, _: Any) -> Any:

@@ -240,6 +240,34 @@ def test_lengths_that_are_only_declared_take_no_memory_from_others(tmp_path, mon
     assert asyncio.run(session())[0] == 400
 
 
+def test_connections_have_a_limit(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+
+    async def session():
+        async with (
+            open_plane() as plane,
+            Server(plane, ServerOptions(http_port=0, grpc_port=None, connections=2)) as server,
+        ):
+            address = urlsplit(server.urls["http"])
+            pairs = [await asyncio.open_connection(address.hostname, address.port) for _ in range(3)]
+            refused = await pairs[2][0].read()
+            pairs[0][1].write(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            served = await pairs[0][0].readline()
+            for _, writer in pairs:
+                writer.close()
+            return refused, served
+
+    refused, served = asyncio.run(session())
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert served.startswith(b"HTTP/1.1 200 ")
+
+
 def test_bodies_that_are_no_inference_are_small(server):
     assert error(ask(server, "POST", "/v2/repository/index", b"[" + b"1," * 600_000 + b"1]"))[0] == 413
 
