@@ -145,8 +145,12 @@ class Endpoint:
         slots: Sequence[Slot],
         adapters: Sequence[Adapter | None] = (),
         extra: Sequence[Rung] = (),
+        *,
+        labels: Mapping[str, Labels] | None = None,
     ) -> None:
-        """Serve another ladder from the next batch on. Batches that run are not disturbed."""
+        """Serve another ladder from the next batch on. Batches that run are not disturbed. Clients send and get what
+        they did before, but `labels` may have changed."""
+        self._labels = labels
         waiting, before = self.queue.empty(), self.rungs
         self._set_ladder(ladder, policy, slots, adapters, extra)
         for pending in waiting:
@@ -406,7 +410,7 @@ class Endpoint:
             waiting=self.queue.requests + len(batch),
             inputs_waiting=self.queue.rows + rows,
             oldest_wait=now - batch[0].arrived,
-            time_left=self._time_left(batch[0], now),
+            time_left=min((left for p in batch if (left := self._time_left(p, now)) is not None), default=None),
             arrival_rate=self.arrival_rate,
             loaded=available & self._all,
             allowed=allowed,

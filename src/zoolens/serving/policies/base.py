@@ -69,5 +69,10 @@ class Policy(ABC):
     def served(self, rung: int, batch: int, seconds: float) -> None:
         """Told after each batch how long the model really took."""
 
+    @property
+    def saves_work(self) -> bool:
+        """Whether nothing is to be computed that no client waits for, such as what is asked in the shadow."""
+        return False
+
     def close(self) -> None:
         """Told once, when the policy is not asked any more: end what it has started in the background."""

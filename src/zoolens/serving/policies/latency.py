@@ -21,6 +21,7 @@ from zoolens.serving.policies.settings import Settings, read_settings
 
 _LONGEST_HOLD: Final = 8  # times the setting: how far repeated failures to come back can stretch it
 _STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
+_ROUNDING: Final = 0.001  # seconds by which a client's deadline must be shorter than the service's promise to count
 _FORGET: Final = 4.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
 
 
@@ -112,15 +113,18 @@ class Latency(Policy):
         else:
             self._inputs_each += 0.1 * (1.0 - self._inputs_each)
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
+        if self._level is None:  # also the first choice on a ladder that was refreshed
+            self._level = situation.current if situation.current in usable else usable[0]
         self._watch_better_rungs(situation, idle)
-        level = self._level if self._level is not None else usable[0]
+        level = self._level
         restricted = len(situation.allowed) < len(self.ladder.rungs)
         if restricted and level not in situation.allowed:
             return self._among_allowed(usable, situation)
         chosen, reason = self._step(level, usable, situation)
         if not restricted:
             self._remember(level, chosen)
-        if situation.time_left is not None and 0 < situation.time_left < self._set.target - situation.oldest_wait:
+        promised = self._set.target - situation.oldest_wait
+        if situation.time_left is not None and 0 < situation.time_left < promised - _ROUNDING:
             chosen, reason = self._for_hurried(chosen, reason, usable, situation, situation.time_left)
         return Choice(chosen, reason, self._likely_next(chosen, situation))
 

@@ -72,6 +72,8 @@ class Memory(Policy):
         if not fitting:
             smallest = min(rungs, key=lambda rung: (self._memory(rung), rung))
             return smallest, f"No model fits into {_words(limit)}; {self._name(smallest)} is the smallest."
+        if self._level is None and situation.current in fitting and situation.current:
+            self._level = situation.current  # on a ladder that was refreshed
         if self._level is None:
             return fitting[0], f"{self._name(fitting[0])} is the most equivalent model within {_words(limit)}."
         if self._level not in fitting:

@@ -136,3 +136,24 @@ def test_the_promise_is_kept_with_noisy_models(seed):
     )
     assert result.kept >= 0.985
     assert len(result.switches) <= 10
+
+
+def test_the_promise_of_the_service_is_no_deadline_of_a_client():
+    """The server works out what is left of the promise by another rounding than the policy."""
+    for place in range(200):
+        now = 1000 + place * 0.1234567
+        arrived = now - 0.049
+        situation = Situation(
+            now=now, wall=0.0, current=0, batch=8, waiting=8, oldest_wait=now - arrived,
+            time_left=(arrived + DEADLINE) - now, arrival_rate=1.0,
+            loaded=frozenset({0, 1, 2}), allowed=frozenset({0, 1, 2}),
+        )  # fmt: skip
+        assert "client" not in latency().choose(situation).reason
+
+
+def test_a_policy_for_a_refreshed_ladder_begins_where_the_service_is():
+    situation = Situation(
+        now=100.0, wall=0.0, current=2, batch=8, waiting=8, oldest_wait=0.0, time_left=DEADLINE, arrival_rate=900.0,
+        loaded=frozenset({0, 1, 2}), allowed=frozenset({0, 1, 2}), max_batch=8,
+    )  # fmt: skip
+    assert latency().choose(situation).rung == 2

@@ -59,6 +59,16 @@ def test_a_budget_of_computing_lasts_its_period():
     assert len(result.switches) <= 25
 
 
+def test_a_budget_counts_inputs_and_allows_no_work_that_nobody_waits_for():
+    policy = TimeOfDay(LADDER, {"budget": {"amount": 10, "unit": "s", "per": 60}})
+    arrivals = [place / 10 for place in range(600)]  # 10 requests/s of 8 inputs: 27 s with the reference
+    result = simulate(policy, arrivals, deadline=1.0, max_batch=8, inputs=8)
+    spent = sum(LADDER.rungs[rung].profile.of(8) for rung in result.rungs)
+    assert spent <= 10.5
+    assert policy.saves_work
+    assert not TimeOfDay(LADDER, {"windows": [{"start": "22:00", "end": "06:00", "within": 0.9}]}).saves_work
+
+
 def test_a_budget_in_joules_needs_the_energy_of_every_rung():
     with pytest.raises(ZoolensError, match="energy of every rung"):
         TimeOfDay(LADDER, {"budget": {"amount": 10, "unit": "J", "per": 60}})

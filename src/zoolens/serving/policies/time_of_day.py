@@ -102,9 +102,14 @@ class TimeOfDay(Policy):
         ]  # for one input
         self._battery = Battery(self._set.battery_file, self._set.battery_every) if self._set.battery else None
         self._spent = 0.0
+        self._inputs_each = 1.0  # of a request, on average of late
         self._period_ends: float | None = None
         self._level: int | None = None
         self._better_since: float | None = None
+
+    @property
+    def saves_work(self) -> bool:
+        return self._set.budget is not None or bool(self._set.battery)
 
     def close(self) -> None:
         if self._battery is not None:
@@ -117,6 +122,9 @@ class TimeOfDay(Policy):
 
     def choose(self, situation: Situation) -> Choice:
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
+        if self._level is None:
+            self._level = situation.current
+            self._better_since = situation.now - self._set.hold  # nothing is known of before: it may change at once
         wanted, reason = self._held(*self._wanted(situation), situation.now)
         if wanted in usable:
             return Choice(wanted, reason)
@@ -177,7 +185,10 @@ class TimeOfDay(Policy):
         left = max(0.0, budget.amount - self._spent)
         pace = left / (self._period_ends - situation.now)  # what may be spent in a second until the period ends
         rungs = range(len(self.ladder.rungs))
-        lasting = [rung for rung in rungs if situation.arrival_rate * self._costs[rung] <= pace]
+        each = max(situation.inputs_waiting, situation.waiting, 1) / max(situation.waiting, 1)
+        self._inputs_each += 0.1 * (each - self._inputs_each)
+        inputs = situation.arrival_rate * self._inputs_each
+        lasting = [rung for rung in rungs if inputs * self._costs[rung] <= pace]
         rung = lasting[0] if lasting else min(rungs, key=lambda rung: (self._costs[rung], rung))
         of_all = f"{left:.3g} of {budget.amount:.3g} {budget.unit} are left"
         if lasting:

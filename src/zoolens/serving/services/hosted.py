@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
@@ -25,13 +24,14 @@ from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.comparison import Classes, Pair, answered_classes
 from zoolens.serving.services.events import Answered, Entry, Event, Kept, Recorder
+from zoolens.serving.services.labels import AnsweredRequest, AnswerMemory
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
 _OPENING: Final = 60.0  # seconds that the start waits for stand-ins
 _FLUSH: Final = 5.0  # seconds between two rows of counts
-_REMEMBERED: Final = 50_000  # answers for which labels may come back
 _FEWEST: Final = 30  # comparisons before a promise is judged
+_FEWEST_TIMED: Final = 100  # requests before the latency objective is judged
 _OUR_REFUSALS: Final = (Refusal.OVERLOADED, Refusal.TOO_LATE, Refusal.UNAVAILABLE, Refusal.INTERNAL)
 _SEVERAL: Final = 1 << 32  # of a hash, for splitting
 
@@ -52,14 +52,16 @@ class HostedService:
         self.pairs: dict[tuple[str, str], Pair] = {}
         self.answered_by: dict[tuple[str, str], tuple[int, int]] = {}  # requests and rows since the start
         self.switches = 0
-        self._timed = self._in_time = self._refused = 0
+        self._last = built.ladder.reference  # who answered the last batch for which the policy was free to choose
+        self._timed = self._in_time = self._refused = self._all_timed = self._all_in_time = 0
+        self._objective_broken = False
         self._plane = plane
         self._events = events
         self._endpoint: Endpoint | None = None
         self._policy = self._new_policy(built)
         self._shadow = Shadow(self._ask, seed)
         self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
-        self._answers: OrderedDict[str, dict[str, Classes]] = OrderedDict()
+        self._answers = AnswerMemory()
         self._warned: set[tuple[str, str]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -106,14 +108,28 @@ class HostedService:
         """Serve another ladder, unless it is the same. Whether it was another."""
         if built.identity == self.built.identity or self._endpoint is None:
             return False
-        old, self.built = self._policy, built
-        self._policy = self._new_policy(built)
-        spec = self._spec(built, self._policy)
-        self._endpoint.replace_ladder(spec.ladder, spec.policy, self._plane.slots(spec), spec.adapters, spec.extra)
+        if (built.inputs, built.outputs) != (self.built.inputs, self.built.outputs):
+            self.record(Event("ladder", "The reference takes or gives other tensors now: start the server again."))
+            log.warning("service %s keeps its ladder: its reference takes or gives other tensors now", self.name)
+            return False
+        policy = self._new_policy(built)
+        spec = self._spec(built, policy)
+        self._endpoint.replace_ladder(
+            spec.ladder, policy, self._plane.slots(spec), spec.adapters, spec.extra, labels=spec.labels
+        )
+        self._forget_changed(built)
+        old, self._policy, self.built = self._policy, policy, built
         old.close()
         self.record(Event("ladder", f"{reason} {self._described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
         return True
+
+    def _forget_changed(self, built: ServiceLadder) -> None:
+        """Drop what was found out about models that have another content, or another promise, by now."""
+        before, after = self.built.by_model, built.by_model
+        changed = {model for model in before.keys() | after.keys() if before.get(model) != after.get(model)}
+        self.pairs = {key: pair for key, pair in self.pairs.items() if not changed & set(key)}
+        self._warned = {key for key in self._warned if key[0] not in changed}
 
     def _new_policy(self, built: ServiceLadder) -> Policy:
         policy: type[Policy] = plugins.load(plugins.POLICIES, self.service.policy_name)
@@ -151,7 +167,7 @@ class HostedService:
             config={"zoolens_output": service.output},
             extra=built.extra,
             route=self._route if service.splits else None,
-            labels={built.outputs[0].name: dict(enumerate(built.labels or ()))},
+            labels={built.outputs[0].name: built.output_labels},
         )
 
     def _described(self, built: ServiceLadder) -> str:
@@ -175,11 +191,16 @@ class HostedService:
         for counts in (self.answered_by, self._uncounted):
             requests, rows = counts.get(key, (0, 0))
             counts[key] = requests + len(report.requests), rows + sum(report.rows)
-        if report.free and report.rung != report.previous and report.previous < len(self.built.ladder.rungs):
-            self.switches += 1
-            previous = self.built.ladder.rungs[report.previous].model
-            self.record(Event("switch", report.reason, rung.model, previous, report.waiting))
+        if report.free:
+            self._note_switch(report, rung)
         self._look_closer(report, rung)
+
+    def _note_switch(self, report: BatchReport, rung: Rung) -> None:
+        """Compare with who answered before: a batch that failed, or a ladder that was replaced, hides no switch."""
+        before, self._last = self._last, rung
+        if (before.model, before.runtime) != (rung.model, rung.runtime):
+            self.switches += 1
+            self.record(Event("switch", report.reason, rung.model, before.model, report.waiting))
 
     def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
         """Refusals are counted by the endpoint."""
@@ -207,6 +228,18 @@ class HostedService:
         refused = sum(refusals.get(refusal, 0) for refusal in _OUR_REFUSALS)
         requests, within, before = self._timed, self._in_time, self._refused
         self._timed, self._in_time, self._refused = 0, 0, refused
+        self._all_timed += requests + refused - before
+        self._all_in_time += within
+        share = self._all_in_time / max(1, self._all_timed)
+        if not self._objective_broken and self._all_timed >= _FEWEST_TIMED and share < latency.percentile / 100:
+            self._objective_broken = True
+            self.record(
+                Event(
+                    "objective",
+                    f"{share:.1%} of {self._all_timed:,} requests were answered within {latency.bound * 1e3:.4g} ms, "
+                    f"but {latency.percentile:.4g} % should be.",
+                )
+            )
         if requests or refused > before:
             self.record(Kept(requests, within, refused - before, latency.bound, latency.percentile))
 
@@ -237,25 +270,26 @@ class HostedService:
     def _look_closer(self, report: BatchReport, rung: Rung) -> None:
         """Draw from the requests of a batch those that other models are asked about as well."""
         others = self._others(rung)
-        keep = bool(self.service.splits or self.service.shadow)
-        if not (others or keep):
+        if not (others or self._remembers):
             return
         output = next(iter(report.outputs.values()))
         start = 0
         for request, rows in zip(report.requests, report.rows, strict=True):
             end = start + rows
             drawn = [other for other, share in others if self._shadow.drawn(share)]
-            if drawn or (keep and request.id):
+            if drawn or (self._remembers and request.id):
                 classes = answered_classes(output[start:end])
-                if keep and request.id:
-                    self._remember(request.id, rung.model, classes)
+                entry = self._answers.add(request.id, rung.model, classes) if self._remembers else None
                 inputs = {name: np.array(tensor[start:end]) for name, tensor in report.inputs.items()} if drawn else {}
                 for other in drawn:
-                    self._shadow.offer(self._question(request.id, rung, other, inputs, classes))
+                    self._shadow.offer(self._question(entry, rung, other, inputs, classes))
             start = end
 
     def _others(self, rung: Rung) -> list[tuple[Rung, float]]:
-        """Which rungs are asked about an answer of this one, and about which share of its answers."""
+        """Which rungs are asked about an answer of this one, and about which share of its answers; none are where the
+        policy saves energy or computing time."""
+        if self._policy.saves_work:
+            return []
         service, reference = self.service, self.built.ladder.reference
         others: dict[str, tuple[Rung, float]] = {}
         if rung.model != reference.model and service.promise.share > 0:
@@ -266,19 +300,31 @@ class HostedService:
             others[self.built.shadow.model] = (self.built.shadow, service.shadow.share)
         return list(others.values())
 
+    @property
+    def _remembers(self) -> bool:
+        """Whether answers are kept until labels come back."""
+        return bool(self.service.splits or self.service.shadow)
+
     def _question(
-        self, request_id: str, rung: Rung, other: Rung, inputs: Mapping[str, Tensor], classes: Classes
+        self,
+        entry: AnsweredRequest | None,
+        rung: Rung,
+        other: Rung,
+        inputs: Mapping[str, Tensor],
+        classes: Classes,
     ) -> Question:
         key = (rung.model, other.model)
         pair = self.pairs.setdefault(key, Pair(*key))
 
         def done(outputs: Mapping[str, Tensor]) -> None:
             others = answered_classes(next(iter(outputs.values())))
-            if len(others) == len(classes):
-                pair.add(classes, others)
-                if request_id:
-                    self._remember(request_id, other.model, others)
-                self._judge(rung, pair)
+            if len(others) != len(classes) or self.pairs.get(key) is not pair:
+                return  # one of the two is another model by now
+            pair.add(classes, others)
+            if entry is not None:
+                entry.others[other.model] = others
+                self._count_labels(entry, other.model)
+            self._judge(rung, pair)
 
         def dropped() -> None:
             pair.dropped += 1
@@ -321,42 +367,51 @@ class HostedService:
 
     # --- labels
 
-    def _remember(self, request_id: str, model: str, classes: Classes) -> None:
-        self._answers.setdefault(request_id, {})[model] = classes
-        while len(self._answers) > _REMEMBERED:
-            self._answers.popitem(last=False)
-
     async def feedback(self, labels: Mapping[str, Any]) -> int:
-        """True classes by request id, each a class's name or number, or a list of them. How many ids were known."""
-        if not (self.service.splits or self.service.shadow):
+        """True classes by request id, each a class's name or number, or a list of them. How many ids were known.
+
+        All labels are read before any counts: a wrong one among them changes nothing.
+        """
+        if not self._remembers:
             raise ServingError(
                 Refusal.UNSUPPORTED,
                 f"Service '{self.name}' takes no feedback: it has no split and no shadow, so answers are not kept.",
             )
+        truths = {request_id: self._classes(label) for request_id, label in labels.items()}
+        for request_id, truth in truths.items():
+            entry = self._answers.get(request_id)
+            if entry is not None and len(entry.classes) != len(truth):
+                raise ServingError(
+                    Refusal.INVALID,
+                    f"Request {request_id[:60]!r} had {len(entry.classes)} inputs, but {len(truth)} labels were given.",
+                )
         known = 0
-        for request_id, label in labels.items():
-            truth = self._classes(label)
-            answers = self._answers.pop(request_id, None)
-            if answers is None:
-                continue
-            known += 1
-            for pair in self.pairs.values():
-                ours, theirs = answers.get(pair.model), answers.get(pair.other)
-                if ours is not None and theirs is not None and len(ours) == len(truth):
-                    pair.add_labels(ours, theirs, truth)
+        for request_id, truth in truths.items():
+            entry = self._answers.take(request_id)
+            if entry is not None:
+                known += 1
+                entry.truth = truth
+                for other in entry.others:
+                    self._count_labels(entry, other)
         return known
+
+    def _count_labels(self, entry: AnsweredRequest, other: str) -> None:
+        """Count a request whose true classes are known and which two models have answered."""
+        pair, classes = self.pairs.get((entry.model, other)), entry.others[other]
+        if pair is not None and entry.truth is not None and len(classes) == len(entry.truth):
+            pair.add_labels(entry.classes.astype(np.int64), classes, entry.truth)
 
     def _classes(self, label: Any) -> Classes:
         several = label if isinstance(label, list) else [label]
         return np.array([self._class(one) for one in several], np.int64)
 
     def _class(self, label: Any) -> int:
-        names = self.built.labels or ()
-        if isinstance(label, str) and label in names:
-            return names.index(label)
         count = self.built.outputs[0].shape[-1]
         if isinstance(label, int) and not isinstance(label, bool) and 0 <= label < count:
             return label
+        place = next((index for index, name in self.built.output_labels.items() if name == label), None)
+        if isinstance(label, str) and place is not None:
+            return place
         raise ServingError(
             Refusal.INVALID,
             f"{str(label)[:60]!r} is no class of service '{self.name}': give a number below {count} or a class's name.",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import decode_image
 from zoolens.errors import DatasetError
-from zoolens.manifests.schema import Input
+from zoolens.manifests.schema import Input, Normalize
 from zoolens.preprocess.pipeline import build_prepare, declared_normalisation
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.runtimes.base import TensorSpec, shape_text
@@ -117,8 +117,12 @@ def _require_same_picture(ours: Input, theirs: Input) -> None:
             f"it takes {shape_text(theirs.shape[1:])} ({theirs.layout[1:]}) and the reference "
             f"{shape_text(ours.shape[1:])} ({ours.layout[1:]})"
         )
-    if declared_normalisation(ours).shaping != declared_normalisation(theirs).shaping:
+    shaping = declared_normalisation(ours).shaping
+    if shaping != declared_normalisation(theirs).shaping:
         raise NotConvertible("its images are resized or cropped otherwise than those of the reference")
+    early = any(isinstance(step, Normalize) and len({*step.mean}) + len({*step.std}) > 2 for step in shaping)
+    if ours.color != theirs.color and early:
+        raise NotConvertible("its colours are in another order and are normalised before the image is resized")
 
 
 def _picture(spec: Input) -> tuple[int | None, int | None, int | None]:

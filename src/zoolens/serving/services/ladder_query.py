@@ -21,6 +21,7 @@ from zoolens.queries.answers import Answer
 from zoolens.queries.api import query
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.plane.classification import raw_labels
 from zoolens.serving.services.candidates import (
     Candidate,
     NotConvertible,
@@ -85,6 +86,19 @@ class ServiceLadder:
     shadow: Rung | None = None
 
     @property
+    def output_labels(self) -> Mapping[int, str]:
+        """Class names by their place in the service's output. A raw output also has what postprocessing would drop."""
+        names = self.labels or ()
+        if self.service.output == "raw":
+            return raw_labels(names, self.candidates[0].output.postprocess)
+        return dict(enumerate(names))
+
+    @property
+    def by_model(self) -> dict[str, tuple[Any, ...]]:
+        """Content and promise of every rung, by model."""
+        return {entry[0]: entry for entry in self.identity}
+
+    @property
     def all_candidates(self) -> tuple[Candidate, ...]:
         return (*self.candidates, *self.extra_candidates)
 
@@ -109,7 +123,8 @@ class ServiceLadder:
 @dataclass
 class LadderBuilder:
     """Asks for the ladder of a service again and again. What was found out about a model is kept as long as its files
-    and the way it was measured stay the same. `removed`: (model, runtime) that broke its promise while serving."""
+    and the way it was measured stay the same. Only the first ladder has models timed: later ones are built while
+    requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile."""
 
     name: str
     service: Service
@@ -118,6 +133,7 @@ class LadderBuilder:
     latency: LatencySettings = field(default_factory=LatencySettings)
     removed: dict[tuple[str, str], str] = field(default_factory=dict)
     _examined: dict[str, tuple[Candidate, FileStates]] = field(default_factory=dict)
+    _built: bool = False
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict)
 
     def build(self) -> ServiceLadder:
@@ -149,6 +165,7 @@ class LadderBuilder:
         if service.shadow is not None:
             place = self._place_of(service.shadow.model, "shadow", reference, kept, extra)
             shadow = [*kept, *extra][place][0]
+        self._built = True
         return ServiceLadder(
             service=service,
             ladder=Ladder(tuple(rung for rung, _, _ in kept)),
@@ -249,7 +266,7 @@ class LadderBuilder:
             equivalence=equivalence,
             equivalence_lower=lower,
             profile=self._profile(row.key, candidate, reference),
-            memory_bytes=None if memory is None else int(memory.value),
+            memory_bytes=None if memory is None else int(memory.value) * self.service.batch.instances,
             figures={name: figure.value for name, figure in figures.items() if figure is not None},
         )
 
@@ -261,7 +278,7 @@ class LadderBuilder:
         fixed = candidate.source.shape[0] if candidate.source.shape else None
         profile = ensure_profile(
             self.store, candidate.job, candidate.run, sizes if fixed is None else (fixed,), self.progress,
-            settings=self.latency,
+            settings=None if self._built else self.latency,
         )  # fmt: skip
         sample = sample_input(self.service, candidate.input)
         if sample is not None:
@@ -280,7 +297,8 @@ class LadderBuilder:
                 and other.memory_bytes is not None
                 and rung.memory_bytes < _CHEAPER * other.memory_bytes
             )
-            thriftier = rung.figures.get("energy", 0.0) < _CHEAPER * other.figures.get("energy", 0.0)
+            ours, theirs = rung.figures.get("energy"), other.figures.get("energy")
+            thriftier = ours is not None and theirs is not None and ours < _CHEAPER * theirs
             if not quicker and (self.service.policy_name == "latency" or not (smaller or thriftier)):
                 return other
         return None
@@ -297,7 +315,9 @@ class LadderBuilder:
         if any(candidate.job.entry.full_ref == full_name for _, candidate, _ in kept):
             return
         excluded[:] = [other for other in excluded if other.model != full_name]
-        kept.append(self._named(name, "fallback", reference))
+        added = self._named(name, "fallback", reference)
+        behind = [place for place, (rung, _, _) in enumerate(kept) if place and rung.equivalence < added[0].equivalence]
+        kept.insert(behind[0] if behind else len(kept), added)
 
     def _place_of(
         self,

@@ -59,9 +59,9 @@ def class_order(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> NDArray
         example = ", ".join(str(key) for key in missing[:NAMES_SHOWN])
         what = f"it has no class {example}" if missing else f"it has {len(theirs):,} classes instead of {len(ours):,}"
         raise NotConvertible(f"{what}, which the reference has" if missing else what)
-    twice = [key for key, count in Counter(theirs).items() if count > 1]
+    twice = [key for names in (theirs, ours) for key, count in Counter(names).items() if count > 1]
     if twice:
-        raise NotConvertible(f"several of its classes are called {twice[0]!r}, and its order is not the reference's")
+        raise NotConvertible(f"several classes are called {str(twice[0])!r}, and its order is not the reference's")
     places = {key: place for place, key in enumerate(theirs)}
     return np.array([places[key] for key in ours], np.int64)
 

@@ -30,17 +30,22 @@ def profiled_sizes(largest: int) -> tuple[int, ...]:
 
 
 def ensure_profile(
-    store: Store, job: Job, run: Run, sizes: Iterable[int], progress: Progress, *, settings: LatencySettings
+    store: Store, job: Job, run: Run, sizes: Iterable[int], progress: Progress, *, settings: LatencySettings | None
 ) -> Profile:
     """Measured seconds of a model on this machine. Sizes that the store does not know are measured now and stored; a
-    model that does not take a size has none for it."""
+    model that does not take a size has none for it. Without `settings` nothing is measured."""
     wanted = tuple(sizes)
     known = stored_seconds(store, job)
     missing = [size for size in wanted if size not in known]
-    if missing:
+    if missing and settings is not None:
         _measure(store, job, run, missing, progress, settings)
         known = stored_seconds(store, job)
     seconds = {size: value for size in wanted if (value := known.get(size)) is not None}
+    if not seconds and settings is None:
+        how = " ".join(f"--batch {size}" for size in wanted)
+        raise ZoolensError(
+            f"it was not timed on this machine: zoolens eval {job.entry.ref} --runtime {job.runtime.name} {how}."
+        )
     if not seconds:
         raise ZoolensError(
             f"How long {job.entry.ref} takes in {job.runtime.name} could not be measured.",

@@ -150,8 +150,12 @@ def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store
         assert await plane.feedback("fashion", {**labels, "unknown": 3}) == COUNT
         assert pair.labelled > 0
         assert await plane.feedback("fashion", labels) == 0  # each counts once
-        with pytest.raises(ServingError, match="is no class"):
-            await plane.feedback("fashion", {"id-0": "no such class"})
+        await plane.infer(request(tensors[0], "id-0"))
+        await service._shadow.idle()
+        for wrong, why in (("no such class", "is no class"), ([1, 2], "had 1 inputs, but 2 labels")):
+            with pytest.raises(ServingError, match=why):
+                await plane.feedback("fashion", {"id-0": 1, "x": wrong} if why == "is no class" else {"id-0": wrong})
+        assert await plane.feedback("fashion", {"id-0": 1}) == 1  # nothing of the wrong posts has counted
         chosen = InferRequest("fashion", {"input": tensors[:1]}, headers={"x-tester": "yes"})
         assert (await plane.infer(chosen)).parameters["zoolens_model"] == "demo:lenet-torch@1.0.0"
 

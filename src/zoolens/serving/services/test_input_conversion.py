@@ -77,6 +77,13 @@ def test_what_would_lose_something_is_refused_with_the_reason(theirs, why):
         tensor_conversion(*described("NCHW", IMAGENET), *theirs)
 
 
+def test_colours_that_are_normalised_before_the_resizing_are_not_swapped_behind_it():
+    steps = (Normalize(op="normalize", mean=(100, 50, 10), std=(2, 3, 4)), Resize(op="resize", size=(8, 6)))
+    with pytest.raises(NotConvertible, match="colours"):
+        tensor_conversion(*described("NCHW", *steps), *described("NCHW", *steps, color="BGR"))
+    assert tensor_conversion(*described("NCHW", *steps), *described("NCHW", *steps)) is None
+
+
 def encoded(pixels):
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")

@@ -91,6 +91,9 @@ def test_a_fallback_is_the_last_rung_however_little_it_is_equivalent(build):
     assert built.ladder.rungs[-1].equivalence < 0.99
     with pytest.raises(ServiceError, match="was not measured"):
         build(within=0.99, fallback={"model": "demo:lenet-jax"})
+    slower = build(within=0.8, fallback={"model": "demo:lenet-deep"}).ladder.rungs
+    assert "demo:lenet-deep@1.0.0" in [rung.model for rung in slower]
+    assert [rung.equivalence for rung in slower] == sorted((rung.equivalence for rung in slower), reverse=True)
 
 
 def test_images_are_another_input_and_their_preparation_is_in_the_profile(build, built):
