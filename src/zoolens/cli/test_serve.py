@@ -35,6 +35,12 @@ def test_what_cannot_be_served_is_refused_before_anything_is_loaded(tmp_path):
     assert "SIZE" in refused("tiny", "--max-request", "much") or "much" in refused("tiny", "--max-request", "much")
 
 
+@pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "grpc", "google.protobuf"])
+def test_a_missing_package_is_named_before_anything_is_loaded(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"needs {package}, which is not installed. Run: pip install 'zoolens[serve]'" in refused("absent-model")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_request_that_was_accepted_is_answered_although_the_server_is_told_to_stop(tmp_path, number):
     model = write_fake(tmp_path, "slow", latency_us=200_000)

@@ -46,17 +46,18 @@ def pool() -> Any:
 @cache
 def message(name: str) -> Any:
     """The class of a message, for example `message("ModelInferRequest")`."""
+    descriptor = pool().FindMessageTypeByName(f"inference.{name}")
     from google.protobuf.message_factory import GetMessageClass
 
-    return GetMessageClass(pool().FindMessageTypeByName(f"inference.{name}"))
+    return GetMessageClass(descriptor)
 
 
 @cache
 def methods(service: str) -> dict[str, Method]:
     """The calls of a service by their names."""
+    found = pool().FindServiceByName(service)
     from google.protobuf.message_factory import GetMessageClass
 
-    found = pool().FindServiceByName(service)
     return {
         method.name: Method(
             f"/{service}/{method.name}",

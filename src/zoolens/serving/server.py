@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from zoolens.errors import MissingDependency, ZoolensError
@@ -41,6 +42,7 @@ class Server:
         return self._plane
 
     async def __aenter__(self) -> Server:
+        check_installed(self._options)
         try:
             if self._options.http_port is not None:
                 await self._start_rest()
@@ -61,13 +63,11 @@ class Server:
         await asyncio.gather(self._stop_rest(), self._stop_grpc(seconds))
 
     async def _start_rest(self) -> None:
-        try:
-            import uvicorn
+        import uvicorn
 
-            from zoolens.serving.http import Application
-            from zoolens.serving.http_protocol import Connection
-        except ImportError as error:
-            raise MissingDependency("zoolens serve", error.name or "starlette", "serve") from error
+        from zoolens.serving.http import Application
+        from zoolens.serving.http_protocol import Connection
+
         options = self._options
         application = Application(self._plane, options, self._bodies, self._metrics)
         config = uvicorn.Config(
@@ -97,10 +97,8 @@ class Server:
         )
 
     async def _start_grpc(self) -> None:
-        try:
-            from zoolens.serving.grpc import start
-        except ImportError as error:
-            raise MissingDependency("zoolens serve --grpc", error.name or "grpcio", "serve") from error
+        from zoolens.serving.grpc import start
+
         try:
             self._grpc = await start(self._plane, self._options, self._bodies)
         except OSError as error:
@@ -119,6 +117,21 @@ class Server:
         if self._grpc is not None:
             await self._grpc.stop(seconds)
             self._grpc = None
+
+
+def check_installed(options: ServerOptions) -> None:
+    """Say which package is missing before models are opened for minutes."""
+    needed: dict[str, tuple[str, ...]] = {}
+    if options.http_port is not None:
+        needed["zoolens serve"] = ("starlette", "uvicorn", "httptools")
+    if options.grpc_port is not None:
+        needed["zoolens serve --grpc"] = ("grpc", "google.protobuf")
+    for who, packages in needed.items():
+        for package in packages:
+            try:
+                import_module(package)
+            except ImportError as error:
+                raise MissingDependency(who, package, "serve") from error
 
 
 async def stop_signal() -> None:
