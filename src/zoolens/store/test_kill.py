@@ -1,9 +1,10 @@
 """A writer killed at any moment loses nothing that was stored and doubles nothing when it is run again."""
 
+import multiprocessing
+import os
 import random
-import subprocess
-import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -17,15 +18,15 @@ PARTS_A_STAGE = 6
 OBSERVATIONS_A_STAGE = 20
 
 
-def write(target):
-    """Resumes where an earlier call was killed, as an evaluation does."""
+def write(target, stored=lambda part: None):
+    """Resumes where an earlier call was killed, as an evaluation does. `stored` is told of each part."""
     with open_store(target) as store:
         run = begin(store)
         there = {part.part for part in store.parts(run.id, "predictions")}
         for part in range(PARTS):
             if part not in there:
                 store.add_part(run.id, "predictions", part, some_rows(part))
-                print(part, flush=True)
+                stored(part)
             stage = f"stage{part // PARTS_A_STAGE}"
             if part % PARTS_A_STAGE == PARTS_A_STAGE - 1 and stage not in run.stages:
                 store.finish_stage(run.id, stage, observations_of(part // PARTS_A_STAGE))
@@ -35,9 +36,25 @@ def observations_of(stage):
     return [Observation(f"metric{stage}", i / 7, scope=f"class={i}") for i in range(OBSERVATIONS_A_STAGE)]
 
 
-def start_writer(target):
-    code = "import sys; from zoolens.store.test_kill import write; write(sys.argv[1])"
-    return subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE)
+def write_with(variables, target, telling):
+    os.environ.clear()  # the server has those of the moment at which it was started
+    os.environ.update(variables)
+    write(target, telling.send)
+
+
+@contextmanager
+def writer(target):
+    """A process that writes, and where it tells what it has stored. A server that has imported all that is needed forks
+    it: an interpreter of its own would take longer to start than to write."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["zoolens.store.test_kill", "sqlalchemy.dialects.sqlite", "pyarrow.parquet"])
+    told, telling = context.Pipe(duplex=False)
+    process = context.Process(target=write_with, args=(dict(os.environ), target, telling))
+    process.start()
+    telling.close()
+    with told:
+        yield process, told
+    process.join()
 
 
 def check_consistent(target):
@@ -57,11 +74,11 @@ def kill_repeatedly(target, kills, seed):
     """Kill a writer some parts after it started, anywhere within the work on the next one."""
     moments = random.Random(seed)
     for _ in range(kills):
-        with start_writer(target) as writer:
+        with writer(target) as (process, told):
             for _ in range(moments.randint(1, PARTS // (2 * kills))):
-                writer.stdout.readline()
+                told.recv()
             time.sleep(moments.uniform(0, 0.008))
-            writer.kill()
+            process.kill()
         check_consistent(target)
 
 
