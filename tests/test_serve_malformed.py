@@ -21,7 +21,6 @@ from zoolens.serving.conftest import write_fake
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("uvicorn")
-schemathesis = pytest.importorskip("schemathesis")
 
 FRAMED = 9000
 EXAMPLES = 50  # for each operation and mode of generation: 25 operations
@@ -126,6 +125,7 @@ def test_malformed_requests_leave_nothing_behind(server):
 
 def generated(url, examples):
     """The statuses of requests that schemathesis makes from the server's own description, right and wrong ones."""
+    schemathesis = pytest.importorskip("schemathesis")  # not above: it takes a second to import
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis.errors import Unsatisfiable
     from schemathesis import GenerationMode

@@ -42,7 +42,10 @@ def project(pytester, monkeypatch):
 
 def report_of(project, *arguments: str) -> dict[str, ElementTree.Element]:
     """Run pytest as a user does; the test cases of its JUnit report by name."""
-    project.runpytest_subprocess("--junit-xml=report.xml", "--strict-markers", "-p", "no:cacheprovider", *arguments)
+    slow = ("-p", "no:schemathesis", "-p", "no:hypothesispytest")  # plug-ins that take seconds to import
+    project.runpytest_subprocess(
+        "--junit-xml=report.xml", "--strict-markers", "-p", "no:cacheprovider", *slow, *arguments
+    )
     return {str(case.get("name")): case for case in ElementTree.parse(project.path / "report.xml").iter("testcase")}
 
 
@@ -164,5 +167,7 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester):
             assert not heavy & set(sys.modules)
         """
     )
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest")
+    done = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:schemathesis"
+    )
     done.assert_outcomes(passed=1)
