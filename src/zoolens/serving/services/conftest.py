@@ -27,8 +27,8 @@ def store_path(tmp_path_factory):
 @pytest.fixture(scope="session")
 def measured_store(store_path):
     plan = EvaluationPlan(
-        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4),
-        latency=QUICK, cold_repeats=1,
+        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
+        latency=QUICK,
     )  # fmt: skip
     with open_store(store_path) as store:
         outcomes = list(carry_out_entries(find_all(MODELS), plan, store, Silent()))

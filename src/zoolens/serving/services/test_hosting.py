@@ -34,7 +34,8 @@ def run(measured_store, store_path, quick, samples):
     """Run a test's coroutine with a service, and the tensors and labels of some images."""
 
     def run(test, refresh=0.0, **settings):
-        service = Service(**{"reference": "demo:lenet-wide", "within": 0.8, "batch": {"size": 4}, **settings})
+        usual = {"reference": "demo:lenet-wide", "within": 0.8, "batch": {"size": 4}, "where": "name = 'mlp-wide'"}
+        service = Service(**{**usual, **settings})
 
         @asynccontextmanager
         async def hosted():
@@ -208,6 +209,7 @@ def test_a_rung_that_breaks_its_promise_is_told_and_taken_off(run, store_path):
     assert kinds == ["start", "promise", "ladder", "stop"]
 
 
+@pytest.mark.slow
 def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
     from zoolens.catalog.lookup import find_all
     from zoolens.catalog.sessions import Wanted
@@ -233,7 +235,7 @@ def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
         answer = await plane.infer(request(tensors[0], zoolens_model="demo:mlp-small"))
         assert answer.parameters["zoolens_rung"] == len(before)
 
-    run(test, refresh=0.1, within=0.7)
+    run(test, refresh=0.1, within=0.7, where="name LIKE 'mlp-%'")
     assert "ladder" in [event.kind for event in last_session(store_path).events]
 
 
