@@ -77,23 +77,27 @@ class WorkerProcess:
         self.kind = kind
         self.answered = 0
         self.dead = False
-        self.inputs, self.outputs = Arena.create(), Arena.create()
-        request_end, request = os.pipe()
-        answer, answer_end = os.pipe()
-        self._channel = Channel(answer, request)
+        self._channel = Channel(-1, -1)
+        shared: list[Channel | Arena] = [self._channel]
+        ends: list[int] = []  # of the pipes: those that the process inherits
         folder: Path | None = None
         try:
+            self.inputs, self.outputs = _arena(shared), _arena(shared)
+            request_end, self._channel.writing = os.pipe()
+            ends.append(request_end)
+            self._channel.reading, answer_end = os.pipe()
+            ends.append(answer_end)
             folder = make_scratch() if kind.rights or kind.own_folder else None
             passed = (request_end, answer_end, self.inputs.descriptor, self.outputs.descriptor)
             self._process = _start(kind, environment, passed, folder)
         except (OSError, ZoolensError) as error:
-            _close(folder, self._channel, self.inputs, self.outputs)
+            _close(folder, *shared)
             if isinstance(error, ZoolensError):
                 raise
             raise Circumstance(f"The {kind.name} cannot be started: {error}.") from error
         finally:
-            os.close(request_end)
-            os.close(answer_end)
+            for end in ends:
+                os.close(end)
         self._run: tuple[Any, bytes] = None, b""  # the last layout that was run, and its message
         self._arrived: tuple[bytes, dict[str, Any]] = b"", {}
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -258,6 +262,12 @@ class WorkerProcess:
         self.stop()
         self._listener.join(_GRACE)
         return faults.death(self.kind.name, code, doing, list(self._tail))
+
+
+def _arena(shared: list[Channel | Arena]) -> Arena:
+    arena = Arena.create()
+    shared.append(arena)
+    return arena
 
 
 def _start(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.classification import Labels, largest
 from zoolens.serving.plane.flights import Flight, joined
 from zoolens.serving.plane.instance import Outcome
+from zoolens.serving.plane.queue import Pending
 
 
 def count_nans(outputs: Mapping[str, Tensor]) -> int:
@@ -57,17 +59,29 @@ def selected(
     return chosen
 
 
-def batch_report(endpoint: str, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> BatchReport:
+def batch_report(
+    endpoint: str, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor], answered: Sequence[Pending]
+) -> BatchReport:
+    """What observers are told: of the requests that were answered, not of those that came too late or whose client has
+    gone."""
+    outputs = answers
+    if len(answered) < len(flight.pendings):
+        ends = list(accumulate(pending.rows for pending in flight.pendings))
+        places = [place for place, pending in enumerate(flight.pendings) if pending in answered]
+        parts = [
+            rows_of(answers, ends[place] - flight.pendings[place].rows, flight.pendings[place].rows) for place in places
+        ]
+        outputs = joined(parts)
     return BatchReport(
         endpoint=endpoint,
         rung=flight.state.place,
         previous=flight.previous,
         reason=flight.reason,
-        requests=[pending.request for pending in flight.pendings],
-        rows=[pending.rows for pending in flight.pendings],
-        inputs=joined(flight.parts),
-        outputs=answers,
-        waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in flight.pendings],
+        requests=[pending.request for pending in answered],
+        rows=[pending.rows for pending in answered],
+        inputs=joined([pending.request.inputs for pending in answered]),
+        outputs=outputs,
+        waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in answered],
         seconds=outcome.seconds,
         waiting=flight.waiting,
         answered_by=flight.state.rung,

@@ -104,6 +104,7 @@ class Plane:
         self._feedback: dict[str, Feedback] = {}
         self._services: set[str] = set()
         self._traces = Traces()
+        self._locks: dict[str, asyncio.Lock] = {}
         self._load_errors: dict[tuple[str, str], str] = {}  # by name and version
         self._wanted: set[str] = set()  # names that should be ready
         self._accepting = True
@@ -245,13 +246,17 @@ class Plane:
             raise ServingError(
                 Refusal.UNSUPPORTED,
                 f"The parameter {unsupported[0][:100]!r} of loading is not supported: "
-                "a model is opened as the server was told at its start.",
+                "a model is always opened with the options that the server was started with.",
             )
+        if model not in self._repository and model not in self._services:
+            raise ServingError(Refusal.NOT_FOUND, f"There is no model '{model[:200]}' in the repository.")
+        async with self._changing(model):
+            await self._load(model)
+
+    async def _load(self, model: str) -> None:
         if model in self._services:
             await self._reload(list(self._endpoints[model].values()))
             return
-        if model not in self._repository:
-            raise ServingError(Refusal.NOT_FOUND, f"There is no model '{model[:200]}' in the repository.")
         self._wanted.add(model)
         loaded = self._endpoints.get(model, {})
         await self._reload(list(loaded.values()))
@@ -261,25 +266,32 @@ class Plane:
             raise ServingError(Refusal.INVALID, f"Model '{model}' cannot be loaded: {problems[0]}")
 
     async def unload(self, model: str) -> None:
-        versions = self._endpoints.get(model)
-        if versions is None:
-            if model in self._repository:
-                return
-            self.endpoint(model)
+        if model in self._services:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"'{model}' is a service and cannot be unloaded while the server runs.",
+                hint="Its stand-ins are closed by a memory limit, and all of it with the server.",
+            )
+        if model not in self._repository:
+            self.endpoint(model)  # raises: there is none of this name
+        async with self._changing(model):
+            await self._unload(model)
+
+    async def _unload(self, model: str) -> None:
         self._wanted.discard(model)
-        endpoints = list((versions or {}).values())
+        endpoints = list(self._endpoints.get(model, {}).values())
         for endpoint in endpoints:
             endpoint.closed = True
         await asyncio.gather(*(endpoint.drain() for endpoint in endpoints))
         self._endpoints.pop(model, None)
-        self._services.discard(model)
-        self._feedback.pop(model, None)
         for endpoint in endpoints:
             endpoint.unwatch()
             for state in endpoint.rungs:
-                if not state.slot.watchers:
-                    await self.pool.unload(state.slot)
-                    self.pool.forget(state.slot)
+                await self.pool.forget(state.slot)
+
+    def _changing(self, model: str) -> asyncio.Lock:
+        """Held while a model of the repository is loaded or unloaded: one change after the other."""
+        return self._locks.setdefault(model, asyncio.Lock())
 
     async def infer(self, request: InferRequest) -> InferResponse:
         if not self._accepting:
@@ -365,7 +377,7 @@ class Plane:
         except ZoolensError as error:
             self._load_errors[served.name, served.version] = str(error)
             endpoint.unwatch()
-            self.pool.forget(endpoint.reference)
+            await self.pool.forget(endpoint.reference)
             return error
         self._load_errors.pop((served.name, served.version), None)
         versions = {**self._endpoints.get(served.name, {}), served.version: endpoint}
@@ -375,7 +387,14 @@ class Plane:
         return None
 
     async def _reload(self, endpoints: Sequence[Endpoint]) -> None:
-        slots = {id(state.slot): state.slot for endpoint in endpoints for state in endpoint.rungs if state.slot.model}
+        """Load again the references and whatever else is open. What is closed takes its files as they are when it is
+        opened next."""
+        slots: dict[ModelKey, Slot] = {}
+        for state in (state for endpoint in endpoints for state in endpoint.rungs):
+            if state.place == 0 or state.slot.model is not None:
+                slots[state.slot.key] = state.slot
+            else:
+                state.slot.stamps, state.slot.retry_at = None, 0.0
         try:
             await asyncio.gather(*(self.pool.reload(slot) for slot in slots.values()))
         except ZoolensError as error:

@@ -23,7 +23,7 @@ from zoolens.serving.plane.admission import check_room, check_time
 from zoolens.serving.plane.answers import batch_report, count_nans, failure, row_problem, rows_of, selected
 from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.counters import Counters
-from zoolens.serving.plane.flights import Flight, Flights, answered_by
+from zoolens.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.pool import Slot, WarmPool
@@ -88,8 +88,8 @@ class Endpoint:
         self._labels = labels
         self._traces = traces
         self._loop = asyncio.get_running_loop()
-        self._known_signature: Signature | None = None
-        self._flights = Flights(pool.executor, self._landed)
+        self._checked: Signature | None = None  # that the requests which wait were held against
+        self._flights = Flights(pool.converters, self._landed)
         self._delay_timer: asyncio.TimerHandle | None = None
         self._rate = 0.0
         self._rate_at = time.monotonic()
@@ -108,19 +108,17 @@ class Endpoint:
         """What clients may send. A ServingError while no model has said so yet."""
         if self._given_signature is not None:
             return self._given_signature
-        model = self.reference.model
-        if model is not None:
-            self._known_signature = model.signature
-            return model.signature
-        if self._known_signature is not None:
-            return self._known_signature  # its model was closed to save memory
-        raise self.unavailable()
+        signature = self.reference.signature
+        if signature is None:
+            raise self.unavailable()
+        return signature
 
     @property
     def ready(self) -> bool:
         """Whether requests are answered, if need be after a model that was closed to save memory is opened again."""
+        chosen = (self.rungs[place] for place in self._all)
         return not self.closed and any(
-            state.slot.ready or (state.slot.problem is None and state.slot.evictions) for state in self.rungs
+            state.slot.ready or (state.slot.problem is None and state.slot.evictions) for state in chosen
         )
 
     @property
@@ -148,21 +146,26 @@ class Endpoint:
         *,
         labels: Mapping[str, Labels] | None = None,
     ) -> None:
-        """Serve another ladder from the next batch on. Batches that run are not disturbed. Clients send and get what
-        they did before, but `labels` may have changed."""
+        """Serve another ladder from the next batch on. Batches that run are not disturbed, and models that no endpoint
+        serves any more are closed. Clients send and get what they did before, but `labels` may have changed."""
         self._labels = labels
-        waiting, before = self.queue.empty(), self.rungs
+        old = [state.slot for state in self.rungs]
         self._set_ladder(ladder, policy, slots, adapters, extra)
-        for pending in waiting:
+        self._check_again()
+        self._pool.forget_soon(old)
+        self._dispatch()
+
+    def _check_again(self) -> None:
+        """Hold what waits against the ladder and the signature as they are now."""
+        signature = self._checked = self.signature
+        for pending in self.queue.empty():
             try:
+                pending.rows, pending.key = signature.check(pending.request)
                 pending.allowed = self._allowed(pending.request)
             except ServingError as error:
                 self._fail(pending, error)
             else:
                 self.queue.add(pending)
-        for state in before:
-            self._pool.release(state.slot)
-        self._dispatch()
 
     def _set_ladder(
         self,
@@ -174,6 +177,7 @@ class Endpoint:
     ) -> None:
         old = {(state.rung.model, state.rung.runtime): state for state in self.rungs}
         current = self.rungs[self.current] if self.rungs else None
+        watching = not self.closed
         self.unwatch()
         self.ladder, self.policy = ladder, policy
         self.rungs = []
@@ -185,7 +189,8 @@ class Endpoint:
             if known is not None:
                 state.timing, state.requests = known.timing, known.requests
             self.rungs.append(state)
-            slot.watchers.append(self._dispatch)
+            if watching:
+                slot.watchers.append(self._dispatch)
         self._all = frozenset(range(len(ladder.rungs)))
         places = {(state.rung.model, state.rung.runtime): state.place for state in self.rungs}
         self.current = 0 if current is None else places.get((current.rung.model, current.rung.runtime), 0)
@@ -193,7 +198,8 @@ class Endpoint:
     def unwatch(self) -> None:
         """Leave the pool's slots: nothing is dispatched any more when they change."""
         for state in self.rungs:
-            state.slot.watchers.remove(self._dispatch)
+            if self._dispatch in state.slot.watchers:
+                state.slot.watchers.remove(self._dispatch)
 
     # --- requests
 
@@ -223,7 +229,7 @@ class Endpoint:
         instance = None if model is None else model.idle_instance()
         if self.queue or self._flights or instance is None:
             return None
-        return await answered_by(self._flights, instance, state, inputs)
+        return await answer_for_observer(self._flights, instance, state, inputs)
 
     def refused(self, request: InferRequest, error: ServingError, arrived_ns: int) -> None:
         """Count a request that gets no answer."""
@@ -237,7 +243,10 @@ class Endpoint:
     def _accept(self, request: InferRequest, arrived_ns: int) -> Pending:
         if self.closed:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
-        rows, key = self.signature.check(request)
+        signature = self.signature
+        rows, key = signature.check(request)
+        if not self.queue:
+            self._checked = signature
         model = self.reference.model
         if model is not None and model.unable is not None and self._given_signature is None:
             raise ServingError(Refusal.INVALID, f"Model '{self.name}' cannot be asked here. {model.unable}")
@@ -286,6 +295,8 @@ class Endpoint:
 
     def _dispatch(self) -> None:
         """Start batches while there are requests, and something that can run them."""
+        if self.queue and self._checked is not self.signature:  # the model was loaded again
+            self._check_again()
         while self.queue and len(self._flights) < self.settings.concurrency:
             now = time.monotonic()
             wake = NEVER
@@ -306,7 +317,7 @@ class Endpoint:
             return False
         state = self.rungs[0]
         model = state.slot.model
-        instance = None if model is None else model.idle_instance()
+        instance = None if model is None or state.slot.leaving else model.idle_instance()
         if model is None or instance is None:
             return False
         self._start([pending], state, model, instance, _ONLY.reason, pending.arrived)
@@ -323,6 +334,16 @@ class Endpoint:
         if now < wait_until and self._drained is None and self._may_grow(line):
             return wait_until
         batch = self._form(line, now, available & allowed)
+        try:
+            return self._send(batch, available, now)
+        except Exception as error:  # otherwise these requests would wait for ever
+            log.exception("a batch of %s cannot be started", self.name)
+            self._fail_unforeseen(batch, error)
+            return None
+
+    def _send(self, batch: list[Pending], available: frozenset[int], now: float) -> float | None:
+        """Give a batch to the rung that the policy chooses; as `_try`."""
+        allowed = batch[0].allowed
         choice, situation = self._choose(batch, available, allowed, now)
         for place in self._all.intersection(choice.preload):
             self._pool.preload(self.rungs[place].slot)
@@ -400,7 +421,9 @@ class Endpoint:
     ) -> tuple[Choice, Situation | None]:
         if len(allowed) == 1:
             (place,) = allowed
-            return (_ONLY if len(self.rungs) == 1 else Choice(place, "The request is answered by no other.")), None
+            return (
+                _ONLY if len(self.rungs) == 1 else Choice(place, "The request may be answered by this model only.")
+            ), None
         rows = sum(pending.rows for pending in batch)
         situation = Situation(
             now=now,
@@ -457,14 +480,15 @@ class Endpoint:
             self._deliver(flight, outcome)
         except Exception as error:  # otherwise its requests would wait for ever
             log.exception("the answers of %s cannot be delivered", self.name)
-            problem = ServingError(
-                Refusal.INTERNAL, f"The answer of model '{self.name}' cannot be delivered: {first_line(error)}"
-            )
-            for pending in flight.pendings:
-                self._fail(pending, problem)
+            self._fail_unforeseen(flight.pendings, error)
         finally:
             self._dispatch()
             self._check_drained()
+
+    def _fail_unforeseen(self, pendings: Sequence[Pending], error: Exception) -> None:
+        reason = f"Model '{self.name}' failed in a way that was not foreseen: {first_line(error)}"
+        for pending in pendings:
+            self._fail(pending, ServingError(Refusal.INTERNAL, reason))
 
     def _deliver(self, flight: Flight, outcome: Outcome) -> None:
         answers, error = outcome.answers, outcome.error
@@ -479,6 +503,8 @@ class Endpoint:
             for pending in waiting:
                 pending.alone = True
             self.queue.put_back(waiting)
+            if not any(state is flight.state for state in self.rungs):  # the ladder was replaced meanwhile
+                self._check_again()
         else:
             assert error is not None, "a batch ends with answers or with an error"
             refused = failure(self.name, error, outcome.worker_lost)
@@ -501,6 +527,7 @@ class Endpoint:
         parameters = state.parameters(model, self.service)
         labels = model.labels if self._labels is None else self._labels
         start = 0
+        answered: list[Pending] = []
         for pending in flight.pendings:
             request, rows = pending.request, pending.rows
             own = rows_of(answers, start, rows) if shared else answers
@@ -510,7 +537,13 @@ class Endpoint:
             told = parameters
             if nans and (own_nans := count_nans(own)):
                 told = {**parameters, "zoolens_nan_outputs": own_nans}
-            outputs = selected(request, own, labels, self.signature.batched)
+            try:
+                outputs = selected(request, own, labels, self.signature.batched)
+            except Exception as error:  # of this request alone
+                log.exception("an answer of %s cannot be delivered", self.name)
+                self._fail_unforeseen([pending], error)
+                continue
+            answered.append(pending)
             if pending.timer is not None:
                 pending.timer.cancel()
             pending.future.set_result(InferResponse(request.model, self.version, outputs, request.id, told))
@@ -521,8 +554,8 @@ class Endpoint:
             if self._traces is not None and self._traces.active:
                 parts = (input_ns, infer_ns, output_ns)
                 self._traces.record(self.name, self.version, request, pending.arrived_ns, flight.started_ns, parts)
-        if self.observers:
-            report = batch_report(self.name, flight, outcome, answers)
+        if self.observers and answered:
+            report = batch_report(self.name, flight, outcome, answers, answered)
             for observer in self.observers:
                 self._loop.call_soon(self._tell, observer, report)
 

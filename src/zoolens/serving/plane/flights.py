@@ -76,7 +76,11 @@ class Flights:
             del self._running[number]
             self._landed(flight, outcome)
 
-        self.run(instance, flight.state, flight.parts, done)
+        try:
+            self.run(instance, flight.state, flight.parts, done)
+        except Exception:
+            self._running.pop(number, None)
+            raise
 
     def run(self, instance: Instance, state: RungState, parts: Sequence[Mapping[str, Tensor]], done: Done) -> None:
         """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them."""
@@ -128,7 +132,7 @@ class Flights:
         task.add_done_callback(self._tasks.discard)
 
 
-async def answered_by(
+async def answer_for_observer(
     flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor]:
     """What a rung answers to somebody who only watches; a ZoolensError says why it does not."""

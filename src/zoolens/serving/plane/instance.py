@@ -7,7 +7,6 @@ worker dies, also while it is idle. Whatever may block (starting a worker, colle
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -133,8 +132,7 @@ class Instance:
             self._limit_timer.cancel()
         if self._restarting is not None:
             self._restarting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._restarting
+            await asyncio.wait([self._restarting])
         session = self._detach()
         self._report(None, ZoolensError(f"{self.title} was closed before it answered."), worker_lost=True)
         if session is not None:
@@ -230,7 +228,7 @@ class Instance:
             try:
                 opened = await asyncio.shield(opening)
             except asyncio.CancelledError:
-                opening.add_done_callback(_close_unused)
+                opening.add_done_callback(self._close_unused)
                 raise
             except Exception as problem:  # whatever it is, the requests that wait must hear of it
                 reason = unexpected(problem, f"{self.title} cannot be started again")
@@ -240,14 +238,13 @@ class Instance:
             self._changed(self)
             return
 
+    def _close_unused(self, opening: asyncio.Future[IsolatedSession]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self._loop.run_in_executor(None, opening.result().close)
+
 
 def unexpected(error: Exception, doing: str) -> ZoolensError:
     """The error itself, or one with a sentence where nobody foresaw it."""
     if isinstance(error, ZoolensError):
         return error
     return UnexpectedError(f"{doing}: {type(error).__name__}: {first_line(error)}")
-
-
-def _close_unused(opening: asyncio.Future[IsolatedSession]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()

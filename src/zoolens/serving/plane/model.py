@@ -73,7 +73,7 @@ class OpenModel:
         )
         self.unable = _unable(first)
         self._changed = changed
-        self._placement, self._stamps = opened.placement, opened.stamps
+        self._placement, self.stamps = opened.placement, opened.stamps
         self.instances = [
             Instance(self.title, self._reopen, key.call_limit, executor, self._instance_changed)
             for _ in opened.sessions
@@ -125,7 +125,7 @@ class OpenModel:
 
     def _reopen(self) -> IsolatedSession:
         """A session for a worker that replaces a dead one: of the same files, or another model would answer."""
-        if _stamps(self._placement) != self._stamps:
+        if _stamps(self._placement) != self.stamps:
             raise AssetError(
                 f"The files of {self.entry.full_ref} have changed since it was loaded: its worker is not replaced.",
                 hint="Load it again.",

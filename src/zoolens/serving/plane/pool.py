@@ -8,19 +8,20 @@ request needs them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Final
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import AssetError, ZoolensError
 from zoolens.serving.plane.instance import unexpected
-from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, open_model
+from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, Stamps, open_model
+from zoolens.serving.plane.signature import Signature
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
+_CONVERTERS: Final = 4  # threads in which adapters convert tensors
 _UNTIL_IDLE: Final = 0.01  # seconds until a busy model that must go is looked at again
 _BETWEEN_MEASUREMENTS: Final = 2.0  # seconds
 _BEFORE_RETRY: Final = 10.0  # seconds after which a model that could not be opened is tried again
@@ -38,9 +39,13 @@ class Slot:
         self.loading: asyncio.Task[None] | None = None
         self.last_used = 0.0
         self.known_bytes = 0
-        self.pinned = False
         self.evictions = 0
+        self.given_up = False  # its workers died again and again
+        self.leaving = False  # too large for the budget: it gets no more batches, and is closed when the last has run
+        self.signature: Signature | None = None  # of the model that was loaded, also while it is closed to save memory
+        self.stamps: Stamps | None = None  # of the files that were loaded: others are opened only when somebody says so
         self.retry_at = 0.0  # on the monotonic clock: not before, where opening has failed
+        self.changing = asyncio.Lock()  # held while it is loaded again or closed for good
         self.watchers: list[Callable[[], None]] = []
 
     @property
@@ -56,12 +61,15 @@ class Slot:
 
     @property
     def may_open(self) -> bool:
-        """Whether it is worth a try to open it: it is not open, and has not failed just now."""
-        return self.model is None and time.monotonic() >= self.retry_at
+        """Whether it is worth a try to open it: it cannot answer, and has not failed just now."""
+        return not self.ready and time.monotonic() >= self.retry_at
 
     def tell(self) -> None:
         """Tell the endpoints that the model can take a batch, has failed, or has gone; each time another one first, so
         that all get their turn."""
+        if self.model is not None and self.model.failed is not None and not self.given_up:
+            self.given_up = True
+            self.retry_at = time.monotonic() + _BEFORE_RETRY
         watchers = self.watchers
         for watcher in list(watchers):
             watcher()
@@ -75,11 +83,14 @@ class WarmPool:
     def __init__(self, memory_limit: int | None = None) -> None:
         self.memory_limit = memory_limit
         self._limits = {"": memory_limit}  # by who sets them; the server's own has no name
-        self.executor = ThreadPoolExecutor(_OPENERS, "zoolens-serving")
+        self.executor = ThreadPoolExecutor(_OPENERS, "zoolens-opening")
+        self.converters = ThreadPoolExecutor(_CONVERTERS, "zoolens-converting")  # so that no answer waits for a load
         self.slots: dict[ModelKey, Slot] = {}
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()  # whether the user trusts models is known there, also in threads
         self._retired: dict[OpenModel, asyncio.Task[None]] = {}  # those that still run a batch, or are being closed
+        self._forgetting: set[asyncio.Task[None]] = set()
+        self._evicting: asyncio.TimerHandle | None = None
         self._measuring = self._loop.create_task(self._measure())
 
     @property
@@ -98,11 +109,13 @@ class WarmPool:
             slot.loading = self._loop.create_task(self._load(slot))
 
     async def ensure(self, slot: Slot) -> OpenModel:
-        """The open model; it is opened if need be. A ZoolensError says why it cannot be."""
+        """The open model; it is opened if need be, whatever its files are now. A ZoolensError says why it cannot be."""
         slot.retry_at = 0.0
+        if not slot.ready:
+            slot.stamps = None
         self.preload(slot)
         while slot.loading is not None:
-            await asyncio.shield(slot.loading)
+            await asyncio.wait([slot.loading])
         problem = slot.problem
         if slot.model is None or problem is not None:
             raise problem or ZoolensError(f"Model {slot.key.spec.model} was closed while it was being opened.")
@@ -110,48 +123,57 @@ class WarmPool:
 
     async def reload(self, slot: Slot) -> OpenModel:
         """Open the model anew. The old one answers until the new one does, and stays where that fails."""
-        while slot.loading is not None:
-            await asyncio.shield(slot.loading)
-        old = slot.model
-        if old is None:
-            return await self.ensure(slot)
-        new = await self._open(slot)
-        try:
-            self._check_budget(slot, new)
-        except ZoolensError:
-            self._retire(new)
-            raise
-        slot.model, slot.error = new, None
-        self._retire(old)
-        slot.tell()
-        return new
+        async with slot.changing:
+            while slot.loading is not None:
+                await asyncio.wait([slot.loading])
+            if slot.model is None:
+                return await self.ensure(slot)
+            new = await self._open(slot)
+            try:
+                self._check_budget(slot, new)
+            except ZoolensError:
+                self._retire(new)
+                raise
+            if slot.model is not None:  # it may have been closed meanwhile, to save memory
+                self._retire(slot.model)
+            self._install(slot, new)
+            slot.tell()
+            return new
+
+    def _install(self, slot: Slot, model: OpenModel) -> None:
+        slot.model, slot.error = model, None
+        slot.signature, slot.stamps = model.signature, model.stamps
+        slot.given_up = slot.leaving = False
+        slot.last_used = time.monotonic()
 
     async def unload(self, slot: Slot) -> None:
         """Close a model. A batch that runs is answered first."""
-        if slot.loading is not None:
-            slot.loading.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ZoolensError):
-                await slot.loading
-        model, slot.model = slot.model, None
-        slot.error = None
-        if model is not None:
-            await _close_when_idle(model)
+        async with slot.changing:
+            if slot.loading is not None:
+                slot.loading.cancel()
+                await asyncio.wait([slot.loading])
+                slot.loading = None  # a task that is cancelled before it began cleans up nothing
+            model, slot.model = slot.model, None
+            slot.error = slot.signature = slot.stamps = None
+            if model is not None:
+                await asyncio.wait([self._retire(model)])
 
-    def forget(self, slot: Slot) -> None:
-        """Drop a slot that no endpoint watches."""
-        if not slot.watchers:
-            self.slots.pop(slot.key, None)
-
-    def release(self, slot: Slot) -> None:
-        """Close and drop a slot that no endpoint watches any more; a batch that runs is answered first."""
+    async def forget(self, slot: Slot) -> None:
+        """Close a model that no endpoint watches any more, and drop its slot."""
         if slot.watchers:
             return
-        self.forget(slot)
-        if slot.loading is not None:
-            slot.loading.cancel()
-        model, slot.model = slot.model, None
-        if model is not None:
-            self._retire(model)
+        if self.slots.get(slot.key) is slot:
+            del self.slots[slot.key]
+        await self.unload(slot)
+
+    def forget_soon(self, slots: Iterable[Slot]) -> None:
+        """Forget, in the background, those of these slots that no endpoint watches."""
+        for slot in slots:
+            if not slot.watchers:
+                self.slots.pop(slot.key, None)
+                task = self._loop.create_task(self.forget(slot))
+                self._forgetting.add(task)
+                task.add_done_callback(self._forgetting.discard)
 
     def may_fit(self, size: int | None) -> bool:
         """Whether a model of this many bytes, as far as they are known, could be open by itself."""
@@ -168,23 +190,27 @@ class WarmPool:
         more = self.memory_limit is None or (before is not None and self.memory_limit > before)
         for slot in self.slots.values() if more else ():
             slot.retry_at = 0.0  # what did not fit may fit now
+            slot.leaving = False
         self._evict(keep=None)
 
     async def close(self) -> None:
         """Close everything now, whatever runs."""
         self._measuring.cancel()
-        for task in self._retired.values():
+        if self._evicting is not None:
+            self._evicting.cancel()
+        for task in (*self._retired.values(), *self._forgetting):
             task.cancel()
         models = list(self._retired)
-        for slot in self.slots.values():
+        for slot in list(self.slots.values()):
             if slot.loading is not None:
                 slot.loading.cancel()
                 await asyncio.wait([slot.loading])
             if slot.model is not None:
                 models.append(slot.model)
                 slot.model = None
-        await asyncio.gather(*(model.close() for model in models))
-        await self._loop.run_in_executor(None, self.executor.shutdown)
+        await asyncio.gather(*(model.close() for model in models), return_exceptions=True)
+        for executor in (self.executor, self.converters):
+            await self._loop.run_in_executor(None, executor.shutdown)
 
     async def _load(self, slot: Slot) -> None:
         try:
@@ -195,12 +221,12 @@ class WarmPool:
             self._evict(keep=slot, expected=slot.known_bytes)
             model = await self._open(slot)
             try:
+                self._check_files(slot, model)
                 self._check_budget(slot, model)
             except ZoolensError:
                 self._retire(model)
                 raise
-            slot.model, slot.error = model, None
-            slot.last_used = time.monotonic()
+            self._install(slot, model)
         except Exception as error:  # whatever it is, the requests that wait must hear of it
             slot.error = unexpected(error, f"Model {slot.key.spec.model} cannot be opened")
             slot.retry_at = time.monotonic() + _BEFORE_RETRY
@@ -215,11 +241,21 @@ class WarmPool:
         try:
             opened = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_unused)
+            opening.add_done_callback(self._close_unused)
             raise
         model = self._context.copy().run(OpenModel, slot.key, opened, self.executor, slot.tell)
         slot.known_bytes = model.measure_memory()
         return model
+
+    def _close_unused(self, opening: asyncio.Future[Opened]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            for session in opening.result().sessions:
+                self._loop.run_in_executor(None, session.close)
+
+    def _check_files(self, slot: Slot, model: OpenModel) -> None:
+        """A model that is opened again by itself must be the one that was loaded."""
+        if slot.stamps is not None and slot.stamps != model.stamps:
+            raise AssetError(f"The files of {model.reference} have changed since it was loaded.", hint="Load it again.")
 
     def _check_known(self, slot: Slot) -> None:
         """Refuse what is known to be too large before anything is closed for it."""
@@ -251,32 +287,41 @@ class WarmPool:
         if keep is not None and keep.model is not None:
             expected -= keep.model.memory_bytes  # it is about to be replaced
         candidates = [
-            slot
-            for slot in self.slots.values()
-            if slot is not keep and slot.model is not None and not slot.pinned and not slot.model.busy
+            slot for slot in self.slots.values() if slot is not keep and slot.model is not None and not slot.model.busy
         ]
         limit = self.memory_limit
-        if keep is None and any(self._is_too_large(slot) and slot not in candidates for slot in self.slots.values()):
-            # It answers a batch and is closed right after it: then the others may stay.
+        busy = [slot for slot in self.slots.values() if self._is_too_large(slot) and slot not in candidates]
+        if keep is None and busy:
+            # It answers a batch, gets no other, and is closed right after it: then the others may stay.
+            for slot in busy:
+                slot.leaving = True
             candidates = [slot for slot in candidates if self._is_too_large(slot)]
-            self._loop.call_later(_UNTIL_IDLE, self._evict, None)
+            if self._evicting is None:
+                self._evicting = self._loop.call_later(_UNTIL_IDLE, self._evict_again)
         for slot in sorted(candidates, key=lambda slot: (slot.known_bytes <= limit, slot.last_used)):
             if self.memory_used + expected <= self.memory_limit:
                 return
             model, slot.model = slot.model, None
+            slot.leaving = False
             if model is not None:
                 slot.evictions += 1
                 log.info("model %s is closed to keep the memory budget", slot.key.spec.model)
                 self._retire(model)
                 slot.tell()
 
+    def _evict_again(self) -> None:
+        self._evicting = None
+        self._evict(keep=None)
+
     def _is_too_large(self, slot: Slot) -> bool:
         limit = self.memory_limit
-        return slot.model is not None and not slot.pinned and limit is not None and slot.model.memory_bytes > limit
+        return slot.model is not None and limit is not None and slot.model.memory_bytes > limit
 
-    def _retire(self, model: OpenModel) -> None:
+    def _retire(self, model: OpenModel) -> asyncio.Task[None]:
+        """Close a model in the background, once it runs no batch."""
         task = self._retired[model] = self._loop.create_task(_close_when_idle(model))
         task.add_done_callback(lambda _: self._retired.pop(model, None))
+        return task
 
     async def _measure(self) -> None:
         while True:
@@ -291,12 +336,6 @@ async def _close_when_idle(model: OpenModel) -> None:
     while model.busy:
         await asyncio.sleep(0.01)
     await model.close()
-
-
-def _close_unused(opening: asyncio.Future[Opened]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        for session in opening.result().sessions:
-            session.close()
 
 
 def _megabytes(size: int) -> str:

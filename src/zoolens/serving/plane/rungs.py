@@ -32,7 +32,11 @@ class RungState:
     def available(self) -> bool:
         """Whether it can take a batch now, or after one that runs."""
         model = self.slot.model
-        return model is not None and any(instance.idle or instance.busy for instance in model.instances)
+        return (
+            model is not None
+            and not self.slot.leaving
+            and any(instance.idle or instance.busy for instance in model.instances)
+        )
 
     def predict(self, rows: int) -> float | None:
         """Seconds for a batch, as far as they are known: measured while serving, in the ladder, or at opening."""

@@ -1,4 +1,4 @@
-"""The trace extension: of every so manyth request, when it arrived, was started and was answered.
+"""The trace extension: for a sample of the requests, when each arrived, was started and was answered.
 
 A trace is one line of JSON in the log `zoolens.serving.trace`, with the names that Triton gives to timestamps. Where
 traces go is decided by who runs the server: a client can switch them on and off, but names no file.
