@@ -22,7 +22,7 @@ from zoolens.serving.cluster.reports import ClusterView, ModelView, ReplicaRepor
 from zoolens.serving.services.events import Entry, EventLog
 from zoolens.serving.services.hosting import HostSettings
 from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
-from zoolens.serving.services.ladder_refresh import StoreWatch, refresh_ladders
+from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
 from zoolens.store.store import open_store
 
 _LOST: Final = 10.0  # seconds after which a replica that reports nothing is taken for gone
@@ -101,8 +101,9 @@ class Controller:
 
     async def remove(self, service: str, model: str, runtime: str, reason: str) -> None:
         self._builders[service].removed[model, runtime] = reason
-        built = await asyncio.get_running_loop().run_in_executor(self._thread, self._builders[service].build)
-        self._shared[service].replace(built, "A rung has broken its promise.")
+        # Where it fails, the next refresh tries again.
+        reason = "A rung has broken its promise."
+        await rebuild_ladder(self._builders[service], self._shared[service], self._thread, reason)
 
     def record(self, service: str, entry: Entry) -> None:
         if self._event_log is not None:
@@ -141,7 +142,9 @@ class Controller:
             built = await loop.run_in_executor(self._thread, builder.build)
             self._shared[name] = SharedLadder(name, built, self)
         self._event_log = await loop.run_in_executor(self._thread, EventLog, plan.store, plan.services)
-        self._stack.push_async_callback(self._in_thread, self._event_log.close)
+        self._stack.push_async_callback(asyncio.to_thread, self._event_log.close)
+        for builder in self._builders.values():
+            self._stack.callback(builder.stopped.set)
         if self._settings.refresh > 0:
             watch = StoreWatch(store, await loop.run_in_executor(self._thread, store.newest))
             refreshing = refresh_ladders(watch, self._builders, self._shared, self._thread, self._settings.refresh)

@@ -13,6 +13,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Final, Protocol
 
 import zoolens
 from zoolens.engine.machine import describe_machine
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.errors import UnknownName, first_line
 from zoolens.serving.services.definition import Service
 from zoolens.store.records import DatasetRecord, ModelRecord, Run, RunKind, StackRecord, fingerprint
 from zoolens.store.series import append_series, read_series, series_names
@@ -31,7 +32,9 @@ ANSWERS: Final = "answers"
 COMPARISONS: Final = "comparisons"
 OBJECTIVES: Final = "objectives"
 _REF: Final = "service:"  # before the name of a service, in the reference of its runs
-_EVERY: Final = 2.0  # seconds between two pieces that are written
+_EVERY: Final = 2.0  # seconds between two pieces that are written, at first
+_PIECES: Final = 50  # after so many the time between two has doubled, for each piece is a file and readers open all
+_LONGEST: Final = 60.0  # seconds between two pieces
 _WAITING: Final = 10_000  # rows that wait to be written
 _PATIENCE: Final = 30.0  # seconds for the last rows to be written
 _NO_DATA: Final = DatasetRecord(fingerprint(["requests of clients"]), "requests of clients", 0)
@@ -124,9 +127,12 @@ class EventLog:
     """Writes what happens to services into the store. `sessions` are the ids of their runs, by service."""
 
     def __init__(self, target: str | Path | None, services: Mapping[str, Service]) -> None:
-        self.dropped = 0
         self.sessions: dict[str, str] = {}
         self._target = target
+        self._refused: Counter[str] = Counter()  # by service, what did not fit into the queue; counted by the callers
+        self._lost: Counter[str] = Counter()  # what could not be written; counted by the thread
+        self._told: Counter[str] = Counter()  # how many of both the events in the store speak of
+        self._pieces = 0
         self._queue: queue.Queue[tuple[str, Entry] | None] = queue.Queue(_WAITING)
         self._begin(services)
         self._thread = threading.Thread(target=self._write_on, daemon=True, name="zoolens-events")
@@ -137,7 +143,12 @@ class EventLog:
         try:
             self._queue.put_nowait((service, entry))
         except queue.Full:
-            self.dropped += 1
+            self._refused[service] += 1
+
+    @property
+    def dropped(self) -> int:
+        """How many entries are missing in the store."""
+        return self._refused.total() + self._lost.total()
 
     def close(self) -> None:
         """Write what is left, and stop."""
@@ -157,19 +168,22 @@ class EventLog:
                 self.sessions[name] = run.id
 
     def _write_on(self) -> None:
-        try:
-            with open_store(self._target) as store:
-                more = True
-                while more:
-                    rows, more = self._collect()
-                    self._write(store, rows)
-        except ZoolensError as error:
-            log.warning("what happens to services is not recorded any more: %s", error)
+        more = True
+        while more:
+            try:
+                with open_store(self._target) as store:
+                    while more:
+                        rows, more = self._collect()
+                        self._write(store, rows)
+            except Exception as error:  # whatever it is, the store may be there again later
+                log.warning("what happens to services cannot be recorded: %s", first_line(error))
+                rows, more = self._collect()
+                self._lost.update(service for service, _ in rows)
 
     def _collect(self) -> tuple[list[tuple[str, Entry]], bool]:
         """What came within some seconds; False: there will be no more."""
         rows: list[tuple[str, Entry]] = []
-        until = time.monotonic() + _EVERY
+        until = time.monotonic() + min(_EVERY * (1 + self._pieces / _PIECES), _LONGEST)
         while (left := until - time.monotonic()) > 0 and len(rows) < _WAITING:
             try:
                 item = self._queue.get(timeout=left)
@@ -184,14 +198,26 @@ class EventLog:
         import pyarrow as pa
 
         pieces: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for service, entry in rows:
+        for service, entry in [*rows, *self._missing()]:
             pieces.setdefault((service, _SERIES[type(entry)]), []).append(asdict(entry))
         for (service, series), piece in pieces.items():
             try:
                 append_series(store, self.sessions[service], series, pa.Table.from_pylist(piece))
-            except ZoolensError as error:
-                self.dropped += len(piece)
-                log.warning("%d events of the service %s are lost: %s", len(piece), service, error)
+                self._pieces += 1
+            except Exception as error:  # such as a full disk
+                self._lost[service] += len(piece)
+                log.warning("%d events of the service %s are lost: %s", len(piece), service, first_line(error))
+
+    def _missing(self) -> list[tuple[str, Entry]]:
+        """An event for each service of which entries went missing since the last one."""
+        missing = self._refused + self._lost
+        events: list[tuple[str, Entry]] = [
+            (service, Event("dropped", f"{count - self._told[service]:,} entries of this log could not be written."))
+            for service, count in missing.items()
+            if count > self._told[service]
+        ]
+        self._told = missing
+        return events
 
 
 # --- reading

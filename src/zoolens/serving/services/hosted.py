@@ -29,7 +29,7 @@ from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
 _OPENING: Final = 60.0  # seconds that the start waits for stand-ins
-_FLUSH: Final = 5.0  # seconds between two rows of counts
+_FLUSH: Final = 60.0  # seconds between two rows of counts
 _FEWEST: Final = 30  # comparisons before a promise is judged
 _FEWEST_TIMED: Final = 100  # requests before the latency objective is judged
 _OUR_REFUSALS: Final = (Refusal.OVERLOADED, Refusal.TOO_LATE, Refusal.UNAVAILABLE, Refusal.INTERNAL)
@@ -60,6 +60,7 @@ class HostedService:
         self._endpoint: Endpoint | None = None
         self._policy = self._new_policy(built)
         self._shadow = Shadow(self._ask, seed)
+        self._compared: dict[tuple[str, str], tuple[int, int, int]] = {}  # what was recorded of each pair last
         self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
         self._answers = AnswerMemory()
         self._warned: set[tuple[str, str]] = set()
@@ -101,7 +102,8 @@ class HostedService:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._write_counts()
-        self.record(Event("stop", "The service has ended."))
+        if self._endpoint is not None:
+            self.record(Event("stop", "The service has ended."))
         self._policy.close()
 
     def replace(self, built: ServiceLadder, reason: str) -> bool:
@@ -114,11 +116,12 @@ class HostedService:
             return False
         policy = self._new_policy(built)
         spec = self._spec(built, policy)
-        self._endpoint.replace_ladder(
-            spec.ladder, policy, self._plane.slots(spec), spec.adapters, spec.extra, labels=spec.labels
-        )
+        slots = self._plane.slots(spec)
+        # Nothing has changed as long as anything can fail: numbers of rungs belong to both, this and the endpoint.
+        self._write_counts()
         self._forget_changed(built)
         old, self._policy, self.built = self._policy, policy, built
+        self._endpoint.replace_ladder(spec.ladder, policy, slots, spec.adapters, spec.extra, labels=spec.labels)
         old.close()
         self.record(Event("ladder", f"{reason} {self._described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
@@ -215,10 +218,11 @@ class HostedService:
         counts, self._uncounted = self._uncounted, {}
         for (model, runtime), (requests, rows) in counts.items():
             self.record(Answered(model, runtime, requests, rows))
-        if counts:
-            for pair in self.pairs.values():
-                if pair.n or pair.dropped:
-                    self.record(pair.compared())
+        for key, pair in self.pairs.items():
+            state = (pair.compared_requests, pair.labelled, pair.dropped)
+            if state != self._compared.get(key, (0, 0, 0)):
+                self._compared[key] = state
+                self.record(pair.compared())
 
     def _write_objective(self) -> None:
         latency = self.service.objectives.latency
@@ -246,7 +250,12 @@ class HostedService:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task of the service %s failed", self.name, exc_info=error)
 
     # --- A/B: who answers a request
 

@@ -22,8 +22,8 @@ from zoolens.serving.services.definition import Service, ServiceError, read_serv
 from zoolens.serving.services.events import EventLog
 from zoolens.serving.services.hosted import HostedService
 from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
-from zoolens.serving.services.ladder_refresh import StoreWatch, refresh_ladders
-from zoolens.serving.services.memory_limit import follow_memory_limit
+from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
+from zoolens.serving.services.memory_limit import follow_memory_limit, read_memory_limit
 from zoolens.store.store import Store, open_store
 
 REFRESH: Final = 10.0  # seconds between two looks at whether the store or a model's files have changed
@@ -81,6 +81,9 @@ async def host_services(
     """Serve services on a plane as long as the block lasts, given as files or as definitions by name."""
     chosen = settings or HostSettings()
     defined = dict(services) if isinstance(services, Mapping) else read_service_files(services)
+    for service in defined.values():
+        if service.memory_limit_file is not None:
+            await asyncio.to_thread(read_memory_limit, Path(service.memory_limit_file))
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         thread = ThreadPoolExecutor(1, "zoolens-services")  # the store and the ladders are used in this thread alone
@@ -93,18 +96,20 @@ async def host_services(
         }
         ladders = {name: await loop.run_in_executor(thread, builder.build) for name, builder in builders.items()}
         events = await loop.run_in_executor(thread, EventLog, store, defined)
-        stack.push_async_callback(_in_thread, thread, events.close)
+        stack.push_async_callback(asyncio.to_thread, events.close)  # whatever the other thread is busy with
         hosted: dict[str, HostedService] = {}
         for name, builder in builders.items():
             hosted[name] = HostedService(name, plane, ladders[name], events, seed=chosen.seed)
-            await hosted[name].start()
             stack.push_async_callback(hosted[name].close)
+            await hosted[name].start()
             if defined[name].memory_limit_file is not None:
                 _background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
             hosted[name].broken = _remover(builder, hosted[name], thread)
         if chosen.refresh > 0:
             watch = StoreWatch(opened, await loop.run_in_executor(thread, opened.newest))
             _background(stack, refresh_ladders(watch, builders, hosted, thread, chosen.refresh))
+        for builder in builders.values():
+            stack.callback(builder.stopped.set)
         yield hosted
 
 
@@ -126,8 +131,8 @@ def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) ->
     """What is called with a rung that has broken its promise: the ladder is built again without it."""
 
     async def rebuild() -> None:
-        built = await asyncio.get_running_loop().run_in_executor(thread, builder.build)
-        hosted.replace(built, "A rung has broken its promise.")
+        while not await rebuild_ladder(builder, hosted, thread, "A rung has broken its promise."):
+            await asyncio.sleep(REFRESH)
 
     def remove(model: str, runtime: str, reason: str) -> None:
         builder.removed[model, runtime] = reason

@@ -7,6 +7,7 @@ said why.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -124,7 +125,8 @@ class ServiceLadder:
 class LadderBuilder:
     """Asks for the ladder of a service again and again. What was found out about a model is kept as long as its files
     and the way it was measured stay the same. Only the first ladder has models timed: later ones are built while
-    requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile."""
+    requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
+    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time."""
 
     name: str
     service: Service
@@ -132,6 +134,8 @@ class LadderBuilder:
     progress: Progress = field(default_factory=Silent)
     latency: LatencySettings = field(default_factory=LatencySettings)
     removed: dict[tuple[str, str], str] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    problem: str = ""
     _examined: dict[str, tuple[Candidate, FileStates]] = field(default_factory=dict)
     _built: bool = False
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict)
@@ -143,15 +147,15 @@ class LadderBuilder:
             raise ServiceError(f"The service {self.name} has no reference that was measured.")
         try:
             reference = self._examine(answer.reference.row)
+            first = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
+            kept: list[tuple[Rung, Candidate, Adapter]] = [
+                (first, reference, adapter_between(service, reference, reference))
+            ]
         except (ZoolensError, NotConvertible) as error:
             raise ServiceError(
                 f"The reference of the service {self.name} cannot be served: {_reason(error)}"
             ) from error
         excluded: list[Excluded] = []
-        first = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
-        kept: list[tuple[Rung, Candidate, Adapter]] = [
-            (first, reference, adapter_between(service, reference, reference))
-        ]
         for row, equivalence, lower in self._stand_ins(answer):
             if len(kept) >= service.rungs:
                 excluded.append(_excluded(row, f"The ladder has its {service.rungs} rungs already."))
@@ -221,6 +225,8 @@ class LadderBuilder:
     # --- candidates
 
     def _examine(self, row: Row) -> Candidate:
+        if self.stopped.is_set():
+            raise ServiceError(f"The service {self.name} ends.")
         (run,) = self.store.runs_of([row.key])
         known = self._examined.get(row.key)
         if known is not None and known[0].run.resolved == run.resolved and known[1] == file_states(known[0]):

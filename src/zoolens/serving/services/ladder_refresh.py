@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Protocol
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import ZoolensError, first_line
 from zoolens.serving.services.candidates import file_states
 from zoolens.serving.services.events import Entry, Event
 from zoolens.serving.services.ladder_query import FileStates, LadderBuilder, ServiceLadder
@@ -55,30 +55,38 @@ async def refresh_ladders(
 ) -> None:
     """Build the ladders again when models were measured or replaced. What fails is said, and the old ladder stays."""
     loop = asyncio.get_running_loop()
-    said: dict[str, str] = {}
     files = {name: _files(service.built) for name, service in hosted.items()}
     while True:
         await asyncio.sleep(every)
         try:
             news = await loop.run_in_executor(thread, watch.changed)
-        except ZoolensError as error:
-            log.warning("the store cannot be looked at: %s", error)
+        except Exception as error:  # whatever it is, the next look may succeed
+            log.warning("the store cannot be looked at: %s", first_line(error))
             continue
         for name, builder in builders.items():
             now = _files(hosted[name].built)
-            if not news and now == files[name]:
+            if not news and now == files[name] and not builder.problem:
                 continue
             files[name] = now
-            try:
-                built = await loop.run_in_executor(thread, builder.build)
-            except ZoolensError as error:
-                if said.get(name) != str(error):
-                    said[name] = str(error)
-                    log.warning("the ladder of the service %s stays as it was: %s", name, error)
-                    hosted[name].record(Event("ladder", f"The ladder stays as it was: {error}"))
-                continue
-            hosted[name].replace(built, "Models were measured or replaced.")
-            files[name] = _files(built)
+            if await rebuild_ladder(builder, hosted[name], thread, "Models were measured or replaced."):
+                files[name] = _files(hosted[name].built)
+
+
+async def rebuild_ladder(builder: LadderBuilder, hosted: Refreshed, thread: Executor, reason: str) -> bool:
+    """Ask for the ladder of a service again and serve it. Where that fails the old one stays, it is said why, once for
+    each cause, and the answer is False: try again later."""
+    try:
+        built = await asyncio.get_running_loop().run_in_executor(thread, builder.build)
+        hosted.replace(built, reason)
+    except Exception as error:  # whatever it is, the service goes on with what it has
+        problem = str(error) if isinstance(error, ZoolensError) else f"{type(error).__name__}: {first_line(error)}"
+        if problem != builder.problem:
+            log.warning("the ladder of the service %s stays as it was: %s", builder.name, problem)
+            hosted.record(Event("ladder", f"The ladder stays as it was: {problem}"))
+        builder.problem = problem
+        return False
+    builder.problem = ""
+    return True
 
 
 def _files(built: ServiceLadder) -> tuple[FileStates, ...]:

@@ -1,8 +1,12 @@
+import threading
+import time
+
 import pytest
 
 from zoolens.errors import UnknownName
 from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import Answered, Compared, Event, EventLog, sessions
+from zoolens.store.series import append_series
 from zoolens.store.store import open_store
 
 SERVICE = Service(reference="demo:lenet-wide", within=0.9)
@@ -39,4 +43,30 @@ def test_what_does_not_fit_into_the_queue_is_dropped_and_counted(tmp_path, monke
         log.record("a", Event("switch", "Often."))
     log.close()
     with open_store(tmp_path / "store.sqlite") as store:
-        assert len(sessions(store, "a")[0].events) + log.dropped == 2000
+        events = sessions(store, "a")[0].events
+        assert sum(event.kind == "switch" for event in events) + log.dropped == 2000
+        assert events[-1].kind == "dropped"
+
+
+def test_a_disk_that_is_full_for_a_while_is_told_and_does_not_end_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("zoolens.serving.services.events._EVERY", 0.01)
+    full = threading.Event()
+    full.set()
+
+    def append(*arguments):
+        if full.is_set():
+            raise OSError(28, "No space left on device")
+        append_series(*arguments)
+
+    monkeypatch.setattr("zoolens.serving.services.events.append_series", append)
+    log = EventLog(tmp_path / "store.sqlite", {"a": SERVICE})
+    log.record("a", Event("switch", "It is lost."))
+    while not log.dropped:
+        time.sleep(0.005)
+    full.clear()
+    log.record("a", Event("switch", "It is kept."))
+    log.close()
+    with open_store(tmp_path / "store.sqlite") as store:
+        reasons = [event.reason for event in sessions(store, "a")[0].events]
+    assert "It is kept." in reasons
+    assert any("could not be written" in reason for reason in reasons)

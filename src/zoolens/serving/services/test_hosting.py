@@ -1,6 +1,7 @@
 """Services on the real data plane, with demo models in their own processes."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import sessions
 from zoolens.serving.services.hosted import hashed_share
 from zoolens.serving.services.hosting import HostSettings, host_services
+from zoolens.serving.services.ladder_query import LadderBuilder
+from zoolens.serving.services.ladder_refresh import rebuild_ladder
 from zoolens.store.store import open_store
 
 REFERENCE, CHEAP = "demo:lenet-wide@1.0.0", "demo:mlp-wide@1.0.0"
@@ -237,6 +240,50 @@ def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
 
     run(test, refresh=0.1, within=0.7, where="name LIKE 'mlp-%'")
     assert "ladder" in [event.kind for event in last_session(store_path).events]
+
+
+def test_a_ladder_that_cannot_be_served_leaves_the_old_one_whole(run, measured_store, quick, store_path):
+    """Whatever fails while a ladder is refreshed, answers go on, and the next refresh is tried."""
+
+    async def test(plane, service, tensors):
+        stricter = service.service.model_copy(update={"within": 0.95})
+        builder = LadderBuilder("fashion", stricter, measured_store, latency=quick)
+        before, rungs = service.built, service.endpoint.rungs
+        new_policy = service._new_policy
+
+        def fail(built):
+            raise RuntimeError("no policy")
+
+        with ThreadPoolExecutor(1) as thread:
+            service._new_policy = fail
+            assert not await rebuild_ladder(builder, service, thread, "It is a test.")
+            assert not await rebuild_ladder(builder, service, thread, "It is a test.")
+            assert (service.built, service.endpoint.rungs) == (before, rungs)
+            assert "no policy" in builder.problem
+            assert (await plane.infer(request(tensors[0]))).parameters["zoolens_model"] == REFERENCE
+            service._new_policy = new_policy
+            assert await rebuild_ladder(builder, service, thread, "It is a test.")
+        assert len(service.built.ladder.rungs) < len(before.ladder.rungs)
+        assert builder.problem == ""
+
+    run(test)
+    reasons = [event.reason for event in last_session(store_path).events if event.kind == "ladder"]
+    assert reasons[0] == "The ladder stays as it was: RuntimeError: no policy"
+    assert len(reasons) == 2  # the same reason is said once
+
+
+def test_a_service_that_does_not_start_leaves_no_task_behind(measured_store, store_path, quick):
+    async def main():
+        async with open_plane(["fashion=demo:mlp-small"]) as plane:
+            before = asyncio.all_tasks()
+            service = Service(reference="demo:lenet-wide", within=0.9)
+            how = HostSettings(refresh=0, latency=quick)
+            with pytest.raises(ZoolensError, match="two models or services named fashion"):
+                async with host_services(plane, {"fashion": service}, store=store_path, settings=how):
+                    pass
+            assert asyncio.all_tasks() == before
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_service_that_cannot_be_served_is_one_sentence(run):

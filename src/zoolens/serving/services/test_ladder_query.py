@@ -16,6 +16,7 @@ from zoolens.preprocess.pipeline import build_prepare
 from zoolens.progress import Silent
 from zoolens.serving.plane.model import ModelKey, open_model
 from zoolens.serving.plane.settings import ModelSpec
+from zoolens.serving.services.candidates import NotConvertible
 from zoolens.serving.services.definition import Service, ServiceError
 from zoolens.serving.services.ladder_query import LadderBuilder, ladder_data
 from zoolens.serving.services.profiles import profiled_sizes
@@ -105,6 +106,22 @@ def test_images_are_another_input_and_their_preparation_is_in_the_profile(build,
 def test_an_unknown_reference_is_one_sentence(build):
     with pytest.raises(ZoolensError, match="no-such"):
         build(reference="demo:no-such")
+
+
+def test_a_reference_that_cannot_take_the_inputs_of_the_service_is_one_sentence(build, monkeypatch):
+    def refuse(*arguments):
+        raise NotConvertible("it takes no images")
+
+    monkeypatch.setattr("zoolens.serving.services.ladder_query.adapter_between", refuse)
+    with pytest.raises(ServiceError, match=r"The reference of the service fashion cannot be served: It takes no"):
+        build(input="image")
+
+
+def test_nothing_more_is_opened_once_the_server_ends(built, measured_store):
+    builder = LadderBuilder("fashion", built.service, measured_store)
+    builder.stopped.set()
+    with pytest.raises(ServiceError, match="The service fashion ends"):
+        builder.build()
 
 
 def test_it_is_plain_data(built):
