@@ -78,7 +78,7 @@ def test_building_it_again_measures_nothing(built, measured_store, build):
 
 def test_a_higher_threshold_gives_a_shorter_ladder(build):
     assert [rung.model for rung in build(within=0.999).ladder.rungs] == ["demo:lenet-wide@1.0.0"]
-    assert "cannot switch" in build(within=0.999).notes[-1]
+    assert any("cannot switch" in note for note in build(within=0.999).notes)
 
 
 def test_a_confidence_asks_for_the_lower_bound(build):
