@@ -21,7 +21,7 @@ test: $(VENV)/.ready system clients lint
 
 ## clients: environments of the real clients that the server is tested with (minutes, once; kept in .serve-clients)
 clients: $(VENV)/.ready
-	$(BIN)/python -m tests.serve_clients
+	PIP_NO_COMPILE=1 $(BIN)/python -m tests.serve_clients
 
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system
