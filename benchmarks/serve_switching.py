@@ -46,7 +46,10 @@ RATIO, GOODPUT, ACCURACY = 6.0, 0.99, 0.024
 
 @dataclass(frozen=True)
 class Setup:
+    """`reference`: as the store names it. `like`: the same model as the catalog finds it."""
+
     reference: str
+    like: str
     models: tuple[str, ...]
     runtimes: tuple[str, ...]
     data: str
@@ -56,6 +59,7 @@ class Setup:
 
 
 DEMO = Setup(
+    "demo:lenet-wide",
     "demo:lenet-wide",
     ("demo:lenet-wide", "demo:lenet-torch", "demo:lenet-narrow", "demo:mlp-small", "demo:mobile-tiny"),
     ("onnxruntime",),
@@ -71,7 +75,8 @@ def imagenet(reference: str) -> Setup:
     patterns = ("coral_*.yaml", "efficientnet_lite0_int8.yaml", "stm_*.yaml", "tflm_*.yaml")
     models = [str(ZOO / reference), *(str(path) for pattern in patterns for path in sorted(ZOO.glob(pattern)))]
     data = f"imagefolder:{(ASSETS / 'data' / 'imagenet_val').resolve()}"
-    return Setup(str(ZOO / reference), tuple(models), ("torch", "litert"), data, None, "75%", "image")
+    name = f"file:imagenet/{Path(reference).stem}"
+    return Setup(name, str(ZOO / reference), tuple(models), ("torch", "litert"), data, None, "75%", "image")
 
 
 def fill(store: str, setup: Setup) -> None:
@@ -108,7 +113,7 @@ def definition(setup: Setup, bound: float, policy: str, folder: Path) -> str:
 class Bench:
     def __init__(self, setup: Setup, store: str, options: argparse.Namespace, folder: Path) -> None:
         self._setup, self._store, self._options, self._folder = setup, store, options, folder
-        self._inputs = Inputs(setup.data, setup.reference, limit=options.inputs)
+        self._inputs = Inputs(setup.data, setup.like, limit=options.inputs)
 
     def load(self, url: str, pattern: Arrivals | Clients, bound: float | None = None) -> LoadRun:
         settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=10)
