@@ -19,7 +19,7 @@ from zoolens import plugins
 from zoolens.errors import ZoolensError
 from zoolens.manifests.files import Problem, problems_of
 from zoolens.manifests.yamltree import Refused, YamlTree
-from zoolens.serving.amounts import Bytes, Joules, Seconds, Share
+from zoolens.serving.amounts import Bytes, Delay, Joules, Seconds, Share
 from zoolens.untrusted import read_text
 
 MAX_BYTES: Final = 1 << 20
@@ -40,7 +40,7 @@ class LatencyObjective(Part):
     """Answers within `bound`, for this percentile of the requests. `bound` is also what the policy aims at."""
 
     bound: Seconds
-    percentile: float = Field(default=99.0, gt=0, lt=100)
+    percentile: float = Field(default=99.0, gt=0, lt=100, strict=True)
 
 
 class Objectives(Part):
@@ -79,9 +79,9 @@ def _known_policy(choice: PolicyChoice) -> PolicyChoice:
 class BatchSettings(Part):
     """At most `size` inputs run together; the first of them waits at most `delay` seconds for others."""
 
-    size: int = Field(default=16, ge=1, le=1024)
-    delay: Annotated[float, Field(ge=0, le=10)] | Seconds = 0.0
-    instances: int = Field(default=1, ge=1, le=64)
+    size: int = Field(default=16, ge=1, le=1024, strict=True)
+    delay: Delay = 0.0
+    instances: int = Field(default=1, ge=1, le=64, strict=True)
 
 
 class HeaderMatch(Part):
@@ -141,7 +141,9 @@ class Service(Part):
         AfterValidator(lambda choice: None if choice is None else _known_policy(choice)),
     ] = None
     batch: BatchSettings = BatchSettings()
-    rungs: int = Field(default=8, ge=1, le=64, description="At most so many models, the reference among them.")
+    rungs: int = Field(
+        default=8, ge=1, le=64, strict=True, description="At most so many models, the reference among them."
+    )
     memory_limit_file: str | None = Field(
         default=None, description="A file that holds the bytes that all models may take, such as a cgroup's memory.max."
     )

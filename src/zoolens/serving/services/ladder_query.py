@@ -165,6 +165,7 @@ class LadderBuilder:
             self._add_fallback(service.fallback.model, reference, kept, excluded)
         extra: list[tuple[Rung, Candidate, Adapter]] = []
         arms = {split.model: self._place_of(split.model, "split", reference, kept, extra) for split in service.splits}
+        self._check_arms(arms)
         shadow = None
         if service.shadow is not None:
             place = self._place_of(service.shadow.model, "shadow", reference, kept, extra)
@@ -190,6 +191,17 @@ class LadderBuilder:
             arms=arms,
             shadow=shadow,
         )
+
+    def _check_arms(self, arms: Mapping[str, int]) -> None:
+        """A model may be written in several ways: only its place on the ladder shows that two splits mean the same."""
+        names: dict[int, str] = {}
+        for name, place in arms.items():
+            other = names.setdefault(place, name)
+            if other != name:
+                raise ServiceError(
+                    f"Two splits of the service {self.name} are the same model, written as {other} and {name}.",
+                    hint="Remove one of them.",
+                )
 
     # --- the query
 

@@ -124,6 +124,12 @@ def test_nothing_more_is_opened_once_the_server_ends(built, measured_store):
         builder.build()
 
 
+def test_two_spellings_of_one_model_are_not_two_arms(build):
+    splits = [{"model": "demo:mlp-wide", "weight": 0.1}, {"model": "demo:mlp-wide@1.0.0", "weight": 0.2}]
+    with pytest.raises(ServiceError, match="are the same model, written as demo:mlp-wide and demo:mlp-wide@1"):
+        build(splits=splits)
+
+
 def test_it_is_plain_data(built):
     data = ladder_data(built)
     assert data["rungs"][0]["seconds"].keys() == {"1", "4"}
