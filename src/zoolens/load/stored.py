@@ -38,9 +38,8 @@ def store_run(store: Store, run: LoadRun) -> Run:
     dataset = DatasetRecord(fingerprint(["load", run.sent, run.pattern]), f"load: {run.sent}", run.results.requests)
     identity = {"address": str(target.address), **server_to_data(target.server)}
     stack = StackRecord(fingerprint(identity), "load", identity, identity)
-    attempt = store.next_attempt(model.fingerprint, dataset.fingerprint, stack.fingerprint)
     details = {**run_as_data(run), "arrivals": run.pattern}
-    stored = store.begin_run(model, dataset, stack, kind=RunKind.LOAD, attempt=attempt, resolved={"load": details})
+    stored = store.begin_attempt(model, dataset, stack, kind=RunKind.LOAD, resolved={"load": details})
     append_series(store, stored.id, REQUESTS, run.exchanges.table())
     store.finish_stage(stored.id, STAGE, list(_observations(run)))
     return store.run(stored.id)

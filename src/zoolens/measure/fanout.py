@@ -121,17 +121,15 @@ def _described(store: Store, outcome: Outcome) -> dict[str, Any]:
 def _merged(store: Store, fields: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Outcome:
     packed = fields["run"]
     try:
-        run = None if packed is None else merge_run(store, _numbered(store, packed, sent, fresh=fresh))
+        run = None if packed is None else merge_run(store, packed, fresh=fresh or _begun_there(packed, sent))
     except ZoolensError as error:  # somebody measured the same here meanwhile
         return Outcome(fields["title"], errors=(str(error),))
     return Outcome(**{**fields, "run": run})
 
 
-def _numbered(store: Store, packed: Mapping[str, Any], sent: Collection[str], *, fresh: bool) -> Mapping[str, Any]:
-    """A run that the node began as a new attempt, with the next number of this store: the node knows only what it was
-    sent, and the same content may have been measured here under another name."""
+def _begun_there(packed: Mapping[str, Any], sent: Collection[str]) -> bool:
+    """Whether the node began this run as a new attempt. It gets the next number of our store: the node knows only what
+    it was sent, and the same content may have been measured here under another name."""
     model, dataset, stack = (packed[part]["fingerprint"] for part in ("model", "dataset", "stack"))
     attempt = int(packed["attempt"])
-    if fresh or (attempt and RunKey(model, dataset, stack, attempt).id not in sent):
-        return {**packed, "attempt": store.next_attempt(model, dataset, stack)}
-    return packed
+    return attempt > 0 and RunKey(model, dataset, stack, attempt).id not in sent

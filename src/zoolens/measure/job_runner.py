@@ -119,11 +119,11 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     }
     record = DatasetRecord(dataset.fingerprint(), dataset.name, len(dataset), details)
     stack = with_class_order(job.stack, class_order(job, dataset))
-    if attempt is None:
-        key = (job.model.fingerprint, record.fingerprint, stack.fingerprint)
-        attempt = store.next_attempt(*key) if plan.fresh else 0
-        run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=attempt)
-        if not plan.fresh and (current := with_current_metrics(store, run)).id != run.id:
+    if attempt is None and plan.fresh:
+        run = store.begin_attempt(job.model, record, stack, kind=plan.kind)
+    elif attempt is None:
+        run = store.begin_run(job.model, record, stack, kind=plan.kind)
+        if (current := with_current_metrics(store, run)).id != run.id:
             # Carried over, it may have been a trial of the doctor: now somebody has asked for it.
             run = store.begin_run(job.model, record, stack, kind=plan.kind, attempt=current.key.attempt)
     else:

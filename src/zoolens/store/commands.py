@@ -16,7 +16,7 @@ from zoolens.errors import UnknownName
 from zoolens.store import schema
 from zoolens.store.bulk import Written
 from zoolens.store.checksums import COLUMN, checksum
-from zoolens.store.queries import load_rows, load_runs, part_name
+from zoolens.store.queries import load_rows, load_runs, next_attempt, part_name
 from zoolens.store.records import (
     DONE,
     DatasetRecord,
@@ -49,12 +49,18 @@ def create_run(
     stack: StackRecord,
     *,
     kind: RunKind,
-    attempt: int,
+    attempt: int | None,
     resolved: Mapping[str, Any],
 ) -> Run:
-    """The run with this content key, new or as it was; what the doctor tried becomes what somebody asked for."""
-    key, created = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt), now()
+    """The run with this content key, new or as it was; what the doctor tried becomes what somebody asked for. Without
+    an `attempt` it is a new one, under the next number, also where two processes begin one at the same time."""
+    created = now()
     lock = _add_subjects(connection, model, dataset, stack, created)
+    if attempt is None:
+        # Others who number attempts of this model wait here until the transaction ends. In SQLite all writers do.
+        load_rows(connection, schema.models, schema.models.c.fingerprint == model.fingerprint, lock=True)
+        attempt = next_attempt(connection, model.fingerprint, dataset.fingerprint, stack.fingerprint)
+    key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
     row = {"id": key.id, "model": key.model, "dataset": key.dataset, "stack": key.stack, "attempt": attempt}
     row |= {"lock": lock, "resolved": dict(resolved), "created": created, "kind": kind.value}
     _add(connection, schema.runs, [row])

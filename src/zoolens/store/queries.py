@@ -214,6 +214,14 @@ def _like(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
     return column.ilike(escaped.replace("*", "%").replace("?", "_"), escape="\\")
 
 
+def next_attempt(connection: Connection, model: str, dataset: str, stack: str) -> int:
+    """The first attempt number, given three fingerprints, that no run has yet."""
+    run = runs.c
+    query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
+    last = connection.execute(query).scalar()
+    return 0 if last is None else int(last) + 1
+
+
 def has_alias(connection: Connection, kind: str, name: str, fingerprint: str) -> bool:
     alias = aliases.c
     same = (alias.kind == kind, alias.name == name, alias.fingerprint == fingerprint)

@@ -120,16 +120,29 @@ class Store(Database):
             )
         )
 
+    def begin_attempt(
+        self,
+        model: ModelRecord,
+        dataset: DatasetRecord,
+        stack: StackRecord,
+        *,
+        kind: RunKind = RunKind.EVALUATION,
+        resolved: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """A new run of this content, under the first attempt number that no run has: nobody else gets the same one."""
+        return self._write(
+            lambda connection: commands.create_run(
+                connection, model, dataset, stack, kind=kind, attempt=None, resolved=resolved or {}
+            )
+        )
+
     def _knows_names(self, model: ModelRecord, dataset: DatasetRecord) -> bool:
         names = [("model", model.ref, model.fingerprint), ("dataset", dataset.name, dataset.fingerprint)]
         return self.read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
 
     def next_attempt(self, model: str, dataset: str, stack: str) -> int:
         """The first attempt number, given three fingerprints, that no run has yet."""
-        run = schema.runs.c
-        query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
-        last = self.read(lambda connection: connection.execute(query).scalar())
-        return 0 if last is None else int(last) + 1
+        return self.read(lambda connection: queries.next_attempt(connection, model, dataset, stack))
 
     def set_resolved(self, run_id: str, resolved: Mapping[str, Any]) -> None:
         """Add what only the open session knew to the run; keys given here replace those of the same name."""

@@ -53,15 +53,15 @@ def pack_run(store: Store, run: Run) -> dict[str, Any]:
     }
 
 
-def merge_run(store: Store, packed: Mapping[str, Any]) -> Run:
-    """Add a packed run to a store, or what is missing of it, and return it as the store has it then."""
-    run = store.begin_run(
-        ModelRecord(**packed["model"]),
-        DatasetRecord(**packed["dataset"]),
-        StackRecord(**packed["stack"]),
-        kind=RunKind(packed["kind"]),
-        attempt=int(packed["attempt"]),
-    )
+def merge_run(store: Store, packed: Mapping[str, Any], *, fresh: bool = False) -> Run:
+    """Add a packed run to a store, or what is missing of it, and return it as the store has it then. `fresh`: as a new
+    attempt, with the next number of this store."""
+    model, dataset = ModelRecord(**packed["model"]), DatasetRecord(**packed["dataset"])
+    stack, kind = StackRecord(**packed["stack"]), RunKind(packed["kind"])
+    if fresh:
+        run = store.begin_attempt(model, dataset, stack, kind=kind)
+    else:
+        run = store.begin_run(model, dataset, stack, kind=kind, attempt=int(packed["attempt"]))
     _check_parts(store, run, packed["parts"])
     resolved = dict(packed["resolved"])
     if str(resolved.get(EVALUATED) or "") > run.evaluated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,6 +42,14 @@ class RunContract:
         assert store.next_attempt(*key) == 1
         begin(store, attempt=1)
         assert store.next_attempt(*key) == 2
+
+    def test_attempts_that_begin_at_once_have_numbers_of_their_own(self, store: Store) -> None:
+        begin(store)
+        content = (model_record(), dataset_record(), stack_record())
+        with ThreadPoolExecutor(4) as threads:
+            runs = list(threads.map(lambda _: store.begin_attempt(*content, resolved={"precision": "int8"}), range(12)))
+        assert sorted(run.key.attempt for run in runs) == list(range(1, 13))
+        assert {run.precision for run in runs} == {"int8"}
 
     def test_each_attempt_keeps_its_own_lock(self, store: Store) -> None:
         model, dataset = model_record(), dataset_record()

@@ -163,9 +163,7 @@ class EventLog:
             for name, service in services.items():
                 defined = {"name": name, "definition": service.model_dump(mode="json", exclude_defaults=True)}
                 model = ModelRecord(fingerprint(["service", defined]), f"{_REF}{name}", "service", defined)
-                attempt = store.next_attempt(model.fingerprint, _NO_DATA.fingerprint, stack.fingerprint)
-                run = store.begin_run(model, _NO_DATA, stack, kind=RunKind.SERVING, attempt=attempt)
-                self.sessions[name] = run.id
+                self.sessions[name] = store.begin_attempt(model, _NO_DATA, stack, kind=RunKind.SERVING).id
 
     def _write_on(self) -> None:
         more = True
