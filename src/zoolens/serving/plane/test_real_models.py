@@ -36,6 +36,7 @@ def test_a_demo_model_answers_many_at_a_time_as_it_does_alone():
     np.testing.assert_allclose(answers, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MINILM.exists(), reason="the reference models are not here (ZOOLENS_ASSETS)")
 def test_a_network_whose_scales_depend_on_the_batch_answers_each_request_alone():
     def feeds(seed):
