@@ -1,5 +1,6 @@
 import shutil
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from zoolens.catalog.sessions import Wanted
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.files import write_manifest
+from zoolens.manifests.schema import DropLeading
 from zoolens.measure.answers import run_predictions
 from zoolens.measure.job_runner import carry_out_entries
 from zoolens.measure.plan import EvaluationPlan
@@ -136,6 +138,18 @@ def test_it_is_plain_data(built):
     assert data["dataset"]
 
 
+def test_labels_of_a_raw_output_are_those_before_postprocessing(built):
+    """A background class in front is dropped by postprocessing, and is still in the raw output."""
+    reference = built.candidates[0]
+    dropping = reference.output.model_copy(update={"postprocess": (DropLeading(op="drop_leading"),)})
+    manifest = reference.job.manifest.model_copy(update={"outputs": (dropping,)})
+    job = replace(reference.job, entry=replace(reference.job.entry, manifest=manifest))
+    raw = built.service.model_copy(update={"output": "raw"})
+    labels = replace(built, service=raw, candidates=(replace(reference, job=job),)).output_labels
+    assert labels[1] == built.labels[0] == built.output_labels[0]
+    assert 0 not in labels
+
+
 def test_profiled_sizes_end_at_the_largest():
     assert profiled_sizes(1) == (1,)
     assert profiled_sizes(4) == (1, 4)
@@ -163,6 +177,9 @@ def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
         builder = LadderBuilder("fashion", service, store, latency=quick)
         before = builder.build()
         assert [rung.model for rung in before.ladder.rungs] == ["demo:lenet-wide@1.0.0", "file:copied@1.0.0"]
+        builder.removed[before.ladder.rungs[1].model, "onnxruntime"] = "It has broken its promise."
+        assert [other.reason for other in builder.build().excluded] == ["It has broken its promise."]
+        builder.removed.clear()
         shutil.copy(tmp_path / location.replace("mlp-wide", "mlp-small"), tmp_path / location)
         after = builder.build()
         assert len(after.ladder.rungs) == 1
