@@ -45,7 +45,8 @@ def latency_chart(exchanges: Exchanges, results: Results) -> Chart:
 def _subtitle(exchanges: Exchanges, results: Results) -> str:
     words = [f"{len(exchanges):,} requests"]
     if len(exchanges.models) > 1:
-        words.append(f"{len(results.switches):,} changes of the answering model")
+        changes = len(results.switches)
+        words.append(f"{changes:,} change{'s' * (changes != 1)} of the answering model")
     if int(exchanges.answered.sum()) > MOST_POINTS:
         words.append(f"a sample of {MOST_POINTS:,} answers is drawn, all of the slowest 2 % among them")
     return ", ".join(words)

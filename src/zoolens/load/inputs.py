@@ -45,6 +45,11 @@ def made_up_inputs(
 ) -> Workload:
     """Random tensors of the shapes that the server wants. `shapes`: of inputs whose metadata leave dimensions free,
     without the batch dimension."""
+    if not model.inputs:
+        raise ZoolensError(
+            f"The server does not say which inputs {model.name} takes.",
+            hint="Declare inputs and outputs in the server's settings of the model.",
+        )
     random = np.random.default_rng(seed)
     first = {tensor.name: _made_up(tensor, rows, (shapes or {}).get(tensor.name), random) for tensor in model.inputs}
     count = fitting_count(list(first.values()), MADE_UP)

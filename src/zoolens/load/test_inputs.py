@@ -40,6 +40,11 @@ def test_a_fixed_batch_takes_no_other_number_of_rows():
         made_up_inputs(metadata(("a", "FP32", (2, 4))), rows=3)
 
 
+def test_a_server_that_does_not_say_what_it_takes_gets_nothing():
+    with pytest.raises(ZoolensError, match="does not say"):
+        made_up_inputs(metadata())
+
+
 def test_texts_are_not_made_up():
     with pytest.raises(ZoolensError, match="--data"):
         made_up_inputs(metadata(("text", "BYTES", (-1,))))

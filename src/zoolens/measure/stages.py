@@ -92,7 +92,7 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
     """Predict all inputs from `start` on. False: another process wrote the same part before us."""
     subject, store = context.subject(), context.store
     subject.check_answers()
-    size = subject.fixed_batch or ACCURACY_BATCH
+    size = subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
     waiting: list[_Answered] = []
     buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
     inputs = batches(

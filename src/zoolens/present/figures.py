@@ -107,7 +107,7 @@ def stack_label(run: Run) -> str:
         run.stack.identity.get("options", {}).get("mode"),
         run.precision,
         "own environment" if run.stack.identity.get("environment") else None,
-        run.stack.address or None,
+        run.stack.address.partition("://")[2].replace("/v2/models/", "/") or None,
     ]
     notes = [note for note in apart if note not in (None, "default", "float32")]
     return f"{run.stack.runtime} {run.stack.version or ''}".rstrip() + (f" ({', '.join(notes)})" if notes else "")

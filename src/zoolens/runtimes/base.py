@@ -120,6 +120,7 @@ class Session(ABC):
     phases: dict[str, float]  # seconds spent in "load" and "compile", filled in by Runtime.open
     sandbox: str = "none (in this process)"  # what confines the process that the model runs in
     elsewhere: bool = False  # in another process, to which it takes time to hand a batch over
+    largest_batch: int | None = None  # rows that it takes at once, where there is a limit
     postprocessed: bool = False  # its main output holds probabilities, after the manifest's postprocessing
     last_predict_seconds: float | None = None  # of the last batches, as that other process saw them
 

@@ -154,7 +154,9 @@ class RemoteSession(Session):
 
     def __init__(self, client: Client, server: ServerMetadata, model: ModelMetadata) -> None:
         self._client, self._server, self._model = client, server, model
-        self.postprocessed = _answers_probabilities(client, model)
+        config = _config(client, model)
+        self.postprocessed = _answers_probabilities(config)
+        self.largest_batch = _largest_batch(config)
         self._answered_by: tuple[str, str] | None = None
         self.inputs = tuple(map(_spec, model.inputs))
         self.outputs = tuple(map(_spec, model.outputs))
@@ -228,13 +230,25 @@ def _noise(spec: TensorSpec, random: np.random.Generator) -> Tensor:
     return random.random(shape).astype(spec.dtype)
 
 
-def _answers_probabilities(client: Client, model: ModelMetadata) -> bool:
-    """Whether the server says that its answers are final, as services of zoolens do in their configuration."""
+def _config(client: Client, model: ModelMetadata) -> Mapping[str, Any]:
+    """Triton's configuration of a model, or nothing: other servers have none."""
     try:
-        parameters = client.config(model.name, client.address.version).get("parameters") or {}
-        return bool(parameters[OUTPUT]["string_value"] == PROBABILITIES)
-    except (ServingError, KeyError, TypeError, AttributeError):  # no configuration, or none of ours
+        return client.config(model.name, client.address.version)
+    except (ServingError, KeyError):
+        return {}
+
+
+def _answers_probabilities(config: Mapping[str, Any]) -> bool:
+    """Whether the server says that its answers are final, as services of zoolens do."""
+    try:
+        return bool(config["parameters"][OUTPUT]["string_value"] == PROBABILITIES)
+    except (KeyError, TypeError):
         return False
+
+
+def _largest_batch(config: Mapping[str, Any]) -> int | None:
+    largest = config.get("max_batch_size")
+    return largest if isinstance(largest, int) and largest > 0 else None
 
 
 def _spec(tensor: TensorMetadata) -> TensorSpec:
@@ -244,6 +258,11 @@ def _spec(tensor: TensorMetadata) -> TensorSpec:
 
 def _check_inputs(address: str, declared: Sequence[TensorSpec], served: Sequence[TensorSpec]) -> None:
     """Refuse a server whose model cannot be the one that the manifest prepares inputs for."""
+    if not served:
+        raise ModelError(
+            f"{address} does not say which inputs its model takes.",
+            hint="Declare inputs and outputs in the server's settings of the model.",
+        )
     if len(declared) != len(served):
         raise _contradiction(address, f"takes {len(served)} inputs, but the manifest declares {len(declared)}")
     by_name = {spec.name: spec for spec in served}

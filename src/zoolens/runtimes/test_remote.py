@@ -101,6 +101,20 @@ def test_a_server_that_contradicts_the_manifest_is_refused(address, declared, me
         opened(address, declared)
 
 
+def test_a_server_that_does_not_say_what_its_model_takes_is_refused():
+    model = replace(NET, inputs=(), outputs=())
+    with serving(summed, models=(model,)) as address, pytest.raises(ModelError, match="does not say"):
+        opened(address)
+
+
+def test_the_largest_batch_of_the_configuration_is_known():
+    """A real Triton refuses more rows; an evaluation then sends smaller batches."""
+    with serving(summed, config={"max_batch_size": 8}) as address, opened(address) as session:
+        assert session.largest_batch == 8
+    with serving(summed, config={"max_batch_size": 0}) as address, opened(address) as session:
+        assert session.largest_batch is None
+
+
 def test_names_and_batch_sizes_may_differ_from_the_manifest(address):
     with opened(address, (TensorSpec("input0", (1, 4), "float32"),)) as session:
         assert session.inputs[0].name == "input"
