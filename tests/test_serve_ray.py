@@ -15,7 +15,7 @@ from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest
 from zoolens.serving.cluster.plan import ReplicaCount
 from zoolens.serving.options import ServerOptions
-from zoolens.serving.plane.settings import ModelSpec
+from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.services.events import sessions
 from zoolens.store.store import open_store
 
@@ -82,6 +82,31 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
         after, before = sessions(opened)  # of both controllers
     assert [event.kind for event in before.events].count("start") == 3  # two replicas, and the one that followed
     assert sum(answered.requests for answered in (*before.answers, *after.answers)) > 100
+
+
+def test_a_replica_is_added_when_requests_pile_up(service):
+    from zoolens.serving.cluster.ray import RaySettings, running_on_ray
+
+    image = np.zeros((1, 28, 28), np.float32)
+
+    async def main():
+        models = [ModelSpec("fashion=demo:lenet-deep", "onnxruntime")]
+        options = ServerOptions(http_port=0, grpc_port=None, drain_seconds=5)
+        cluster = RaySettings(replicas=ReplicaCount(1, 2))
+        async with running_on_ray(models, options, EndpointSettings(max_batch=1), cluster=cluster) as server:
+            assert len(server.plane.view.replicas) == 1
+            over = asyncio.Event()
+
+            async def ask():
+                while not over.is_set():
+                    await server.plane.infer(InferRequest("fashion", {"input": image}))
+
+            asking = [asyncio.ensure_future(ask()) for _ in range(CLIENTS)]
+            await until(lambda: sum(replica.ready for replica in server.plane.view.replicas) == 2)
+            over.set()
+            await asyncio.gather(*asking)
+
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 async def under_load(plane, disturb, image):
