@@ -96,7 +96,7 @@ def _situations(rungs: int) -> list[Situation]:
             waiting=waiting, oldest_wait=chance.choice((0.0, 0.01, 5.0)),
             time_left=chance.choice((None, -1.0, 0.0, 0.02)), arrival_rate=chance.choice((0.0, 10.0, 1e5)),
             loaded=frozenset(place for place in range(rungs) if chance.random() < 0.7),
-            allowed=some or frozenset({chance.randrange(rungs)}), busy_for=chance.choice((0.0, 0.005)), max_batch=8,
+            allowed=some or frozenset({chance.randrange(rungs)}), max_batch=8,
             memory_limit=chance.choice((None, 0, 150, 1000)), memory_used=chance.choice((None, 100)),
         )  # fmt: skip
         made.append(situation)

@@ -22,8 +22,8 @@ class Situation:
     `batch` and `max_batch` count inputs, and `inputs_waiting` those of all requests that wait. `oldest_wait` is how
     long the first of them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that
     can answer at once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model
-    or set a floor on equivalence). `busy_for`: seconds until the instance that takes the batch is free. `max_batch` and
-    `instances` say how much of the queue is answered at once: so many batches of at most that size.
+    or set a floor on equivalence). `max_batch` and `instances` say how much of the queue is answered at once: so
+    many batches of at most that size.
     """
 
     now: float
@@ -36,7 +36,6 @@ class Situation:
     arrival_rate: float  # requests per second, over the last second or so
     loaded: frozenset[int]
     allowed: frozenset[int]
-    busy_for: float = 0.0
     max_batch: int = 1
     instances: int = 1
     inputs_waiting: int = 0  # 0: as many as requests

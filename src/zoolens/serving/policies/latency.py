@@ -88,7 +88,7 @@ class Latency(Policy):
 
     def _ready(self, rung: int, situation: Situation) -> float:
         """Seconds until the next batch is answered."""
-        return situation.busy_for + self._seconds(rung, max(1, situation.batch))
+        return self._seconds(rung, max(1, situation.batch))
 
     def _drained(self, rung: int, situation: Situation) -> float:
         """Seconds until all who wait now are answered."""
@@ -169,7 +169,7 @@ class Latency(Policy):
         """For requests that do not accept the present rung: it stays what it is for all others."""
         keeping = [rung for rung in usable if self._used(rung, situation) <= self._set.margin]
         rung = keeping[0] if keeping else self._quickest(usable, situation)
-        return Choice(rung, "The request names a model or a least equivalence.")
+        return Choice(rung, "The client pinned a model or set a minimum equivalence.")
 
     def _watch_better_rungs(self, situation: Situation, idle: float) -> None:
         """Note since when each rung above the present one would have kept the promise with room to spare."""

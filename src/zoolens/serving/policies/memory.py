@@ -48,7 +48,7 @@ class Memory(Policy):
         if wanted in situation.allowed:
             reason = f"{reason} It is being loaded; until then another one answers."
         else:
-            reason = "The request names a model or a least equivalence."
+            reason = "The client pinned a model or set a minimum equivalence."
         return Choice(self._stand_in(limit, situation), reason, (wanted,))
 
     def _limit(self, situation: Situation) -> int | None:

@@ -131,7 +131,7 @@ class TimeOfDay(Policy):
         if wanted in situation.allowed:
             nearest = min(usable, key=lambda rung: (abs(rung - wanted), rung))
             return Choice(nearest, f"{reason} It is being loaded; until then another one answers.", (wanted,))
-        return Choice(usable[0], "The request names a model or a least equivalence.")
+        return Choice(usable[0], "The client pinned a model or set a minimum equivalence.")
 
     def _held(self, wanted: int, reason: str, now: float) -> tuple[int, str]:
         """Go down at once, and up only when that has been right for some time."""

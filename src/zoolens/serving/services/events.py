@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -42,12 +43,24 @@ _NO_DATA: Final = DatasetRecord(fingerprint(["requests of clients"]), "requests 
 log = logging.getLogger("zoolens.serving")
 
 
+class EventKind(StrEnum):
+    """What an event is about; the values are what the store and `zoolens events` have."""
+
+    START = "start"
+    SWITCH = "switch"  # another model answers from now on
+    LADDER = "ladder"  # the ladder was replaced, or could not be
+    PROMISE = "promise"  # a rung agrees with the reference less often than was promised
+    OBJECTIVE = "objective"  # the latency objective is not kept
+    MEMORY = "memory"  # the limit on the memory of all models has changed, or cannot be read
+    DROPPED = "dropped"  # entries of the log are missing
+    STOP = "stop"
+
+
 @dataclass(frozen=True)
 class Event:
-    """`kind` is start, switch, ladder, promise, comparison, dropped or stop. `model` answers now, `previous` did so
-    before; both are empty where an event is about something else."""
+    """`model` answers now, `previous` did so before; both are empty where an event is about something else."""
 
-    kind: str
+    kind: EventKind
     reason: str
     model: str = ""
     previous: str = ""
@@ -210,7 +223,7 @@ class EventLog:
         """An event for each service of which entries went missing since the last one."""
         missing = self._refused + self._lost
         events: list[tuple[str, Entry]] = [
-            (service, Event("dropped", f"{count - self._told[service]:,} entries of this log could not be written."))
+            (service, Event(EventKind.DROPPED, f"{count - self._told[service]:,} entries could not be written."))
             for service, count in missing.items()
             if count > self._told[service]
         ]
@@ -265,7 +278,7 @@ def _session(store: Store, run: Run) -> Session:
     return Session(
         service=run.ref.removeprefix(_REF),
         run=run,
-        events=tuple(Event(**row) for row in _rows(store, run, EVENTS)),
+        events=tuple(Event(**{**row, "kind": EventKind(row["kind"])}) for row in _rows(store, run, EVENTS)),
         answers=tuple(Answered(**row) for row in _rows(store, run, ANSWERS)),
         comparisons=tuple(Compared(**row) for row in _rows(store, run, COMPARISONS)),
         objectives=tuple(Kept(**row) for row in _rows(store, run, OBJECTIVES)),

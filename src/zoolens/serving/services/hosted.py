@@ -23,17 +23,17 @@ from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.comparison import Classes, Pair, answered_classes
-from zoolens.serving.services.events import Answered, Entry, Event, Kept, Recorder
+from zoolens.serving.services.events import Answered, Entry, Event, EventKind, Kept, Recorder
 from zoolens.serving.services.labels import AnsweredRequest, AnswerMemory
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
 _OPENING: Final = 60.0  # seconds that the start waits for stand-ins
 _FLUSH: Final = 60.0  # seconds between two rows of counts
-_FEWEST: Final = 30  # comparisons before a promise is judged
+_FEWEST_COMPARED: Final = 30  # comparisons before a promise is judged
 _FEWEST_TIMED: Final = 100  # requests before the latency objective is judged
 _OUR_REFUSALS: Final = (Refusal.OVERLOADED, Refusal.TOO_LATE, Refusal.UNAVAILABLE, Refusal.INTERNAL)
-_SEVERAL: Final = 1 << 32  # of a hash, for splitting
+_HASHES: Final = 1 << 32  # different hashes of four bytes, for splitting
 
 log = logging.getLogger("zoolens.serving")
 
@@ -79,7 +79,7 @@ class HostedService:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
                 self._preload_if_room(state)
         await self._open_stand_ins(self._endpoint)
-        self.record(Event("start", self._described(self.built), model=self.built.ladder.reference.model))
+        self.record(Event(EventKind.START, self._described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
 
     async def _open_stand_ins(self, endpoint: Endpoint) -> None:
@@ -103,7 +103,7 @@ class HostedService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._write_counts()
         if self._endpoint is not None:
-            self.record(Event("stop", "The service has ended."))
+            self.record(Event(EventKind.STOP, "The service has ended."))
         self._policy.close()
 
     def replace(self, built: ServiceLadder, reason: str) -> bool:
@@ -111,7 +111,8 @@ class HostedService:
         if built.identity == self.built.identity or self._endpoint is None:
             return False
         if (built.inputs, built.outputs) != (self.built.inputs, self.built.outputs):
-            self.record(Event("ladder", "The reference takes or gives other tensors now: start the server again."))
+            reason = "The reference takes or gives other tensors now: start the server again."
+            self.record(Event(EventKind.LADDER, reason))
             log.warning("service %s keeps its ladder: its reference takes or gives other tensors now", self.name)
             return False
         policy = self._new_policy(built)
@@ -123,7 +124,7 @@ class HostedService:
         old, self._policy, self.built = self._policy, policy, built
         self._endpoint.replace_ladder(spec.ladder, policy, slots, spec.adapters, spec.extra, labels=spec.labels)
         old.close()
-        self.record(Event("ladder", f"{reason} {self._described(built)}"))
+        self.record(Event(EventKind.LADDER, f"{reason} {self._described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
         return True
 
@@ -203,7 +204,7 @@ class HostedService:
         before, self._last = self._last, rung
         if (before.model, before.runtime) != (rung.model, rung.runtime):
             self.switches += 1
-            self.record(Event("switch", report.reason, rung.model, before.model, report.waiting))
+            self.record(Event(EventKind.SWITCH, report.reason, rung.model, before.model, report.waiting))
 
     def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
         """Refusals are counted by the endpoint."""
@@ -239,7 +240,7 @@ class HostedService:
             self._objective_broken = True
             self.record(
                 Event(
-                    "objective",
+                    EventKind.OBJECTIVE,
                     f"{share:.1%} of {self._all_timed:,} requests were answered within {latency.bound * 1e3:.4g} ms, "
                     f"but {latency.percentile:.4g} % should be.",
                 )
@@ -278,7 +279,7 @@ class HostedService:
 
     def _look_closer(self, report: BatchReport, rung: Rung) -> None:
         """Draw from the requests of a batch those that other models are asked about as well."""
-        others = self._others(rung)
+        others = self._also_asked(rung)
         if not (others or self._remembers):
             return
         output = next(iter(report.outputs.values()))
@@ -294,7 +295,7 @@ class HostedService:
                     self._shadow.offer(self._question(entry, rung, other, inputs, classes))
             start = end
 
-    def _others(self, rung: Rung) -> list[tuple[Rung, float]]:
+    def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
         """Which rungs are asked about an answer of this one, and about which share of its answers; none are where the
         policy saves energy or computing time."""
         if self._policy.saves_work:
@@ -359,7 +360,7 @@ class HostedService:
         """Hold what was measured while serving against what the query promised of a rung."""
         key = (rung.model, rung.runtime)
         promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
-        if pair.other != self.built.ladder.reference.model or key in self._warned or pair.n < _FEWEST:
+        if pair.other != self.built.ladder.reference.model or key in self._warned or pair.n < _FEWEST_COMPARED:
             return
         high = pair.agreement_interval.high
         if high >= promised:
@@ -370,7 +371,7 @@ class HostedService:
             f"(at most {high:.1%}), but {promised:.1%} was promised."
         )
         log.warning("service %s: %s", self.name, reason)
-        self.record(Event("promise", reason, rung.model))
+        self.record(Event(EventKind.PROMISE, reason, rung.model))
         if self.service.promise.violated == "remove":
             self.broken(rung.model, rung.runtime, reason)
 
@@ -430,7 +431,7 @@ class HostedService:
 def hashed_share(service: str, key: str) -> float:
     """A number from 0 to 1 that is always the same for the same key."""
     digest = hashlib.blake2b(f"{service}\0{key}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") / _SEVERAL
+    return int.from_bytes(digest, "big") / _HASHES
 
 
 def _sticky_key(request: InferRequest, header: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.serving.services.definition import ServiceError
-from zoolens.serving.services.events import Event, Recorder
+from zoolens.serving.services.events import Event, EventKind, Recorder
 from zoolens.untrusted import read_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def follow_memory_limit(plane: Plane, file: str, events: Recorder, service
             if sentence != said:
                 said = sentence
                 log.info("service %s: %s", service, sentence)
-                events.record(service, Event("memory", sentence))
+                events.record(service, Event(EventKind.MEMORY, sentence))
             await asyncio.sleep(_EVERY)
     finally:
         plane.pool.limit_memory(None, source)
