@@ -1,6 +1,11 @@
+from contextlib import suppress
+
 import pytest
 
 from zoolens.crosstrain.training.trainer_pool import Workers
+
+with suppress(ImportError):
+    import torch  # noqa: F401  # before TensorFlow: imported after it, torch aborts in convolutions on some ARM machines
 
 
 @pytest.fixture(scope="session")
