@@ -18,12 +18,19 @@ _URL = re.compile(r"^(REST|gRPC): (\S+?)(?:/v2)?$", re.MULTILINE)
 @contextmanager
 def serving(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[dict[str, str]]:
     """The URLs ("http", "grpc") of a server with these arguments, as long as the block lasts."""
+    with serving_process(*arguments, environment=environment) as (urls, _):
+        yield urls
+
+
+@contextmanager
+def serving_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[tuple[dict[str, str], int]]:
+    """The same, with the number of the server's process."""
     command = [sys.executable, "-m", "zoolens", "serve", *arguments, "--http", "0", "--grpc", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
     )
     try:
-        yield _urls(process)
+        yield _urls(process), process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -45,11 +52,3 @@ def _urls(process: subprocess.Popen[str]) -> dict[str, str]:
         if len(found) == 2:
             return found
     raise SystemExit(f"the server was not ready after {PATIENCE:g} s: {text}")
-
-
-def resident_bytes(pid: int) -> int:
-    """Of a process and all its children."""
-    import psutil
-
-    process = psutil.Process(pid)
-    return sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
