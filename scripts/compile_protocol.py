@@ -5,11 +5,12 @@ python -m scripts.compile_protocol
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from grpc_tools import protoc
 
 FOLDER = Path(__file__).parent.parent / "src" / "zoolens" / "protocol"
 TARGET = FOLDER / "descriptors.binpb"
@@ -20,7 +21,9 @@ def compiled() -> bytes:
     sources = sorted(path.name for path in FOLDER.glob("*.proto"))
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "descriptors"
-        if protoc.main(["protoc", f"-I{FOLDER}", f"--descriptor_set_out={target}", *sources]):
+        # In a process of its own: the compiler's protobuf library crashes beside that of a framework.
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}", f"--descriptor_set_out={target}"]
+        if subprocess.run([*command, *sources], check=False).returncode:
             raise SystemExit("The .proto files cannot be compiled.")
         return FileDescriptorSet.FromString(target.read_bytes()).SerializeToString(deterministic=True)
 
