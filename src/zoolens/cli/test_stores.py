@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -18,17 +20,29 @@ READ = (
     ("index", "remove", "a"), ("index", "add", "a"), ("index", "estimate"), ("index", "rebuild"), ("index", "verify"),
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
-    ("crosstrain", "report", "study", "-o", "folder"),
+    ("crosstrain", "report", "study", "-o", "folder"), ("events",), ("serve", "services.yaml", "--check"),
 )  # fmt: skip
 KEEP = (
     ("audit", "--zoo", "demo"), ("cost", "demo:mlp-small"), ("diff", "demo:mlp-small", "demo:lenet-wide"),
     ("identify", "demo:mlp-small"), ("segments", "demo:mlp-small", "demo:mlp-small"),
 )  # fmt: skip
-MAKE = {"eval", "demo", "doctor", "crosstrain train", "crosstrain run", "crosstrain import", "crosstrain submit"}
+MAKE = {
+    "eval",
+    "demo",
+    "doctor",
+    "crosstrain train",
+    "crosstrain run",
+    "crosstrain import",
+    "crosstrain submit",
+    "load",
+}
 
 
 def invoke(arguments, **environment):
-    return CliRunner(env=environment).invoke(cli, list(arguments))
+    runner = CliRunner(env=environment)
+    with runner.isolated_filesystem():
+        Path("services.yaml").write_text("services: {digits: {reference: demo:lenet-wide, within: 85%}}")
+        return runner.invoke(cli, list(arguments))
 
 
 def assert_refused(result, path):
