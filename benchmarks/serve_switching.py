@@ -76,7 +76,7 @@ def imagenet(reference: str) -> Setup:
     models = [str(ZOO / reference), *(str(path) for pattern in patterns for path in sorted(ZOO.glob(pattern)))]
     data = f"imagefolder:{(ASSETS / 'data' / 'imagenet_val').resolve()}"
     name = f"file:imagenet/{Path(reference).stem}"
-    return Setup(name, str(ZOO / reference), tuple(models), ("torch", "litert"), data, None, "75%", "image")
+    return Setup(name, str(ZOO / reference), tuple(models), ("torch", "litert"), data, None, "90%", "image")
 
 
 def fill(store: str, setup: Setup) -> None:
@@ -181,6 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
     parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
+    parser.add_argument("--within", default="90%", help="how equivalent a stand-in must be")
     parser.add_argument("--store", help="a store that may hold the models' answers already; default: a new one")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
     parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request of the reference")
@@ -189,7 +190,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="folder for a page and a chart of each run")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
-    setup = DEMO if options.demo else imagenet(options.reference)
+    setup = replace(DEMO if options.demo else imagenet(options.reference), within=options.within)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = options.store or str(folder / "store.sqlite")
