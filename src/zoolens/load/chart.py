@@ -12,6 +12,7 @@ from zoolens.load.results import Results
 from zoolens.present.charts import (
     DIM,
     INK,
+    LETTER,
     Chart,
     Spec,
     axis,
@@ -61,12 +62,14 @@ def _latencies(exchanges: Exchanges, results: Results, end: float) -> Spec:
     ]
     limits = [*milliseconds[chosen].tolist(), *([1e3 * results.deadline] if results.deadline else [])] or [1.0, 100.0]
     low, high = min(limits) * 0.8, max(limits) * 1.25
+    names = exchanges.models or [_ANSWERED]
+    columns = max(1, int(WIDTH / (LETTER * max(map(len, names)) + 60)))  # of the legend, which may not be wider
     x = quantity("x", 0.0, end, axis("seconds", tickCount=8))
     y = quantity("y", low, high, axis("latency in ms", values=logarithmic_ticks(low, high)), type="log")
     answers = {
         "data": values(rows),
         "mark": {"type": "circle", "size": 14, "opacity": 0.55},
-        "encoding": {"x": x, "y": y, "color": series("model", exchanges.models or [_ANSWERED])},
+        "encoding": {"x": x, "y": y, "color": series("model", names, columns=columns)},
     }
     layers = [*_switches(results, x), answers, *_deadline(results, end, x, y)]
     return {"layer": layers, "width": WIDTH, "height": 280}
