@@ -107,6 +107,13 @@ def command(url: str, **chosen: Any) -> None:
     zoolens load http://127.0.0.1:8000 --rate 50 --duration 30s --deadline 50ms
     zoolens load grpc://127.0.0.1:8001 --arrivals burst --rate 50 --burst-factor 3 --report out
     """
+    try:
+        _load(url, chosen)
+    except KeyboardInterrupt as interrupt:
+        raise type(interrupt)("Figures of a part of the load would mislead, so nothing of it was kept.") from None
+
+
+def _load(url: str, chosen: dict[str, Any]) -> None:
     from zoolens.load.driver import DriverSettings
 
     if chosen["trace"]:

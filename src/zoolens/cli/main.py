@@ -141,7 +141,9 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort) as error:
-        click.echo("\nInterrupted. What was finished is kept; the same command goes on from there.", err=True)
+        # A command from which that is not true says in the exception what became of its work; click wraps it.
+        told = str(error.__cause__ or "") or "What was finished is kept; the same command goes on from there."
+        click.echo(f"\nInterrupted. {told}", err=True)
         code = TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ import click
 
 from zoolens.cli.options import json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
+from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class Bytes(click.ParamType[int]):
     name = "SIZE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from zoolens.errors import ZoolensError
         from zoolens.queries.quantities import quantity
 
         if isinstance(value, int) or value.isdecimal():
@@ -244,6 +244,9 @@ def _check(models: Sequence[str], services: Sequence[Path], store: str | None, a
 
 def _sorted(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:
     """Models, and files of services: YAML with the key `services`, which no manifest has."""
+    for argument in arguments:
+        if argument.endswith((".yaml", ".yml")) and "=" not in argument and not Path(argument).exists():
+            raise ZoolensError(f"There is no file {argument}.", hint="Check the path.")
     services = [Path(argument) for argument in arguments if _is_service_file(argument)]
     return [argument for argument in arguments if not _is_service_file(argument)], services
 

@@ -1,4 +1,9 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
 
 import numpy as np
@@ -42,6 +47,25 @@ def test_results_are_printed(load, address):
     assert "p99" in text
     assert "shares this machine" in text
     assert "a  " in text
+
+
+def test_an_interrupted_load_does_not_promise_that_it_goes_on(tmp_path):
+    asked = threading.Event()
+
+    def noted(request):
+        asked.set()
+        return answer(request)
+
+    with serving(noted) as address:
+        words = [sys.executable, "-m", "zoolens", "load", str(address), "--rate", "20", "--duration", "60s"]
+        environment = {**os.environ, "ZOOLENS_HOME": str(tmp_path)}
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        told = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert "nothing of it was kept" in told
+    assert "goes on from there" not in told
 
 
 def test_results_as_json_with_every_way_to_send(load, address, tmp_path):

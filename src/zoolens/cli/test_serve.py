@@ -35,6 +35,10 @@ def test_what_cannot_be_served_is_refused_before_anything_is_loaded(tmp_path):
     assert "SIZE" in refused("tiny", "--max-request", "much") or "much" in refused("tiny", "--max-request", "much")
 
 
+def test_a_file_of_services_that_is_not_there_is_called_a_file(tmp_path):
+    assert "There is no file" in refused(str(tmp_path / "missing.yaml"))
+
+
 @pytest.mark.parametrize("package", ["uvicorn", "starlette", "httptools", "grpc", "google.protobuf"])
 def test_a_missing_package_is_named_before_anything_is_loaded(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)

@@ -133,7 +133,8 @@ def _percentiles(exchanges: Exchanges) -> tuple[Percentile, ...]:
         value, low, high = quantile(ordered, q)
         if low is not None and high is not None:
             low, high = _widened(times, stretch, q, low, high)
-        rows.append(Percentile(name, value, low, high, _upper_quantile(everyone, q)))
+        asked = value if answered.all() else _upper_quantile(everyone, q)
+        rows.append(Percentile(name, value, low, high, asked))
     worst = float(ordered[-1]) if len(ordered) else math.nan
     rows.append(Percentile("max", worst, None, None, float(everyone[-1]) if len(everyone) else math.nan))
     return tuple(rows)

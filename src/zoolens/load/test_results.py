@@ -32,7 +32,7 @@ def test_percentiles_are_those_of_numpy_and_lie_in_their_intervals():
         row = percentile(results, name)
         assert row.answered == pytest.approx(np.quantile(latency, q))
         assert row.low <= row.answered <= row.high
-        assert row.asked == pytest.approx(row.answered, rel=0.05)
+        assert row.asked == row.answered  # where every request was answered, both columns are about the same ones
     assert percentile(results, "max").answered == pytest.approx(latency.max())
     assert results.offered_rate == pytest.approx(100)
 
