@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.plugins import installed_version
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile
 from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
 if TYPE_CHECKING:  # not in a worker: the schema needs pydantic
@@ -142,6 +143,19 @@ class Session(ABC):
 
     def count_parameters(self) -> int:
         """Weights and biases, as zoos state them: running statistics and quantisation parameters do not count."""
+        raise NotImplementedError
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        """Run one batch several times with the framework's profiler on. `kernels`: with the primitives or device
+        kernels below the operators too, which takes a runtime that declares the ability `kernels`."""
+        raise NotImplementedError
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        """The tensors inside the model that `capture` can read, in the order in which they are computed."""
+        raise NotImplementedError
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        """Run one batch and read some tensors on the way; those that are not asked for take no memory."""
         raise NotImplementedError
 
     def close(self) -> None:
