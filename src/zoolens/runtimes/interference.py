@@ -55,8 +55,16 @@ class ThreadWatch:
         while time.perf_counter() < until:
             work()
         after = self._run_times()
-        busy = [thread for thread, spent in after.items() if spent > before.get(thread, 0)]
-        for thread in busy:
+        self._watch([thread for thread, spent in after.items() if spent > before.get(thread, 0)])
+
+    def watch_all(self) -> None:
+        """Watch every thread that there is: those that do nothing wait for no core. A reading takes longer so."""
+        self.close()
+        if self.available:
+            self._watch(list(self._run_times()))
+
+    def _watch(self, threads: Sequence[str]) -> None:
+        for thread in threads:
             with contextlib.suppress(OSError):  # it ended just now
                 self._files.append(os.open(f"{self._root}/{thread}/schedstat", os.O_RDONLY))
         self._last = [os.pread(file, 64, 0) for file in self._files]

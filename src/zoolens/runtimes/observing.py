@@ -48,11 +48,13 @@ class OperatorTime:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """One observed prediction: when it began and how long the whole call took, in nanoseconds, and its operators in
-    the order in which they ran."""
+    the order in which they ran. `delay` is how long its threads waited for a core meanwhile (see `runtimes.calls`,
+    which times calls so); None where that is not known."""
 
     start: int
     duration: int
     operators: tuple[OperatorTime, ...]
+    delay: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

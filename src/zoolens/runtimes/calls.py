@@ -1,0 +1,66 @@
+"""Calls that are watched one at a time: when each began, how long it took, and what the kernel did to it meanwhile.
+
+`Session.profile` makes its calls with `observed_calls`, so that a profile can be told from one that another process
+disturbed. Everything is read before and after a call, never during it.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zoolens.runtimes.interference import ThreadWatch, waiting_between
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCall:
+    """One call. Times are in nanoseconds, `start` since the Unix epoch. All but `start` and `duration` count the whole
+    process during the call, however many threads it has.
+
+    `delay` is how long its threads were ready to run and waited for a core; None where this kernel does not tell. A
+    page fault is minor when the page was in memory already, and major when it had to be read from a disk. A context
+    switch is voluntary when a thread waited for something, and involuntary when another one was given its core.
+    """
+
+    start: int
+    duration: int
+    delay: int | None
+    user: int
+    system: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+
+
+def observed_calls(call: Callable[[], object], repeats: int) -> list[ObservedCall]:
+    """Repeat a call. Threads that it starts for the first time are not watched: call it once before."""
+    watch = ThreadWatch()
+    watch.watch_all()
+    watched = bool(watch.read())
+    calls: list[ObservedCall] = []
+    try:
+        for _ in range(repeats):
+            usage, reading = resource.getrusage(resource.RUSAGE_SELF), watch.read()
+            start, begun = time.time_ns(), time.perf_counter_ns()
+            call()
+            ended = time.perf_counter_ns()
+            readings, after = [reading, watch.read()], resource.getrusage(resource.RUSAGE_SELF)
+            calls.append(
+                ObservedCall(
+                    start,
+                    ended - begun,
+                    int(waiting_between(readings).delay_ns[0]) if watched else None,
+                    round((after.ru_utime - usage.ru_utime) * 1e9),
+                    round((after.ru_stime - usage.ru_stime) * 1e9),
+                    after.ru_minflt - usage.ru_minflt,
+                    after.ru_majflt - usage.ru_majflt,
+                    after.ru_nvcsw - usage.ru_nvcsw,
+                    after.ru_nivcsw - usage.ru_nivcsw,
+                )
+            )
+    finally:
+        watch.close()
+    return calls
