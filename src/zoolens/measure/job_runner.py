@@ -91,7 +91,7 @@ def run_job(
         raise
     except ZoolensError as error:
         return Outcome(job.title, errors=(str(error),))
-    with closing(_Opener(job, run, store, dataset)) as opener:
+    with closing(SubjectOpener(job, run, store, dataset)) as opener:
         context = Context(
             job=job,
             run=run,
@@ -165,7 +165,7 @@ def _renamed(run: Run, dataset: Dataset) -> bool:
     return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
 
 
-class _Opener:
+class SubjectOpener:
     """Opens the model on first need and keeps it open; opens it anew after its process has died."""
 
     def __init__(self, job: Job, run: Run, store: Store, dataset: Dataset) -> None:
@@ -206,7 +206,7 @@ class _Opener:
 class _Stages:
     """Runs stages that are not done yet and keeps account."""
 
-    def __init__(self, context: Context, opener: _Opener) -> None:
+    def __init__(self, context: Context, opener: SubjectOpener) -> None:
         self._context = context
         self._opener = opener
         self._before = context.store.stages(context.run.id)

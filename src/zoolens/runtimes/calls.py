@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zoolens.runtimes.interference import ThreadWatch, waiting_between
+from zoolens.runtimes.interference import Reading, ThreadWatch, waiting_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,21 @@ class ObservedCall:
     involuntary_switches: int
 
 
-def observed_calls(call: Callable[[], object], repeats: int) -> list[ObservedCall]:
-    """Repeat a call. Threads that it starts for the first time are not watched: call it once before."""
-    watch = ThreadWatch()
-    watch.watch_all()
-    watched = bool(watch.read())
+def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[int] = ()) -> list[ObservedCall]:
+    """Repeat a call. Threads that it starts for the first time are not watched: call it once before. `also` names
+    processes that work for the call and whose waiting for a core counts too."""
+    watches = [ThreadWatch(), *map(ThreadWatch, also)]
+    for watch in watches:
+        watch.watch_all()
+    watched = all(watch.read() for watch in watches)
     calls: list[ObservedCall] = []
     try:
         for _ in range(repeats):
-            usage, reading = resource.getrusage(resource.RUSAGE_SELF), watch.read()
+            usage, reading = resource.getrusage(resource.RUSAGE_SELF), _read(watches)
             start, begun = time.time_ns(), time.perf_counter_ns()
             call()
             ended = time.perf_counter_ns()
-            readings, after = [reading, watch.read()], resource.getrusage(resource.RUSAGE_SELF)
+            readings, after = [reading, _read(watches)], resource.getrusage(resource.RUSAGE_SELF)
             calls.append(
                 ObservedCall(
                     start,
@@ -62,5 +64,10 @@ def observed_calls(call: Callable[[], object], repeats: int) -> list[ObservedCal
                 )
             )
     finally:
-        watch.close()
+        for watch in watches:
+            watch.close()
     return calls
+
+
+def _read(watches: Sequence[ThreadWatch]) -> Reading:
+    return [line for watch in watches for line in watch.read()]

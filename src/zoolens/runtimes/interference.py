@@ -32,8 +32,9 @@ class Waiting:
 class ThreadWatch:
     """Holds the schedstat files of the threads that do the work. `read` is made to be called in a hot loop."""
 
-    def __init__(self) -> None:
-        self._root = f"/proc/{os.getpid()}/task"
+    def __init__(self, process: int | None = None) -> None:
+        """`process`: another one of the same user, whose threads are watched instead of ours."""
+        self._root = f"/proc/{process or os.getpid()}/task"
         self._files: list[int] = []
         self._last: Reading = []
 

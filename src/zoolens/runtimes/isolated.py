@@ -24,6 +24,7 @@ from zoolens.engine.sandbox import PLAIN, TRUSTED, trusted
 from zoolens.engine.scratch import kept_scratch
 from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
+from zoolens.runtimes.calls import ObservedCall
 from zoolens.runtimes.interference import Waiting
 from zoolens.runtimes.repeating import Repeating
 from zoolens.runtimes.worker import tensor_specs
@@ -236,6 +237,15 @@ class IsolatedSession(Session):
                 raise ValueError("times of other calls than those asked for")
         return elapsed, Waiting(delay, switches)
 
+    def observe(self, feeds: Mapping[str, Tensor], repeats: int) -> list[ObservedCall]:
+        """Predictions of the same inputs, each with what the kernel did to the worker meanwhile."""
+        answer = self._ask("observe", "running the model", feeds, repeats=repeats)
+        with self._sense():
+            calls = [_observed_call(**call) for call in answer["calls"]]
+            if len(calls) != repeats:
+                raise ValueError("other calls than those asked for")
+            return calls
+
     def effective(self) -> Effective:
         answer = self._ask("effective", "reporting how it runs")
         with self._sense():
@@ -405,6 +415,14 @@ def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, 
         "inputs": [asdict(spec) for spec in model.inputs],
         "outputs": [asdict(spec) for spec in model.outputs],
     }
+
+
+def _observed_call(*, delay: Any, **counts: Any) -> ObservedCall:
+    """A call as a worker tells it; ValueError or TypeError where there can be none such."""
+    known = counts if delay is None else {**counts, "delay": delay}
+    if not all(isinstance(value, int) and 0 <= value < 1 << 63 for value in known.values()):
+        raise ValueError("a time or a count that is no whole number")
+    return ObservedCall(delay=delay, **counts)
 
 
 def _effective(

@@ -23,6 +23,7 @@ from zoolens.engine.service import Message, Service
 from zoolens.engine.wire import encoded
 from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, first_line
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec
+from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.repeating import Repeater
 
 _MAX_RANK: Final = 64
@@ -104,6 +105,13 @@ class Worker:
         elapsed, waiting = self._repeated.sample(request["wanted"], request["seconds"])
         times = {"elapsed": elapsed, "delay": waiting.delay_ns, "switches": waiting.switches}
         return {"tensors": self._outputs.write(times)}
+
+    def do_observe(self, request: Message) -> Message:
+        session = self._opened()
+        feeds = {name: view.copy() for name, view in self._inputs.read(request["tensors"]).items()}
+        session.predict(feeds)
+        calls = observed_calls(lambda: session.predict(feeds), request["repeats"])
+        return {"calls": [asdict(call) for call in calls]}
 
     def do_effective(self, _: Message) -> Message:
         return asdict(self._opened().effective())

@@ -35,6 +35,12 @@ def append_series(store: Store, run_id: str, name: str, piece: pa.Table) -> int:
     return number
 
 
+def write_series(store: Store, run_id: str, name: str, whole: pa.Table) -> bool:
+    """Store a series that is never appended to. False: it is there already, perhaps from another process, and stays."""
+    _check(name, whole)
+    return store.add_part(run_id, _kind(name), 0, whole)
+
+
 def read_series(store: Store, run_id: str, name: str, *, start: int | None = None, end: int | None = None) -> pa.Table:
     """All rows of a series by time, or those with start ≤ time < end."""
     import pyarrow as pa
