@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from zoolens.crosstrain.training.lockstep.course import Course, Run
 from zoolens.crosstrain.training.lockstep.floors import floors
-from zoolens.crosstrain.training.lockstep.quantities import Row, key_of, off
+from zoolens.crosstrain.training.lockstep.quantities import Row, key_of
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.numerics.deviation import deviation
 
 # A setting of a layer -> the semantic that decides it.
 _DECIDED: Final = {
@@ -68,7 +69,7 @@ def _unexplained(reference: Run, side: Run, row: Row) -> str:
     exact, computed, key = reference.at(row.step), side.at(row.step), key_of(row.kind, row.name)
     if exact is None or computed is None or row.kind != "tensor" or side.semantics.adam_rule != "inside":
         return said
-    if off(computed[key], exact[key]).error < _CORRECTION:
+    if deviation(computed[key], exact[key]).error < _CORRECTION:
         return f"{said}; Keras' Adam computes 1 − β₂^t in single precision, which may be it in the first steps"
     return said
 
@@ -101,7 +102,7 @@ def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], r
     exact = alone.run_reference(f"switched-{'-'.join(tried)}", switched)
     floor = floors(alone, exact, [(row.kind, row.name)])[row.step][row.kind, row.name]
     found, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
-    return bool(found and computed and off(computed[key], found[key]).error <= floor < 1)
+    return bool(found and computed and deviation(computed[key], found[key]).error <= floor < 1)
 
 
 def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bool:
@@ -115,7 +116,7 @@ def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bo
     count = min(course.recipe.batch_size, course.samples) * math.prod(shape[1:])
     key, faded = key_of(row.kind, row.name), 1 - momentum**row.step  # the first variance was 1
     expected = (exact[key] + faded) * (count - 1) / count - faded
-    return off(computed[key], expected).error <= row.floor
+    return deviation(computed[key], expected).error <= row.floor
 
 
 def _differ(reference: Run, side: Run, names: tuple[str, ...], label: str) -> str:

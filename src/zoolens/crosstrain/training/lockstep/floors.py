@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import is_statistic
 from zoolens.crosstrain.training.lockstep.course import Course, Run
-from zoolens.crosstrain.training.lockstep.quantities import Key, key_of, off
+from zoolens.crosstrain.training.lockstep.quantities import Key, key_of
+from zoolens.numerics import rounding
+from zoolens.numerics.deviation import deviation
+from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 
 RUNS: Final = 4
 MORE_RUNS: Final = 16  # before a side is accused of what no semantic explains
-ROUNDINGS: Final = 16
-FACTOR: Final = 4.0
-ONE_ROUNDING: Final = 2.0**-24  # relative, of float32: no floor lies below it
 
 IN_WORDS: Final = (
     f"The floor of a quantity is {FACTOR:g} times the farthest that rounding moved it in {RUNS} runs, or {MORE_RUNS} "
@@ -64,8 +64,8 @@ def disturbed(weights: Mapping[str, NDArray[Any]], seed: int) -> dict[str, NDArr
     generator = np.random.default_rng(seed)
     found = {}
     for name, array in weights.items():
-        size = 0.0 if is_statistic(name) else 2 * ROUNDINGS * ONE_ROUNDING
-        found[name] = (array * (1 + size * generator.uniform(-1, 1, array.shape))).astype(np.float32)
+        moved = rounding.disturbed(array, generator)  # also of a statistic, so that each number draws what it drew
+        found[name] = array.astype(np.float32) if is_statistic(name) else moved
     return found
 
 
@@ -77,4 +77,4 @@ def _raise(
         if noisy is None or exact is None:
             floor[kind, name] = math.inf
         elif key in exact:
-            floor[kind, name] = max(floor[kind, name], FACTOR * off(noisy[key], exact[key]).error)
+            floor[kind, name] = max(floor[kind, name], FACTOR * deviation(noisy[key], exact[key]).error)

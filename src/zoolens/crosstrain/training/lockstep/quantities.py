@@ -5,30 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import is_statistic, tensor_shapes
 from zoolens.crosstrain.training.network import Network
+from zoolens.numerics.deviation import Deviation, Verdict, deviation
 
 Array = NDArray[Any]
 Capture = Mapping[str, Array]
 Key = tuple[str, str]  # kind, and the layer's or tensor's name; ("loss", "")
-Why = Literal["value", "missing", "extra", "shape", "not finite"]
-Verdict = Literal["within", "beyond", "blind"]
 
 # In the order in which a step computes them; "definition": a layer or tensor that not all have.
 KINDS: Final = ("definition", "activation", "statistic", "loss", "gradient", "first", "second", "tensor")
-
-
-@dataclass(frozen=True)
-class Off:
-    """How far a side is from the reference. `why`: "value" or, with an infinite error, what cannot be compared."""
-
-    error: float
-    why: Why = "value"
 
 
 @dataclass(frozen=True)
@@ -39,17 +29,12 @@ class Row:
     step: int
     kind: str
     name: str
-    sides: tuple[Off, Off]
+    sides: tuple[Deviation, Deviation]
     floor: float
 
     def verdict(self, side: int) -> Verdict:
         """Blind: rounding alone moves the quantity by its own size, so that nothing can be told from it."""
-        off = self.sides[side]
-        if off.why in ("missing", "extra", "shape"):
-            return "beyond"
-        if self.floor >= 1:
-            return "blind"
-        return "within" if off.error <= self.floor else "beyond"
+        return self.sides[side].verdict(self.floor)
 
     @property
     def beyond(self) -> tuple[int, ...]:
@@ -59,20 +44,11 @@ class Row:
     @property
     def worst(self) -> float:
         """In floors."""
-        return max(off.error for off in self.sides) / self.floor if self.floor else math.inf
+        return max(moved.error for moved in self.sides) / self.floor if self.floor else math.inf
 
     @property
     def layer(self) -> str:
         return self.name if self.kind == "activation" else self.name.rpartition(".")[0] or self.name
-
-
-def off(found: Array, reference: Array) -> Off:
-    if found.shape != reference.shape:
-        return Off(math.inf, "shape")
-    if not np.isfinite(found).all() or not np.isfinite(reference).all():
-        return Off(math.inf, "not finite")
-    larger = max(_rms(found), _rms(reference))
-    return Off(_rms(found - reference.astype(np.float64)) / larger if larger else 0.0)
 
 
 def compare(
@@ -86,8 +62,8 @@ def compare(
         if all(there) and kind == "definition":
             continue
         if all(there):
-            offs = off(sides[0][key], reference[key]), off(sides[1][key], reference[key])
-            yield Row(step, kind, name, offs, floors[kind, name])
+            deviations = deviation(sides[0][key], reference[key]), deviation(sides[1][key], reference[key])
+            yield Row(step, kind, name, deviations, floors[kind, name])
         elif any(there) and name not in named:
             named.add(name)
             yield Row(step, "definition", name, (_presence(*there[:2]), _presence(there[0], there[2])), 0.0)
@@ -118,11 +94,7 @@ def key_of(kind: str, name: str) -> str:
     return f"{'tensor' if kind == 'definition' else kind}/{name}"
 
 
-def _presence(reference: bool, side: bool) -> Off:
+def _presence(reference: bool, side: bool) -> Deviation:
     if reference == side:
-        return Off(0.0)
-    return Off(math.inf, "missing" if reference else "extra")
-
-
-def _rms(array: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(array, dtype=np.float64))))
+        return Deviation(0.0)
+    return Deviation(math.inf, "missing" if reference else "extra")

@@ -1,7 +1,8 @@
 import numpy as np
 
 from zoolens.crosstrain.training.lockstep.course import course
-from zoolens.crosstrain.training.lockstep.floors import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed, floors
+from zoolens.crosstrain.training.lockstep.floors import disturbed, floors
+from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 
 
 def test_weights_are_disturbed_by_a_few_roundings():

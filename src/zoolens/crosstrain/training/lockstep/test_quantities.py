@@ -1,35 +1,15 @@
 import math
 
 import numpy as np
-import pytest
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.lockstep.quantities import Off, Row, compare, off, order
+from zoolens.crosstrain.training.lockstep.quantities import Row, compare, order
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.numerics.deviation import Deviation
 
 
 def network(architecture="convnorm", **semantics):
     return build(architecture, Semantics(**semantics).over(ALIGNED), (1, 12, 12), 3)
-
-
-def test_an_error_is_relative_to_the_larger_of_the_two():
-    exact = np.array([3.0, 4.0])
-    assert off(exact * 1.5, exact).error == pytest.approx(1 / 3)
-    assert off(exact / 10, exact).error == pytest.approx(0.9)
-    assert off(exact * 1e9, exact).error == pytest.approx(1)
-    assert off(-exact, exact).error == pytest.approx(2)
-    assert off(np.zeros(2), np.zeros(2)) == Off(0.0)
-
-
-def test_half_a_rounding_is_seen():
-    exact = np.array([1 + 2.0**-25])
-    assert off(exact.astype(np.float32), exact).error == pytest.approx(2.0**-25)
-
-
-def test_what_cannot_be_compared():
-    assert off(np.zeros((2, 1)), np.zeros(2)) == Off(math.inf, "shape")
-    assert off(np.array([math.nan]), np.ones(1)) == Off(math.inf, "not finite")
-    assert off(np.ones(1), np.array([math.inf])) == Off(math.inf, "not finite")
 
 
 def test_the_order_is_that_of_computation():
@@ -64,27 +44,12 @@ def test_rows_are_of_what_all_have_and_a_tensor_that_one_lacks_is_told_once():
     assert [(row.step, row.kind, row.name) for row in found] == [
         (7, "definition", "x.bias"), (7, "loss", ""), (7, "gradient", "x.kernel")
     ]  # fmt: skip
-    assert found[0].sides == (Off(0.0), Off(math.inf, "extra"))
+    assert found[0].sides == (Deviation(0.0), Deviation(math.inf, "extra"))
     assert [row.beyond for row in found] == [(1,), (0,), ()]
     missing = list(compare(7, keys[:2], biased, (biased, side), {}))
-    assert [row.sides for row in missing] == [(Off(0.0), Off(math.inf, "missing"))]
-
-
-@pytest.mark.parametrize(
-    ("found", "floor", "verdict"),
-    [
-        (Off(0.1), 0.1, "within"),
-        (Off(0.11), 0.1, "beyond"),
-        (Off(1.9), 1.0, "blind"),
-        (Off(math.inf, "not finite"), math.inf, "blind"),
-        (Off(math.inf, "not finite"), 0.1, "beyond"),
-        (Off(math.inf, "shape"), math.inf, "beyond"),
-    ],
-)
-def test_verdicts(found, floor, verdict):
-    assert Row(1, "activation", "x", (Off(0.0), found), floor).verdict(1) == verdict
+    assert [row.sides for row in missing] == [(Deviation(0.0), Deviation(math.inf, "missing"))]
 
 
 def test_the_layer_of_a_quantity():
-    assert Row(1, "statistic", "conv1_norm.mean", (Off(0), Off(0)), 1).layer == "conv1_norm"
-    assert Row(1, "activation", "conv1", (Off(0), Off(0)), 1).layer == "conv1"
+    assert Row(1, "statistic", "conv1_norm.mean", (Deviation(0), Deviation(0)), 1).layer == "conv1_norm"
+    assert Row(1, "activation", "conv1", (Deviation(0), Deviation(0)), 1).layer == "conv1"

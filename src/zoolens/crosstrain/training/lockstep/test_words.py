@@ -5,17 +5,18 @@ import pytest
 
 from zoolens.crosstrain.training.lockstep.causes import Cause
 from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
-from zoolens.crosstrain.training.lockstep.quantities import Off, Row
+from zoolens.crosstrain.training.lockstep.quantities import Row
 from zoolens.crosstrain.training.lockstep.words import as_data, lines, table
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.numerics.deviation import Deviation
 
 ROWS = (
-    Row(1, "activation", "conv1", (Off(1e-7), Off(2e-7)), 4e-7),
-    Row(1, "activation", "conv2", (Off(1e-7), Off(3e-7)), 4e-7),
-    Row(1, "statistic", "norm1.mean", (Off(1e-7), Off(0.9)), 3e-7),
-    Row(2, "definition", "conv1.bias", (Off(0.0), Off(math.inf, "missing")), 0.0),
-    Row(2, "loss", "", (Off(0.5), Off(math.inf, "not finite")), math.inf),
+    Row(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),
+    Row(1, "activation", "conv2", (Deviation(1e-7), Deviation(3e-7)), 4e-7),
+    Row(1, "statistic", "norm1.mean", (Deviation(1e-7), Deviation(0.9)), 3e-7),
+    Row(2, "definition", "conv1.bias", (Deviation(0.0), Deviation(math.inf, "missing")), 0.0),
+    Row(2, "loss", "", (Deviation(0.5), Deviation(math.inf, "not finite")), math.inf),
 )
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
 from zoolens.crosstrain.training.lockstep.floors import IN_WORDS
-from zoolens.crosstrain.training.lockstep.quantities import KINDS, Off, Row
+from zoolens.crosstrain.training.lockstep.quantities import KINDS, Row
+from zoolens.numerics.deviation import Deviation
 
 _KINDS: Final = {
     "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",
@@ -39,7 +40,7 @@ def lines(lockstep: Lockstep) -> list[str]:
 def first_in_words(lockstep: Lockstep, first: Divergence) -> str:
     """Such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor 3.0e-06)."""
     row = first.row
-    by_label = {side.label: off for side, off in zip(lockstep.sides, row.sides, strict=True)}
+    by_label = {side.label: moved for side, moved in zip(lockstep.sides, row.sides, strict=True)}
     sides = " and ".join(_off(label, by_label[label]) for label in first.sides)
     floor = f" (floor {row.floor:.1e})" if row.kind != "definition" else ""
     return f"step {row.step}: {_quantity(row)}: {sides}{floor}"
@@ -77,19 +78,19 @@ def _cells(lockstep: Lockstep, row: Row) -> tuple[str, ...]:
     beyond = ", ".join(lockstep.sides[side].label for side in row.beyond)
     verdict = f"beyond: {beyond}" if beyond else row.verdict(0)
     floor = "–" if row.kind == "definition" else f"{row.floor:.1e}"
-    return (str(row.step), _KINDS[row.kind], row.name or "–", *(_figure(off) for off in row.sides), floor, verdict)
+    return (str(row.step), _KINDS[row.kind], row.name or "–", *(_figure(moved) for moved in row.sides), floor, verdict)
 
 
-def _figure(off: Off) -> str:
-    return f"{off.error:.1e}" if off.why == "value" else off.why
+def _figure(moved: Deviation) -> str:
+    return f"{moved.error:.1e}" if moved.why == "value" else moved.why
 
 
 def _quantity(row: Row) -> str:
     return _KINDS[row.kind] if row.kind == "loss" else f"{_KINDS[row.kind]} of {row.name}"
 
 
-def _off(label: str, off: Off) -> str:
-    return f"{label} is off by {off.error:.1e}" if off.why == "value" else f"{label} {_PROBLEMS[off.why]}"
+def _off(label: str, moved: Deviation) -> str:
+    return f"{label} is off by {moved.error:.1e}" if moved.why == "value" else f"{label} {_PROBLEMS[moved.why]}"
 
 
 def _cause(first: Divergence) -> str:
@@ -128,8 +129,8 @@ def _first(lockstep: Lockstep, first: Divergence) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     sides = {
-        name: {"error": _number(off.error), "why": off.why, "verdict": row.verdict(side)}
-        for side, (name, off) in enumerate(zip("ab", row.sides, strict=True))
+        name: {"error": _number(moved.error), "why": moved.why, "verdict": row.verdict(side)}
+        for side, (name, moved) in enumerate(zip("ab", row.sides, strict=True))
     }
     return {"step": row.step, "kind": row.kind, "name": row.name, "floor": _number(row.floor), **sides}
 
