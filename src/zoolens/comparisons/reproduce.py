@@ -90,7 +90,7 @@ def verdicts(
 
 def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -> Run:
     """Run it again as a new attempt, with the settings it was measured with."""
-    job = _same_job(original, allow_code)
+    job = job_of_run(original, allow_code)
     origin = original.origin
     plan = _same_plan(store, original)
     with closing(open_data(origin["data"], origin["limit"], origin["seed"])) as dataset:
@@ -139,7 +139,7 @@ def inside(original: Observation, again: Observation) -> bool:
     return Interval(original.low - slack, original.high + slack).contains(again.value)
 
 
-def _same_job(original: Run, allow_code: bool) -> Job:
+def job_of_run(original: Run, allow_code: bool = False) -> Job:
     """The job of a run, from its stored identity. Refuses when the model is not the one that was measured."""
     identity = original.stack.identity
     environment: Sequence[str] = identity.get("environment") or ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from zoolens import evaluate
-from zoolens.comparisons.reproduce import _same_job
+from zoolens.comparisons.reproduce import job_of_run
 from zoolens.consent import NotGranted, asking
 from zoolens.errors import EnvironmentBuildError
 from zoolens.store.store import open_store
@@ -32,15 +32,15 @@ def test_what_a_store_asks_to_install_is_shown_and_confirmed(run, monkeypatch, t
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
     tampered = asking_for(run, "innocent-looking==1.0")
     with pytest.raises(NotGranted, match=r"asks to install innocent-looking==1\.0, numpy with pip"):
-        _same_job(tampered, allow_code=False)
+        job_of_run(tampered, allow_code=False)
     with asking(lambda wish: False), pytest.raises(NotGranted):
-        _same_job(tampered, allow_code=False)
+        job_of_run(tampered, allow_code=False)
 
 
 def test_a_path_in_a_store_does_not_reach_pip(run):
     with asking(lambda wish: True), pytest.raises(EnvironmentBuildError, match="cannot be part of an environment"):
-        _same_job(asking_for(run, "x===../dir"), allow_code=False)
+        job_of_run(asking_for(run, "x===../dir"), allow_code=False)
 
 
 def test_a_run_without_environment_asks_nothing(run):
-    assert _same_job(run, allow_code=False).environment is None
+    assert job_of_run(run, allow_code=False).environment is None

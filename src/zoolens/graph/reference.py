@@ -7,7 +7,7 @@ empty they are taken to be the second axis.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -19,18 +19,47 @@ from zoolens.graph.reference_ops import OPERATIONS
 
 def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs by name, in the floating type of the inputs (float32 if they have none)."""
-    dtype = _precision(inputs)
-    left = Counter(name for node in graph.nodes for name in node.inputs)
-    left.update(graph.outputs)
-    values: dict[str, Array] = {}
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for node in graph.nodes:
-            values[node.name] = _fed(node, inputs) if node.op == "input" else _computed(graph, node, values, dtype)
-            for name in node.inputs:
-                left[name] -= 1
-                if not left[name]:
-                    values.pop(name, None)
+    wanted = set(graph.outputs)
+    values = {node.name: value for node, value in node_values(graph, inputs) if node.name in wanted}
     return {name: values[name] for name in graph.outputs}
+
+
+def node_values(
+    graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] | None = None
+) -> Iterator[tuple[Node, Array]]:
+    """Every node with its value, in order of computation, in the floating type of the inputs.
+
+    Only values that a later node needs are held. `given`: values that are taken instead of being computed. Whoever
+    keeps what is yielded must not change it.
+    """
+    dtype = _precision(inputs)
+    taken = given or {}
+    left = Counter(name for node in graph.nodes for name in node.inputs)
+    values: dict[str, Array] = {}
+    for node in graph.nodes:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            value = _valued(graph, node, inputs, taken, values, dtype)
+        values[node.name] = value
+        for name in node.inputs:
+            left[name] -= 1
+            if not left[name]:
+                values.pop(name, None)
+        if not left[node.name]:
+            values.pop(node.name, None)
+        yield node, value
+
+
+def _valued(
+    graph: Graph,
+    node: Node,
+    inputs: Mapping[str, Array],
+    taken: Mapping[str, Array],
+    values: Mapping[str, Array],
+    dtype: np.dtype[np.floating],
+) -> Array:
+    if node.name in taken:
+        return taken[node.name].astype(dtype, copy=False)
+    return _fed(node, inputs) if node.op == "input" else _computed(graph, node, values, dtype)
 
 
 def _precision(inputs: Mapping[str, Array]) -> np.dtype[np.floating]:

@@ -46,6 +46,16 @@ def weighted_graph(model: Model) -> Graph:
     return canonical_with_facts(_raw(entries[0]))
 
 
+def raw_graph(entry: Entry, asset: Asset) -> Graph:
+    """The raw graph of one asset of a model, with weights; ModelError where no importer reads its format."""
+    if asset.format != _STATE_DICT and asset.format not in plugins.registered(plugins.GRAPH_FILES):
+        known = ", ".join((*plugins.names(plugins.GRAPH_FILES), _STATE_DICT))
+        raise ModelError(
+            f"The graph of {entry.ref} cannot be read from {asset.format} files.", hint=f"Graphs are read from {known}."
+        )
+    return _from_weights(entry, asset) if asset.format == _STATE_DICT else _from_file(entry, asset)
+
+
 def canonical_with_facts(raw: Graph) -> Graph:
     """The canonical form of a raw graph with weights, and how its ends looked before."""
     graph, known = raw, labels(raw)
@@ -88,8 +98,7 @@ def _raw(entry: Entry) -> Graph:
     reasons: list[str] = []
     for asset in _readable(entry):
         try:
-            read = _from_weights if asset.format == _STATE_DICT else _from_file
-            return read(entry, asset)
+            return raw_graph(entry, asset)
         except AssetError as error:
             reasons.append(str(error))
     if reasons:

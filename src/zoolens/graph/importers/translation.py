@@ -66,6 +66,12 @@ class Translation:
         tensor = self.values[key]
         return tensor if isinstance(tensor, str) else self.materialised(tensor)
 
+    def makers(self, label: Callable[[str], str] = str) -> dict[str, str]:
+        """The node that makes each tensor of the file, by name. Of several tensors that one node stands for it is the
+        last: the earlier ones may lack what was joined to the node since, such as a bias."""
+        last = {node: key for key, node in self.values.items() if isinstance(node, str)}
+        return {label(key): node for node, key in last.items()}
+
     def amend(self, name: str, **changes: Any) -> None:
         """Change a node that was already made, such as by the bias that the source adds after it."""
         self.builder.nodes[self.positions[name]] = replace(self.node(name), **changes)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
@@ -50,9 +50,11 @@ def load(request: Request) -> Graph:
         _translate(state, node)
     settle(state)
     outputs = [state.value(spec.name) for spec in file.outputs]
-    facts = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
+    facts: dict[str, Any] = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
     if any(node.op in QUANTISED for node in file.nodes):
         facts["quantised"] = True
+    if request.weights:
+        facts["tensors"] = state.makers()
     graph = counted(state.builder.finish(dict.fromkeys(outputs), facts))
     idle = _idle(file)
     total = int(graph.facts["parameters_total"]) + sum(idle.values())

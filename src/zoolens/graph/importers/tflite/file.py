@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
@@ -36,8 +36,12 @@ def load(request: Request) -> Graph:
         _translate(state, operator)
     settle(state)
     outputs = dict.fromkeys(state.value(str(index)) for index in file.outputs)
-    quantised = {"quantised": True} if any(tensor.scales for tensor in state.tensors) else {}
-    return counted(state.builder.finish(outputs, {"format": "tflite", **quantised}))
+    facts: dict[str, Any] = {"format": "tflite"}
+    if any(tensor.scales for tensor in state.tensors):
+        facts["quantised"] = True
+    if request.weights:
+        facts["tensors"] = state.makers(lambda key: state.labels[int(key)])
+    return counted(state.builder.finish(outputs, facts))
 
 
 def _check(file: TfliteGraph) -> None:
