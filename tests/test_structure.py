@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics", "torchvision_shim", "engine",
-    "manifests", "store", "present", "zoos", "protocol", "runtimes", "catalog", "datasets", "preprocess", "tasks",
-    "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
+    "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics",
+    "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
+    "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
     "index", "queries", "serving", "load", "contrib", "cli", "testing",
 ]  # fmt: skip
 
