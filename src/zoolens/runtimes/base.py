@@ -50,6 +50,15 @@ ABILITIES: Final[Mapping[str, str]] = {
     "count_parameters": "counts the model's parameters",
     "compile_mode": "has a compiled mode beside the eager one",
     "run_here": "computes on this machine from the model's own files, so that size, cold start and energy are its own",
+    "profile": "tells how long each operator of the model takes",
+    "kernels": "tells which library primitives or device kernels compute the operators",
+    "capture": "gives the values of tensors inside the model",
+}
+# What a runtime that lacks the ability cannot do, where the ability's name is no verb.
+_DOING: Final = {
+    "profile": "profile operators",
+    "kernels": "tell which kernels it runs",
+    "capture": "capture tensors",
 }
 
 
@@ -147,11 +156,12 @@ class Session(ABC):
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
         """Run one batch several times with the framework's profiler on. `kernels`: with the primitives or device
-        kernels below the operators too, which takes a runtime that declares the ability `kernels`."""
+        kernels below the operators too, which takes a runtime that has the ability `kernels`. A first run that only
+        prepares something is not among those given back."""
         raise NotImplementedError
 
     def capture_points(self) -> tuple[CapturePoint, ...]:
-        """The tensors inside the model that `capture` can read, in the order in which they are computed."""
+        """The tensors that `capture` can read, in the order in which they are computed; the outputs are among them."""
         raise NotImplementedError
 
     def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
@@ -278,7 +288,7 @@ class Runtime(ABC):
 
     def require(self, ability: str) -> None:
         if not self.can(ability):
-            raise UnsupportedAbility(self.name, ability, self.cannot[ability])
+            raise UnsupportedAbility(self.name, _DOING.get(ability, ability), self.cannot[ability])
 
     def asset_of(self, manifest: Manifest) -> Asset | None:
         """The files of a model that this runtime opens: the first of the manifest's that are in a format of its own."""

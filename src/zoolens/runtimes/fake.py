@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -39,6 +39,8 @@ from zoolens.runtimes.base import (
     check_feeds,
     model_text,
 )
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
 
 MAX_CLASSES: Final = 1_000_000
 
@@ -63,6 +65,7 @@ class Fake(Runtime):
         "dynamic_batch": "a model with a fixed batch takes that one only; leave `batch` out for any",
         "set_threads": "it computes in the calling thread",
         "compile_mode": "there is nothing to compile",
+        "kernels": "numpy does not tell what its functions call",
     }
 
     def load_library(self) -> Any:
@@ -91,20 +94,66 @@ class FakeSession(Session):
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         until = time.perf_counter() + self._settings.latency_us / 1e6
+        logits = self._scores(feeds).astype(np.float32)
+        _wait(until)
+        return {"logits": logits}
+
+    def _scores(self, feeds: Mapping[str, Tensor]) -> Tensor:
         check_feeds(self.inputs, feeds)
-        batch = feeds["input"]
-        answers = np.empty((len(batch), self._settings.classes), np.float32)
-        for row, sample in enumerate(batch):
-            answers[row] = self._answer(sample, self._settings)
-        while time.perf_counter() < until:  # a sleep would be far too coarse
-            pass
-        return {"logits": answers}
+        scores = np.empty((len(feeds["input"]), self._settings.classes))
+        for row, sample in enumerate(feeds["input"]):
+            scores[row] = self._answer(sample, self._settings)
+        return scores
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        steps: list[tuple[OperatorTime, ...]] = []
+        calls = observed_calls(lambda: steps.append(self._timed_steps(feeds)), repeats)
+        return [
+            Profile(call.start, call.duration, operators, call.delay)
+            for call, operators in zip(calls, steps, strict=True)
+        ]
+
+    def _timed_steps(self, feeds: Mapping[str, Tensor]) -> tuple[OperatorTime, ...]:
+        epoch, began = time.time_ns(), time.perf_counter_ns()
+        scores = self._scores(feeds)
+        scored = time.perf_counter_ns()
+        logits = scores.astype(np.float32)
+        _wait(began / 1e9 + self._settings.latency_us / 1e6)
+        ended = time.perf_counter_ns()
+        return (
+            _operator("scores", self._settings.behaviour, epoch, scored - began, scores),
+            _operator("logits", "cast", epoch + scored - began, ended - scored, logits),
+        )
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        shape = (self._settings.batch, self._settings.classes)
+        return (
+            CapturePoint("scores", "scores", "scores", kept=True, shape=shape, dtype="float64"),
+            CapturePoint("logits", "logits", "logits", kept=True, shape=shape, dtype="float32"),
+        )
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_points(tuple(names), self.capture_points())
+        scores = self._scores(feeds)
+        outputs = {"logits": scores.astype(np.float32)}
+        return Captured({name: {"scores": scores, **outputs}[name] for name in names}, outputs)
 
     def effective(self) -> Effective:
         return Effective(provider="numpy", precision="float32", threads=1)
 
     def count_parameters(self) -> int:
         return self._settings.classes
+
+
+def _wait(until: float) -> None:
+    while time.perf_counter() < until:  # a sleep would be far too coarse
+        pass
+
+
+def _operator(name: str, kind: str, start: int, duration: int, made: Tensor) -> OperatorTime:
+    return OperatorTime(
+        name, kind, duration, start, nodes=(name,), precision=str(made.dtype), shapes=(made.shape,), thread=0
+    )
 
 
 def _check(settings: Settings) -> None:

@@ -26,6 +26,14 @@ from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
 from zoolens.runtimes.calls import ObservedCall
 from zoolens.runtimes.interference import Waiting
+from zoolens.runtimes.observing import (
+    MOST_CAPTURED_BYTES,
+    Captured,
+    CapturePoint,
+    Profile,
+    read_points,
+    read_profiles,
+)
 from zoolens.runtimes.repeating import Repeating
 from zoolens.runtimes.worker import tensor_specs
 
@@ -256,6 +264,28 @@ class IsolatedSession(Session):
         with self._sense():
             return int(answer)
 
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        request = {"repeats": repeats, "kernels": kernels}
+        answer = self._ask("profile", "profiling the model", feeds, **request)
+        with self._sense():
+            return read_profiles(answer, repeats)
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        answer = self._ask("capture_points", "listing the tensors inside the model")
+        with self._sense():
+            return read_points(answer)
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        with self._turn:
+            answer = self._ask("capture", "reading tensors inside the model", feeds, names=list(names))
+            arrays = self._received(answer, MOST_CAPTURED_BYTES)
+        with self._sense():
+            tensors = {name[1:]: array for name, array in arrays.items() if name.startswith("t")}
+            outputs = {name[1:]: array for name, array in arrays.items() if name.startswith("o")}
+            if tensors.keys() != set(names) or outputs.keys() != {spec.name for spec in self.outputs}:
+                raise ValueError("other tensors than those asked for")
+            return Captured({name: tensors[name] for name in names}, outputs)
+
     def run_preprocess(self, image: Tensor) -> Tensor:
         """The manifest's own `preprocess(image)`, executed in the worker."""
         with self._turn:
@@ -318,10 +348,10 @@ class IsolatedSession(Session):
         except ZoolensError as error:
             begun.error = error
 
-    def _received(self, answer: Mapping[str, Any]) -> Tensors:
+    def _received(self, answer: Mapping[str, Any], limit: int | None = None) -> Tensors:
         # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
         with self._sense():
-            return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+            return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"], limit).items()}
 
     @contextmanager
     def _sense(self) -> Iterator[None]:

@@ -49,6 +49,9 @@ class Jax(Runtime):
         "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
         "set_threads": "XLA's thread pool is made once per process and has no setting",
         "compile_mode": "a program is always compiled",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
     }
     fragile = "damaged files can crash the compiler that reads them"
 

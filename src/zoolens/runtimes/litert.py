@@ -31,7 +31,12 @@ class LiteRt(Runtime):
     requirements = ("ai-edge-litert",)
     distributions = ("ai-edge-litert",)
     extra = "litert"
-    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "the interpreter prepares its kernels whenever it is made"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "compile_mode": "the interpreter prepares its kernels whenever it is made",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
+    }
 
     def load_library(self) -> Any:
         from ai_edge_litert import interpreter

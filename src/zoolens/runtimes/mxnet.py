@@ -36,6 +36,9 @@ class MxNet(Runtime):
         "force_precision": "MXNet computes in the types of the graph and cannot be told otherwise",
         "report_precision": "MXNet does not tell what its kernels compute in",
         "compile_mode": "an executor is always optimised when it is bound",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
     }
 
     def load_library(self) -> Any:

@@ -36,6 +36,9 @@ class OnnxRuntime(Runtime):
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "ONNX Runtime's profiler names operators, and not the routines of its own library that they call",
+        "capture": "zoolens does not read its intermediate tensors yet",
     }
 
     def load_library(self) -> Any:

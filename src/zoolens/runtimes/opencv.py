@@ -44,7 +44,12 @@ class OpenCv(Runtime):
     requirements = ("opencv-python-headless<5",)
     distributions = ("opencv-python-headless",)
     extra = "opencv"
-    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a network is prepared when it first sees an input"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "compile_mode": "a network is prepared when it first sees an input",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "OpenCV times its layers, and not the routines that they call",
+        "capture": "zoolens does not read its intermediate tensors yet",
+    }
     fragile = "some ONNX graphs end the process (SIGFPE) when the batch size changes"
 
     def load_library(self) -> Any:

@@ -42,7 +42,12 @@ class OpenVino(Runtime):
     distributions = ("openvino",)
     extra = "openvino"
     protocol = 2  # 2: with input tensors of our own, see `_Request`
-    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
+    cannot: ClassVar[Mapping[str, str]] = {
+        "compile_mode": "a model is always compiled for the processor",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
+    }
 
     def load_library(self) -> Any:
         import openvino

@@ -66,6 +66,9 @@ class Remote(Runtime):
         "count_parameters": "the protocol does not tell it",
         "compile_mode": "the server decides",
         "run_here": f"{_UNSEEN}; latencies include the network and the server's queue",
+        "profile": "the protocol carries inputs and outputs only",
+        "kernels": "the protocol carries inputs and outputs only",
+        "capture": "the protocol carries inputs and outputs only",
     }
 
     def __init__(self, address: str = "") -> None:

@@ -60,6 +60,9 @@ class TensorFlow(Runtime):
         "dynamic_batch": "a graph made for one batch size runs with that one only",
         "set_threads": "TensorFlow fixes its thread pools once per process, at its first operation",
         "compile_mode": "graphs are optimised when they are made; XLA would be another compiler",
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
     }
 
     def version(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from zoolens.errors import ModelError, UnsupportedAbility, first_line
 from zoolens.manifests.pickles import check_no_object
@@ -37,6 +37,11 @@ class Torch(Runtime):
     distributions = ("torch", "torchvision", "timm")
     extra = "torch"
     modes = ("eager", "compiled")
+    cannot: ClassVar[Mapping[str, str]] = {
+        "profile": "zoolens does not read its profiler yet",
+        "kernels": "zoolens does not read its profiler yet",
+        "capture": "zoolens does not read its intermediate tensors yet",
+    }
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 

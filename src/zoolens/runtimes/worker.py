@@ -1,7 +1,7 @@
 """The process behind an isolated runtime; `isolated` starts it and speaks to it.
 
 It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module, `base`,
-`repeating`, the runtime's own module and what a worker needs of `engine`.
+`observing`, `repeating`, the runtime's own module and what a worker needs of `engine`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from zoolens.engine.wire import encoded
 from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, first_line
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec
 from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import check_captured_size, point_message, profile_message
 from zoolens.runtimes.repeating import Repeater
 
 _MAX_RANK: Final = 64
@@ -117,10 +118,23 @@ class Worker:
         return asdict(self._opened().effective())
 
     def do_count_parameters(self, _: Message) -> int:
-        session = self._opened()
-        if self._runtime is not None:
-            self._runtime.require("count_parameters")
-        return session.count_parameters()
+        return self._able("count_parameters").count_parameters()
+
+    def do_profile(self, request: Message) -> list[Message]:
+        session = self._able("profile", *(["kernels"] if request["kernels"] else []))
+        feeds = self._inputs.read(request["tensors"])
+        return [profile_message(run) for run in session.profile(feeds, request["repeats"], kernels=request["kernels"])]
+
+    def do_capture_points(self, _: Message) -> list[Message]:
+        return [point_message(point) for point in self._able("capture").capture_points()]
+
+    def do_capture(self, request: Message) -> Message:
+        """Two groups of tensors travel together: the first letter of each name says of which one it is."""
+        captured = self._able("capture").capture(self._inputs.read(request["tensors"]), request["names"])
+        check_captured_size(captured)
+        tensors = {f"t{name}": array for name, array in captured.tensors.items()}
+        outputs = {f"o{name}": array for name, array in captured.outputs.items()}
+        return {"tensors": self._outputs.write(tensors | outputs)}
 
     def do_preprocess(self, request: Message) -> Message:
         image = self._inputs.read(request["tensors"])["image"]
@@ -153,6 +167,13 @@ class Worker:
         if self._session is None:
             raise WorkerError("The isolated process was asked to run a model before one was opened.")
         return self._session
+
+    def _able(self, *abilities: str) -> Session:
+        session = self._opened()
+        if self._runtime is not None:
+            for ability in abilities:
+                self._runtime.require(ability)
+        return session
 
     def _snippet(self, name: str) -> Snippet:
         if name not in self._snippets:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,74 @@ class _Global(FakeSession):
         return FakeSession.predict(self.latest, feeds)
 
 
+class _Observed(FakeSession):
+    """Changes the operators or the captured values, as subclasses say."""
+
+    def change(self, operator):
+        return operator
+
+    def profile(self, feeds, repeats=1, *, kernels=False):
+        profiles = super().profile(feeds, repeats, kernels=kernels)
+        return [replace(run, operators=tuple(self.change(operator) for operator in run.operators)) for run in profiles]
+
+
+class _EndsBeforeItBegins(_Observed):
+    def change(self, operator):
+        return replace(operator, duration=-1)
+
+
+class _TakesLongerThanTheCall(_Observed):
+    def change(self, operator):
+        return replace(operator, start=None, duration=10**9)
+
+
+class _OtherClock(_Observed):
+    def change(self, operator):
+        return replace(operator, start=operator.start // 1000)
+
+
+class _OtherOperatorsEachTime(_Observed):
+    def change(self, operator):
+        self._calls = getattr(self, "_calls", 0) + 1
+        return replace(operator, name=f"{operator.name}_{self._calls}")
+
+
+class _ProfilesOnce(FakeSession):
+    def profile(self, feeds, repeats=1, *, kernels=False):
+        return super().profile(feeds, 1, kernels=kernels)
+
+
+class _CapturesForeignNames(FakeSession):
+    def capture(self, feeds, names):
+        return super().capture(feeds, [name for name in names if name in ("scores", "logits")])
+
+
+class _CapturesAnotherShape(FakeSession):
+    def capture(self, feeds, names):
+        captured = super().capture(feeds, names)
+        return replace(captured, tensors={name: array[:, :2] for name, array in captured.tensors.items()})
+
+
+class _CapturesTheLastBatch(FakeSession):
+    def capture(self, feeds, names):
+        return self.__dict__.setdefault("_kept", super().capture(feeds, names))
+
+
+class _ChangesAnswersWhenObserved(FakeSession):
+    def capture(self, feeds, names):
+        captured = super().capture(feeds, names)
+        return replace(captured, outputs={name: array + 1 for name, array in captured.outputs.items()})
+
+
+class _HidesItsOutput(FakeSession):
+    def capture_points(self):
+        return (replace(super().capture_points()[0], dtype="float32"),)
+
+    def capture(self, feeds, names):
+        captured = super().capture(feeds, names)
+        return replace(captured, tensors={name: np.float32(-array) for name, array in captured.tensors.items()})
+
+
 class _ForgetsItsLimits(_Faulty):
     cannot = {key: reason for key, reason in Fake.cannot.items() if key != "set_threads"}  # noqa: RUF012
 
@@ -96,6 +166,16 @@ FAULTS = [
     (_Talkative, "test_feeds_that_do_not_fit_are_explained"),
     (_Silent, "test_reported_precision"),
     (_Global, "test_two_sessions_interleave"),
+    (_EndsBeforeItBegins, "test_profile"),
+    (_TakesLongerThanTheCall, "test_profile"),
+    (_OtherClock, "test_profile"),
+    (_OtherOperatorsEachTime, "test_profile"),
+    (_ProfilesOnce, "test_profile"),
+    (_CapturesForeignNames, "test_a_tensor_that_cannot_be_captured_is_explained"),
+    (_CapturesAnotherShape, "test_capture"),
+    (_CapturesTheLastBatch, "test_captures_together_and_again"),
+    (_ChangesAnswersWhenObserved, "test_capture"),
+    (_HidesItsOutput, "test_capture"),
 ]
 
 
@@ -106,7 +186,7 @@ def test_a_faulty_session_is_caught(tmp_path, fault, caught_by):
     known = {"runtime": runtime, "files": files, "session": runtime.open(files)}
     test = getattr(contract, caught_by)
     wanted = {name: known[name] for name in test.__func__.__annotations__ if name in known}
-    with pytest.raises((AssertionError, AttributeError, ValueError)):
+    with pytest.raises((AssertionError, AttributeError, ValueError, pytest.fail.Exception)):
         test(**wanted)
 
 

@@ -31,6 +31,9 @@ class Ncnn(Runtime):
         "dynamic_batch": "ncnn runs one input at a time",
         "count_parameters": "ncnn does not expose a model's weights",
         "compile_mode": "there is only one mode",
+        "profile": "this plug-in times whole predictions only",
+        "kernels": "this plug-in times whole predictions only",
+        "capture": "this plug-in reads outputs only",
     }
 
     def load_library(self) -> Any:
