@@ -28,8 +28,8 @@ def append_series(store: Store, run_id: str, name: str, piece: pa.Table) -> int:
     """Store a piece behind the ones that are there, and return its number. Several processes may append at once; the
     pieces are then in the order in which they arrived, and readers sort the rows by time."""
     _check(name, piece)
-    known = store.parts(run_id, _kind(name))
-    number = known[-1].part + 1 if known else 0
+    last = store.last_part(run_id, _kind(name))
+    number = 0 if last is None else last + 1
     while not store.add_part(run_id, _kind(name), number, piece):  # another process took this number
         number += 1
     return number

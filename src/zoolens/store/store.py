@@ -369,6 +369,14 @@ class Store(Database):
         """The parts that are there, by number. Numbers may be missing where a run was interrupted."""
         return self.read(lambda connection: queries.load_parts(connection, run_id, kind, self._bulk.path))
 
+    def last_part(self, run_id: str, kind: str) -> int | None:
+        """The largest number of a part that is there. It takes the same time however many there are."""
+        query = select(func.max(schema.parts.c.part)).where(
+            schema.parts.c.run_id == run_id, schema.parts.c.kind == kind
+        )
+        number: int | None = self.read(lambda connection: connection.execute(query).scalar())
+        return number
+
     def kinds(self, run_id: str) -> list[str]:
         """The kinds of bulk facts that a run has parts of."""
         query = select(schema.parts.c.kind).where(schema.parts.c.run_id == run_id).distinct()

@@ -73,6 +73,17 @@ class BulkContract:
         assert sorted(numbers) == list(range(12))
         assert read_series(store, run.id, "spans")["time"].to_pylist() == list(range(12))
 
+    def test_appending_to_a_long_series_does_not_list_it(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = begin(store)
+        assert store.last_part(run.id, "series-spans") is None
+        numbers = [append_series(store, run.id, "spans", spans([time])) for time in range(2)]
+        with monkeypatch.context() as context:
+            context.delattr(Store, "parts")
+            numbers.append(append_series(store, run.id, "spans", spans([2])))
+        assert numbers == [0, 1, 2]
+        assert store.last_part(run.id, "series-spans") == 2
+        assert store.last_part(run.id, "series-other") is None
+
     def test_a_series_without_times_is_refused(self, store: Store) -> None:
         run = begin(store)
         with pytest.raises(ZoolensError, match="no column 'time'"):
