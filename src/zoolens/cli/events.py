@@ -58,8 +58,8 @@ def _data(session: Session) -> dict[str, Any]:
 
 
 def _newest(session: Session) -> list[Compared]:
-    """The last state of each pair of models."""
-    return list({(row.model, row.other): row for row in session.comparisons}.values())
+    """The last state of each pair of models, on a cluster for each replica by itself."""
+    return list({(row.model, row.other, row.replica): row for row in session.comparisons}.values())
 
 
 def _print(session: Session, last: int) -> None:
@@ -96,13 +96,17 @@ def _objective(kept: Kept) -> str:
 
 
 def _compared(row: Compared, answered: int) -> str:
+    where = f"On replica {row.replica}, " if row.replica else ""
     sentences = [
-        f"{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of the newest "
-        f"{row.n:,} requests that both answered.",
+        f"{where}{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of the "
+        f"newest {row.n:,} requests that both answered.",
         f"{row.compared_requests or row.n:,} of the {answered:,} requests that {row.model} answered were compared.",
     ]
     if row.dropped:
         sentences.append(f"{row.dropped:,} more were drawn, but not compared: the server was busy, or a model failed.")
+    if row.share < 1:
+        share = f"{100 * row.share:.3g} %"
+        sentences.append(f"{share} of all that were drawn count, so that busy times weigh as much as quiet ones.")
     if row.labelled:
         sentences.append(f"{row.labelled:,} of them have labels. {row.verdict}")
     return " ".join(sentences)

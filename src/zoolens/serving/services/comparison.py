@@ -18,6 +18,7 @@ from zoolens.statistics.intervals import Interval
 
 CONFIDENCE: Final = 0.95
 EPOCH: Final = 10_000  # requests after which counting begins anew
+LEVELS: Final = 10  # how often the share of requests that count can be halved
 _FEWEST_SHOWN: Final = 1_000  # requests of a new epoch before it is shown instead of the one before
 
 Classes = NDArray[np.int64]
@@ -32,29 +33,69 @@ def answered_classes(output: NDArray[Any]) -> Classes:
     return classes
 
 
+class _Epoch:
+    """Numbers that are counted together. `level`: how often their share was halved."""
+
+    def __init__(self, number: int, level: int) -> None:
+        self.level = level
+        self._number = number
+        self._by_level: dict[int, Streaming] = {}
+
+    def add(self, value: float, ticket: float) -> None:
+        """Count a number at every level that it would survive, so that halving needs no look back."""
+        for level in range(self.level, LEVELS + 1):
+            if ticket >= 0.5**level:
+                break
+            self._at(level).update(np.array([value]))
+
+    @property
+    def counted(self) -> Streaming:
+        return self._at(self.level)
+
+    def _at(self, level: int) -> Streaming:
+        """All epochs and levels together, however many there are, are wrong with probability alpha at most: the
+        n = k + l of epoch k and level l, and each of the n that share this sum, has alpha / (n² (n + 1))."""
+        place = self._number + level
+        known = self._by_level.get(level)
+        if known is None:
+            known = self._by_level[level] = Streaming((1 - CONFIDENCE) / (place**2 * (place + 1)))
+        return known
+
+
 class RunningMean:
     """The mean of the newest 1,000 to 10,000 numbers from −1 to 1, with an interval that holds at every moment.
 
-    Numbers are counted in epochs, so that a change after a long time is seen. The k-th epoch may be wrong with
-    probability alpha / (k (k + 1)): all of them together, however many there are, with probability alpha.
+    Numbers are counted in epochs, so that a change after a long time is seen. Each has a ticket, drawn from 0 to 1 by
+    chance. Where more numbers are due than can be had, `thin` makes the share of tickets that count smaller, for what
+    is to come and for what this epoch has counted already: whatever is counted was equally likely to be.
     """
 
     def __init__(self) -> None:
         self._epochs = 1
-        self._previous: Streaming | None = None
-        self._newest = Streaming((1 - CONFIDENCE) / 2)
+        self._previous: _Epoch | None = None
+        self._newest = _Epoch(1, 0)
 
-    def add(self, value: float) -> None:
-        if self._newest.n >= EPOCH:
+    def add(self, value: float, ticket: float, level: int = 0) -> None:
+        """Count a number. `level`: where a new epoch begins."""
+        if self._newest.counted.n >= EPOCH:
             self._epochs += 1
             self._previous = self._newest
-            self._newest = Streaming((1 - CONFIDENCE) / (self._epochs * (self._epochs + 1)))
-        self._newest.update(np.array([value]))
+            self._newest = _Epoch(self._epochs, level)
+        self._newest.add(value, ticket)
+
+    def thin(self, level: int) -> None:
+        """Count from now on, and of this epoch, only tickets below 0.5 ** level."""
+        self._newest.level = max(self._newest.level, level)
+
+    @property
+    def level(self) -> int:
+        return self._newest.level
 
     @property
     def _shown(self) -> Streaming:
         """The newest epoch as soon as it says something, until then the one before."""
-        return self._newest if self._previous is None or self._newest.n >= _FEWEST_SHOWN else self._previous
+        newest = self._newest.counted
+        return newest if self._previous is None or newest.n >= _FEWEST_SHOWN else self._previous.counted
 
     @property
     def n(self) -> int:
@@ -69,12 +110,15 @@ class RunningMean:
         return self._shown.interval
 
 
-@dataclass
+@dataclass(eq=False)
 class Pair:
     """`model` answered the requests, `other` was asked too. `dropped`: requests for which it was not, under load.
 
     A request counts once, by the share of its rows on which the two agree: rows of one request, such as the frames of
     a video, are often alike and would be counted as independent inputs otherwise.
+
+    Requests are drawn by tickets from 0 to 1, and those below `share` are asked about. Under load not all of them can
+    be. If those were left out, quiet times would count more than busy ones; therefore `halve` lowers the share for all.
     """
 
     model: str
@@ -92,13 +136,28 @@ class Pair:
     def labelled(self) -> int:
         return self._gain.n
 
-    def add(self, answered: Classes, others: Classes) -> None:
+    @property
+    def share(self) -> float:
+        """Requests whose ticket is below it are asked about, and count."""
+        return float(0.5**self._agreement.level)
+
+    def halve(self) -> bool:
+        """Halve the share. False: it cannot be made smaller."""
+        level = self._agreement.level + 1
+        if level > LEVELS:
+            return False
+        self._agreement.thin(level)
+        self._gain.thin(level)
+        return True
+
+    def add(self, answered: Classes, others: Classes, ticket: float) -> None:
         self.compared_requests += 1
         agree = (answered == others) & (answered >= 0)
-        self._agreement.add(2 * float(agree.mean()) - 1)
+        self._agreement.add(2 * float(agree.mean()) - 1, ticket)
 
-    def add_labels(self, answered: Classes, others: Classes, labels: Classes) -> None:
-        self._gain.add(float((others == labels).mean() - (answered == labels).mean()))
+    def add_labels(self, answered: Classes, others: Classes, labels: Classes, ticket: float) -> None:
+        gain = float((others == labels).mean() - (answered == labels).mean())
+        self._gain.add(gain, ticket, self._agreement.level)
 
     @property
     def agreement(self) -> float:
@@ -132,4 +191,5 @@ class Pair:
             gain_high=gain.high if labelled else None,
             dropped=self.dropped,
             compared_requests=self.compared_requests,
+            share=self.share,
         )

@@ -97,7 +97,9 @@ class Compared:
     """Two models on the same requests, so far. `n` are the newest ones, to which `agreement` belongs, of all
     `compared_requests`; `dropped` are those that were drawn and could not be compared. `low` and `high` hold at
     whichever moment one looks. `labelled` counts requests whose labels came back; `gain` is how much more often `other`
-    was right than `model`, with its interval."""
+    was right than `model`, with its interval. `share`: of those that were drawn, this share counts, the same at busy
+    and at quiet times; it is below 1 where not all of them could be compared. `replica`: of a cluster, whose figures
+    these are; empty on one machine."""
 
     model: str
     other: str
@@ -111,6 +113,8 @@ class Compared:
     gain_high: float | None = None
     dropped: int = 0
     compared_requests: int = 0
+    share: float = 1.0
+    replica: str = ""
     time: int = field(default_factory=time.time_ns)
 
     @property

@@ -24,7 +24,7 @@ from zoolens.serving.plane.signature import Signature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.comparison import Classes, Pair, answered_classes
 from zoolens.serving.services.events import Answered, Entry, Event, EventKind, Kept, Recorder
-from zoolens.serving.services.labels import AnsweredRequest, AnswerMemory
+from zoolens.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.shadowing import Question, Shadow
 
@@ -286,13 +286,14 @@ class HostedService:
         start = 0
         for request, rows in zip(report.requests, report.rows, strict=True):
             end = start + rows
-            drawn = [other for other, share in others if self._shadow.drawn(share)]
+            tickets = ((other, self._shadow.drawn(share)) for other, share in others)
+            drawn = [(other, ticket) for other, ticket in tickets if ticket is not None]
             if drawn or (self._remembers and request.id):
                 classes = answered_classes(output[start:end])
                 entry = self._answers.add(request.id, rung.model, classes) if self._remembers else None
                 inputs = {name: np.array(tensor[start:end]) for name, tensor in report.inputs.items()} if drawn else {}
-                for other in drawn:
-                    self._shadow.offer(self._question(entry, rung, other, inputs, classes))
+                for other, ticket in drawn:
+                    self._shadow.offer(self._question(entry, rung, other, inputs, classes, ticket))
             start = end
 
     def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
@@ -322,6 +323,7 @@ class HostedService:
         other: Rung,
         inputs: Mapping[str, Tensor],
         classes: Classes,
+        ticket: float,
     ) -> Question:
         key = (rung.model, other.model)
         pair = self.pairs.setdefault(key, Pair(*key))
@@ -330,16 +332,16 @@ class HostedService:
             others = answered_classes(next(iter(outputs.values())))
             if len(others) != len(classes) or self.pairs.get(key) is not pair:
                 return  # one of the two is another model by now
-            pair.add(classes, others)
+            pair.add(classes, others, ticket)
             if entry is not None:
-                entry.others[other.model] = others
+                entry.others[other.model] = OtherAnswer(others, ticket)
                 self._count_labels(entry, other.model)
             self._judge(rung, pair)
 
         def dropped() -> None:
             pair.dropped += 1
 
-        return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic())
+        return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic(), pair, ticket)
 
     async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
         for state in self.endpoint.rungs:
@@ -407,9 +409,9 @@ class HostedService:
 
     def _count_labels(self, entry: AnsweredRequest, other: str) -> None:
         """Count a request whose true classes are known and which two models have answered."""
-        pair, classes = self.pairs.get((entry.model, other)), entry.others[other]
-        if pair is not None and entry.truth is not None and len(classes) == len(entry.truth):
-            pair.add_labels(entry.classes.astype(np.int64), classes, entry.truth)
+        pair, answer = self.pairs.get((entry.model, other)), entry.others[other]
+        if pair is not None and entry.truth is not None and len(answer.classes) == len(entry.truth):
+            pair.add_labels(entry.classes.astype(np.int64), answer.classes, entry.truth, answer.ticket)
 
     def _classes(self, label: Any) -> Classes:
         several = label if isinstance(label, list) else [label]

@@ -21,13 +21,21 @@ MOST_ROWS: Final = 1_000_000
 LONGEST_ID: Final = 200  # characters; requests with longer ids are not remembered
 
 
+@dataclass(frozen=True, eq=False)
+class OtherAnswer:
+    """What another model answers to a request. `ticket`: by which the request was drawn."""
+
+    classes: Classes
+    ticket: float
+
+
 @dataclass(eq=False)
 class AnsweredRequest:
-    """`model` answered it. `others`: classes by the model that was asked as well. `truth` comes later, if at all."""
+    """`model` answered it. `others`: answers by the model that was asked as well. `truth` comes later, if at all."""
 
     model: str
     classes: NDArray[np.int32]
-    others: dict[str, Classes] = field(default_factory=dict)
+    others: dict[str, OtherAnswer] = field(default_factory=dict)
     truth: Classes | None = None
 
 

@@ -1,7 +1,8 @@
 """Asks another model about requests that were answered already: after the answer has gone out, and never in its way.
 
-What is to be asked waits in a small buffer until the service is idle. Under load the buffer overflows: then random ones
-are dropped, and counted.
+What is to be asked waits in a small buffer until the service is idle. Under load the buffer overflows. Then the share
+of requests that are asked about is halved, in the buffer, in what was asked before and in what is to come: dropping
+only those that wait would let quiet times count more than busy ones.
 """
 
 from __future__ import annotations
@@ -10,32 +11,46 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from zoolens.errors import first_line
 from zoolens.protocol.messages import Tensor
 
-_BUFFER: Final = 64  # requests
+_BUFFER: Final = 256  # requests
 _BUFFER_BYTES: Final = 1 << 26
 _RETRY: Final = 0.01  # seconds until a busy service is tried again
-_LONGEST: Final = 30.0  # seconds that a request waits to be asked
+_LONGEST: Final = 600.0  # seconds that a request waits to be asked; a shorter time would leave out long bursts
 
 log = logging.getLogger("zoolens.serving")
 
 Ask = Callable[[tuple[str, str], Mapping[str, Tensor]], Awaitable[Mapping[str, Tensor] | None]]
 
 
+class Sample(Protocol):
+    """What the answers to questions are counted in. Questions whose tickets are below `share` are asked."""
+
+    @property
+    def share(self) -> float: ...
+
+    def halve(self) -> bool:
+        """Whether that was possible."""
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
-    """`rung`: model and runtime that are asked. `done` gets the outputs; `dropped` is called where there are none."""
+    """`rung`: model and runtime that are asked. `done` gets the outputs; `dropped` is called where there are none.
+    `ticket`: from 0 to 1 by chance; see `Sample`."""
 
     rung: tuple[str, str]
     inputs: Mapping[str, Tensor]
     done: Callable[[Mapping[str, Tensor]], None]
     dropped: Callable[[], None]
     asked: float
+    sample: Sample
+    ticket: float
 
     @property
     def bytes(self) -> int:
@@ -54,16 +69,29 @@ class Shadow:
         self._some = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._work())
 
-    def drawn(self, share: float) -> bool:
-        """Whether this request is among the share that is asked."""
-        return share > 0 and self._chance.random() < share
+    def drawn(self, share: float) -> float | None:
+        """The ticket of a request that is among the share that is asked; None for all others."""
+        number = self._chance.random()
+        return number / share if number < share else None
 
     def offer(self, question: Question) -> None:
+        if question.ticket >= question.sample.share:
+            question.dropped()
+            return
         self._buffer.append(question)
         self._bytes += question.bytes
         while len(self._buffer) > _BUFFER or (self._bytes > _BUFFER_BYTES and len(self._buffer) > 1):
-            self._drop(self._chance.randrange(len(self._buffer)))
+            self._make_room()
         self._some.set()
+
+    def _make_room(self) -> None:
+        """Halve the share of the sample that has the most questions, and drop those that no longer count."""
+        ((sample, _),) = Counter(question.sample for question in self._buffer).most_common(1)
+        if not sample.halve():
+            self._drop(self._chance.randrange(len(self._buffer)))
+        for place in reversed(range(len(self._buffer))):
+            if self._buffer[place].ticket >= self._buffer[place].sample.share:
+                self._drop(place)
 
     async def close(self) -> None:
         self._task.cancel()
