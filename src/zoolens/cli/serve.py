@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zoolens.serving.options import ServerOptions
     from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
@@ -141,10 +142,10 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
 
     with logging_to_stderr(options["log_format"], options["log_level"]):
         asked = (_specs(plain, options), services, _server_options(options), _settings(options))
+        live = options["log_format"] == "text" and options["log_level"] != "debug"
         if options["on"] == "ray":
-            run(_serve_on_ray(*asked, options["memory"], options["store"], options["replicas"]))
+            run(_serve_on_ray(*asked, options["memory"], options["store"], options["replicas"], live=live))
         else:
-            live = options["log_format"] == "text" and options["log_level"] != "debug"
             run(_serve(*asked, options["memory"], options["store"], live=live))
     click.echo("Stopped.")
 
@@ -159,28 +160,16 @@ async def _serve(
     *,
     live: bool,
 ) -> None:
-    import asyncio
-
     from zoolens.serving.api import running
-    from zoolens.serving.live_line import show_live_line
+    from zoolens.serving.live_line import live_line
     from zoolens.serving.metrics import PlaneMetrics
-    from zoolens.serving.server import stop_signal
 
     metrics = PlaneMetrics()
-
     click.echo("Loading the models …", err=True)
     async with running(
         models, options, settings, services=services, memory_limit=memory, store=store, metrics=metrics
     ) as server:
-        stopped = asyncio.ensure_future(stop_signal())
-        await asyncio.sleep(0)  # from here on a signal drains
-        _show(server)
-        showing = asyncio.ensure_future(show_live_line(metrics)) if live else None
-        await stopped
-        if showing is not None:
-            showing.cancel()
-            await asyncio.wait([showing])
-        click.echo("Draining: requests that were accepted are answered.", err=True)
+        await _until_stopped(server, partial(live_line, metrics) if live else None)
 
 
 async def _serve_on_ray(
@@ -191,23 +180,38 @@ async def _serve_on_ray(
     memory: int | None,
     store: str | None,
     replicas: str | None,
+    *,
+    live: bool,
 ) -> None:
-    import asyncio
-
+    from zoolens.serving.cluster.metrics import ClusterMetrics
     from zoolens.serving.cluster.plan import ReplicaCount
     from zoolens.serving.cluster.ray import RaySettings, running_on_ray
-    from zoolens.serving.server import stop_signal
 
     cluster = RaySettings(replicas=ReplicaCount.parse(replicas) if replicas else ReplicaCount())
+    metrics = ClusterMetrics()
     click.echo("Starting the replicas …", err=True)
     async with running_on_ray(
-        models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster
+        models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster, metrics=metrics
     ) as server:
-        stopped = asyncio.ensure_future(stop_signal())
-        await asyncio.sleep(0)  # from here on a signal drains
-        _show(server)
-        await stopped
-        click.echo("Draining: requests that were accepted are answered.", err=True)
+        await _until_stopped(server, metrics.line if live else None)
+
+
+async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None:
+    """Say where the server listens, and keep its line up to date until a signal comes."""
+    import asyncio
+
+    from zoolens.serving.live_line import show_live_line
+    from zoolens.serving.server import stop_signal
+
+    stopped = asyncio.ensure_future(stop_signal())
+    await asyncio.sleep(0)  # from here on a signal drains
+    _show(server)
+    showing = asyncio.ensure_future(show_live_line(line)) if line is not None else None
+    await stopped
+    if showing is not None:
+        showing.cancel()
+        await asyncio.wait([showing])
+    click.echo("Draining: requests that were accepted are answered.", err=True)
 
 
 def _show(server: Server) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
 from zoolens.catalog.names import bare
@@ -12,7 +13,7 @@ from zoolens.present.figures import NOTHING, figure
 from zoolens.present.text import clean
 
 if TYPE_CHECKING:
-    from zoolens.serving.metrics import PlaneMetrics
+    from zoolens.serving.metrics import PlaneMetrics, Recent
 
 EVERY: Final = 1.0  # seconds
 _SHOWN: Final = 3  # endpoints that are named
@@ -20,15 +21,9 @@ _SHOWN: Final = 3  # endpoints that are named
 
 def live_line(metrics: PlaneMetrics) -> str:
     """The state of a server in one line, over the last ten seconds."""
-    recent, endpoints = metrics.recent(), metrics.plane.endpoints if metrics.plane is not None else []
-    parts = [
-        f"{recent.rate:.1f} answers/s",
-        f"p50 {NOTHING if recent.p50 is None else figure(recent.p50, 's')}",
-        f"p99 {NOTHING if recent.p99 is None else figure(recent.p99, 's')}",
-        f"queue {sum(endpoint.queue.requests for endpoint in endpoints):,}",
-    ]
-    if recent.refused:
-        parts.insert(1, f"{recent.refused:.1f} refused/s")
+    endpoints = metrics.plane.endpoints if metrics.plane is not None else []
+    parts = recent_parts(metrics.recent())
+    parts.append(f"queue {sum(endpoint.queue.requests for endpoint in endpoints):,}")
     for endpoint in endpoints[:_SHOWN]:
         current = endpoint.rungs[min(endpoint.current, len(endpoint.rungs) - 1)].rung
         switches = metrics.switches(endpoint.name)
@@ -39,7 +34,17 @@ def live_line(metrics: PlaneMetrics) -> str:
     return clean("  ".join(parts))
 
 
-async def show_live_line(metrics: PlaneMetrics, stream: TextIO | None = None) -> None:
+def recent_parts(recent: Recent) -> list[str]:
+    """Rates and latencies of the last seconds, in words."""
+    return [
+        f"{recent.rate:.1f} answers/s",
+        *([f"{recent.refused:.1f} refused/s"] if recent.refused else []),
+        f"p50 {NOTHING if recent.p50 is None else figure(recent.p50, 's')}",
+        f"p99 {NOTHING if recent.p99 is None else figure(recent.p99, 's')}",
+    ]
+
+
+async def show_live_line(line: Callable[[], str], stream: TextIO | None = None) -> None:
     """Rewrite the line every second until it is cancelled; on what is no terminal nothing is written."""
     stream = stream or sys.stderr
     if not stream.isatty():
@@ -47,7 +52,7 @@ async def show_live_line(metrics: PlaneMetrics, stream: TextIO | None = None) ->
     try:
         while True:
             width = shutil.get_terminal_size().columns
-            stream.write(f"\r\x1b[K{live_line(metrics)[: width - 1]}")
+            stream.write(f"\r\x1b[K{line()[: width - 1]}")
             stream.flush()
             await asyncio.sleep(EVERY)
     finally:

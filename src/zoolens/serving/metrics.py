@@ -53,7 +53,7 @@ class Histogram:
 
 
 @dataclass
-class _Answers:
+class Answers:
     """Of one model under one served name."""
 
     requests: int = 0
@@ -73,17 +73,65 @@ class Recent:
     p99: float | None
 
 
+class RecentRequests:
+    """When the last requests were answered or refused, and how long the answers took."""
+
+    def __init__(self) -> None:
+        self._answered: deque[tuple[float, float]] = deque(maxlen=MOST_RECENT)  # when, and how long it took
+        self._refused: deque[float] = deque(maxlen=MOST_RECENT)
+        self._began = time.monotonic()
+
+    def answered(self, seconds: float) -> None:
+        self._answered.append((time.monotonic(), seconds))
+
+    def refused(self) -> None:
+        self._refused.append(time.monotonic())
+
+    def summary(self) -> Recent:
+        now = time.monotonic()
+        while self._answered and self._answered[0][0] < now - RECENT_SECONDS:
+            self._answered.popleft()
+        while self._refused and self._refused[0] < now - RECENT_SECONDS:
+            self._refused.popleft()
+        refused = self._rate(len(self._refused), self._refused[0] if self._refused else now, now)
+        if not self._answered:
+            return Recent(0.0, refused, None, None)
+        times = sorted(taken for _, taken in self._answered)
+        p50, p99 = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
+        return Recent(self._rate(len(times), self._answered[0][0], now), refused, p50, p99)
+
+    def _rate(self, count: int, first: float, now: float) -> float:
+        """How many there were per second; of a memory that is full, since the first that it holds."""
+        seconds = now - first if count == MOST_RECENT else min(RECENT_SECONDS, now - self._began)
+        return count / max(seconds, 1e-9)
+
+
+class Exposition:
+    """What `/metrics` answers. `collector` has a method `collect`, which prometheus_client calls for each scrape."""
+
+    def __init__(self, collector: Any) -> None:
+        self._collector = collector
+        self._registry: Any = None
+
+    def __call__(self) -> tuple[bytes, str]:
+        """The text, and its content type."""
+        client = library()
+        if self._registry is None:
+            self._registry = client.CollectorRegistry()
+            self._registry.register(self._collector)
+            client.ProcessCollector(registry=self._registry)
+        return client.generate_latest(self._registry), client.CONTENT_TYPE_LATEST
+
+
 class PlaneMetrics:
     """An observer of all endpoints of a plane; `follow` says of which."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, str, str], _Answers] = {}  # by endpoint, model and runtime
+        self._answers: dict[tuple[str, str, str], Answers] = {}  # by endpoint, model and runtime
         self._switches: dict[str, int] = {}
-        self._recent: deque[tuple[float, float]] = deque(maxlen=MOST_RECENT)  # when, and how long it took
-        self._refused: deque[float] = deque(maxlen=MOST_RECENT)
-        self._began = time.monotonic()
+        self._recent = RecentRequests()
         self.plane: Plane | None = None
-        self._registry: Any = None
+        self.text = Exposition(self)
 
     def follow(self, plane: Plane) -> None:
         self.plane = plane
@@ -91,59 +139,35 @@ class PlaneMetrics:
     # --- what happens
 
     def answered(self, report: BatchReport) -> None:
-        rung, now = report.answered_by, time.monotonic()
+        rung = report.answered_by
         key = (report.endpoint, rung.model, rung.runtime) if rung is not None else (report.endpoint, "", "")
         answers = self._answers.get(key)
         if answers is None:
-            answers = self._answers[key] = _Answers()
+            answers = self._answers[key] = Answers()
         answers.requests += len(report.requests)
         answers.batch_rows.add(sum(report.rows))
         for waited in report.waited:
             answers.queued.add(waited)
             answers.latency.add(waited + report.seconds)
-            self._recent.append((now, waited + report.seconds))
+            self._recent.answered(waited + report.seconds)
         if report.free and report.rung != report.previous:
             self._switches[report.endpoint] = self._switches.get(report.endpoint, 0) + 1
 
     def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
         """The endpoint counts refusals by their kind; here is remembered when they were."""
-        self._refused.append(time.monotonic())
+        self._recent.refused()
 
     # --- what is asked
 
     def recent(self) -> Recent:
-        now = time.monotonic()
-        while self._recent and self._recent[0][0] < now - RECENT_SECONDS:
-            self._recent.popleft()
-        while self._refused and self._refused[0] < now - RECENT_SECONDS:
-            self._refused.popleft()
-        refused = self._rate(len(self._refused), self._refused[0] if self._refused else now, now)
-        if not self._recent:
-            return Recent(0.0, refused, None, None)
-        times = sorted(taken for _, taken in self._recent)
-        p50, p99 = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
-        return Recent(self._rate(len(times), self._recent[0][0], now), refused, p50, p99)
-
-    def _rate(self, count: int, first: float, now: float) -> float:
-        """How many there were per second; of a memory that is full, since the first that it holds."""
-        seconds = now - first if count == MOST_RECENT else min(RECENT_SECONDS, now - self._began)
-        return count / max(seconds, 1e-9)
+        return self._recent.summary()
 
     def switches(self, endpoint: str) -> int:
         return self._switches.get(endpoint, 0)
 
-    def text(self) -> tuple[bytes, str]:
-        """What `/metrics` answers, and its content type."""
-        client = _library()
-        if self._registry is None:
-            self._registry = client.CollectorRegistry()
-            self._registry.register(self)
-            client.ProcessCollector(registry=self._registry)
-        return client.generate_latest(self._registry), client.CONTENT_TYPE_LATEST
-
     def collect(self) -> Iterator[Any]:
         """Called by the registry of prometheus_client for each scrape."""
-        core = _library().core
+        core = library().core
         yield from self._of_answers(core)
         yield from self._of_switches(core)
         if self.plane is not None:
@@ -219,7 +243,8 @@ class PlaneMetrics:
             )
 
 
-def _library() -> Any:
+def library() -> Any:
+    """prometheus_client, which is an extra."""
     try:
         import prometheus_client
         import prometheus_client.core

@@ -121,7 +121,7 @@ def test_the_live_line_is_for_terminals_alone():
             return True
 
     async def show(stream):
-        task = asyncio.ensure_future(show_live_line(PlaneMetrics(), stream))
+        task = asyncio.ensure_future(show_live_line(lambda: live_line(PlaneMetrics()), stream))
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait([task])

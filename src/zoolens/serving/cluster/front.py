@@ -20,6 +20,7 @@ from zoolens.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
+from zoolens.serving.cluster.metrics import ClusterMetrics
 from zoolens.serving.cluster.reports import ClusterView, ModelView, Refused
 
 EXTENSIONS: Final = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
@@ -32,6 +33,8 @@ log = logging.getLogger("zoolens.serving")
 
 Send = Callable[[InferRequest], Awaitable[InferResponse | Refused]]
 Look = Callable[[], Awaitable[ClusterView]]
+Labels = Mapping[str, Any]
+Label = Callable[[str, Labels], Awaitable[list[int | Refused]]]
 
 
 class ReplicaLost(Exception):
@@ -43,11 +46,14 @@ class ClusterPlane:
 
     `send` gives a request to a replica; it raises `ReplicaLost`, or a ServingError where the cluster takes no more.
     `look` asks how the replicas are, which is known here a second later than there: so are states and statistics.
-    A model only answers, so that a request whose replica is lost may be sent again.
+    `label` gives labels for a model's answers to all replicas, for each remembers its own answers; it gives what each
+    of them says. A model only answers, so that a request whose replica is lost may be sent again.
     """
 
-    def __init__(self, send: Send, look: Look) -> None:
-        self._send, self._look = send, look
+    def __init__(self, send: Send, look: Look, label: Label, metrics: ClusterMetrics | None = None) -> None:
+        self._send, self._look, self._label = send, look, label
+        self._metrics = metrics or ClusterMetrics()
+        self._metrics.follow(self)
         self._view = ClusterView()
         self._accepting = True
         self._running = 0
@@ -82,6 +88,14 @@ class ClusterPlane:
     @property
     def view(self) -> ClusterView:
         return self._view
+
+    @property
+    def running(self) -> int:
+        """Requests that were accepted and are not answered yet."""
+        return self._running
+
+    def serves(self, model: str) -> bool:
+        return any(entry.name == model for entry in self._view.repository)
 
     # --- the contract
 
@@ -125,25 +139,23 @@ class ClusterPlane:
         raise _unsupported("Models of a cluster stay loaded as long as it serves them.")
 
     async def infer(self, request: InferRequest) -> InferResponse:
-        if not self._accepting:
-            raise ServingError(Refusal.UNAVAILABLE, "The server is shutting down.")
-        self._running += 1
+        began = time.monotonic()
         try:
-            if request.deadline is None:
-                return await self._answer(request)
-            async with asyncio.timeout(request.deadline):
-                return await self._answer(request)
-        except TimeoutError as error:
-            raise ServingError(
-                Refusal.TOO_LATE, f"The answer was not there within the {request.deadline:g} s that the client waits."
-            ) from error
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
+            response = await self._infer(request)
+        except ServingError as error:
+            self._metrics.refused(request, error)
+            raise
+        self._metrics.answered(request, response, time.monotonic() - began)
+        return response
 
-    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int:
-        raise _unsupported("Labels for answers are not taken on a cluster: each replica remembers its own answers.")
+    async def feedback(self, model: str, labels: Labels) -> int:
+        """How many of the ids some replica knew. Each replica takes all of its labels, or none where one is wrong."""
+        self._model(model, "")
+        said = await self._label(model, labels)
+        for answer in said:
+            if isinstance(answer, Refused):
+                raise ServingError(answer.refusal, answer.message, hint=answer.hint)
+        return sum(answer for answer in said if isinstance(answer, int))
 
     def trace_settings(self, model: str = "") -> Mapping[str, Any]:
         raise _unsupported("Replicas of a cluster write no traces.")
@@ -161,6 +173,24 @@ class ClusterPlane:
                 return
 
     # --- inside
+
+    async def _infer(self, request: InferRequest) -> InferResponse:
+        if not self._accepting:
+            raise ServingError(Refusal.UNAVAILABLE, "The server is shutting down.")
+        self._running += 1
+        try:
+            if request.deadline is None:
+                return await self._answer(request)
+            async with asyncio.timeout(request.deadline):
+                return await self._answer(request)
+        except TimeoutError as error:
+            raise ServingError(
+                Refusal.TOO_LATE, f"The answer was not there within the {request.deadline:g} s that the client waits."
+            ) from error
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
 
     async def _answer(self, request: InferRequest) -> InferResponse:
         loop = asyncio.get_running_loop()

@@ -23,6 +23,7 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.serving.cluster.controller import Controller
 from zoolens.serving.cluster.front import ClusterPlane, ReplicaLost
+from zoolens.serving.cluster.metrics import ClusterMetrics
 from zoolens.serving.cluster.plan import ClusterPlan, ReplicaCount, absolute_models
 from zoolens.serving.cluster.replica import Replica
 from zoolens.serving.cluster.reports import ClusterView, Refused, ReplicaReport
@@ -35,6 +36,7 @@ from zoolens.store.target import STORE_VARIABLE, resolve
 
 _START: Final = 300.0  # seconds for the first replicas to be ready
 _LOOK: Final = 0.5  # seconds between two looks meanwhile
+_LABELS: Final = 10.0  # seconds for all replicas to take labels
 _HEALTH: Final = {"health_check_period_s": 2.0, "health_check_timeout_s": 10.0}
 _CONTROLLER: Final = "controller"
 _REPLICA: Final = "replica"
@@ -93,6 +95,12 @@ class RayReplica:
         except ServingError as error:
             return Refused(error.refusal, error.message, error.hint)
 
+    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int | Refused:
+        try:
+            return await self._replica.feedback(model, labels)
+        except ServingError as error:
+            return Refused(error.refusal, error.message, error.hint)
+
     async def check_health(self) -> None:
         if self._replica.problem:
             raise RuntimeError(self._replica.problem)
@@ -132,6 +140,7 @@ async def running_on_ray(
     memory_limit: int | None = None,
     store: str | Path | None = None,
     cluster: RaySettings | None = None,
+    metrics: ClusterMetrics | None = None,
 ) -> AsyncIterator[Server]:
     """Do as `zoolens.serving.api.running` does, with replicas on a Ray cluster that answer the requests."""
     chosen = cluster or RaySettings()
@@ -153,11 +162,12 @@ async def running_on_ray(
         deploying = loop.run_in_executor(None, _deploy, application, plan, chosen, options.drain_seconds)
         stack.push_async_callback(_in_thread, _delete, application)
         replicas, controller = await deploying
-        plane = ClusterPlane(_sender(replicas), _looker(controller))
+        metrics = metrics or ClusterMetrics()
+        plane = ClusterPlane(_sender(replicas), _looker(controller), _labeller(replicas), metrics)
         await plane.start()
         stack.push_async_callback(plane.close)
         await _wait_until_ready(plane, chosen.replicas.least)
-        yield await stack.enter_async_context(Server(plane, options))
+        yield await stack.enter_async_context(Server(plane, options, metrics.text))
 
 
 def _deploy(application: str, plan: ClusterPlan, chosen: RaySettings, drain_seconds: float) -> tuple[Any, Any]:
@@ -255,6 +265,22 @@ def _looker(handle: Any) -> Any:
         return view
 
     return look
+
+
+def _labeller(handle: Any) -> Any:
+    async def label(model: str, labels: Mapping[str, Any]) -> list[int | Refused]:
+        said = handle.broadcast("feedback", model, dict(labels))
+        try:
+            answers: list[int | Refused] = await said.results_async(timeout_s=_LABELS)
+        except Exception as error:  # Ray raises nearly anything where a replica is lost
+            raise ServingError(
+                Refusal.UNAVAILABLE,
+                f"Not every replica has taken the labels: {first_line(error).rstrip('.')}.",
+                hint="Send them again: what was counted already is not counted twice.",
+            ) from error
+        return answers
+
+    return label
 
 
 async def _wait_until_ready(plane: ClusterPlane, least: int) -> None:

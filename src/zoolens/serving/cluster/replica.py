@@ -12,6 +12,7 @@ import platform
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from zoolens.engine.sandbox import trusting
@@ -21,7 +22,7 @@ from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.serving.cluster.plan import ClusterPlan
 from zoolens.serving.cluster.reports import ModelView, ReplicaReport
 from zoolens.serving.plane.data_plane import Plane, open_plane
-from zoolens.serving.services.events import Entry
+from zoolens.serving.services.events import Compared, Entry
 from zoolens.serving.services.hosted import HostedService
 from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.memory_limit import follow_memory_limit
@@ -87,6 +88,12 @@ class Replica:
         with trusting(self._plan.trust):  # a model that was closed to save memory may be opened again for it
             return await self._plane.infer(request)
 
+    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int:
+        """Labels for answers of this replica; how many of the ids it knows."""
+        if self._problem or self._plane is None:
+            return 0
+        return await self._plane.feedback(model, labels)
+
     @property
     def problem(self) -> str:
         """Why this replica can serve nothing; empty where it can."""
@@ -100,7 +107,9 @@ class Replica:
         await self._report()
 
     def record(self, service: str, entry: Entry) -> None:
-        """Keep an event of a service for the next report."""
+        """Keep an event of a service for the next report. Comparisons are sums of this replica, and say so."""
+        if isinstance(entry, Compared):
+            entry = replace(entry, replica=self._name)
         self._events.append((service, entry))
 
     # --- services

@@ -12,6 +12,7 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import BatchStatistics, Duration, InferRequest, ModelStatistics
 from zoolens.serving.cluster.controller import Controller
 from zoolens.serving.cluster.front import ClusterPlane, ReplicaLost
+from zoolens.serving.cluster.metrics import ClusterMetrics
 from zoolens.serving.cluster.plan import ClusterPlan, ReplicaCount, absolute_models
 from zoolens.serving.cluster.replica import Replica
 from zoolens.serving.cluster.reports import Refused, merged_statistics
@@ -27,7 +28,8 @@ class Cluster:
     def __init__(self, plan):
         self.controller = Controller(plan)
         self.replicas = [Replica(plan, self.controller, name) for name in ("first", "second")]
-        self.plane = ClusterPlane(self.send, self.controller.view)
+        self.metrics = ClusterMetrics()
+        self.plane = ClusterPlane(self.send, self.controller.view, self.label, self.metrics)
         self.lost = set()
         self.sent = 0
 
@@ -41,10 +43,20 @@ class Cluster:
         except ServingError as error:
             return Refused(error.refusal, error.message, error.hint)
 
+    async def label(self, model, labels):
+        return [await labelled(replica, model, labels) for replica in self.replicas]
+
     async def report(self):
         for replica in self.replicas:
             await replica._report()
         await self.plane.look()
+
+
+async def labelled(replica, model, labels):
+    try:
+        return await replica.feedback(model, labels)
+    except ServingError as error:
+        return Refused(error.refusal, error.message, error.hint)
 
 
 @pytest.fixture
@@ -143,6 +155,58 @@ def test_statistics_are_those_of_all_replicas_also_of_lost_ones(run):
         cluster.replicas.pop()  # it reports nothing more
         await cluster.report()
         assert cluster.plane.statistics() == [statistics]
+
+    run(check)
+
+
+def test_what_the_front_counts(run):
+    """Requests by what became of them, and the line of the terminal; names that clients make up are not kept."""
+    pytest.importorskip("prometheus_client")
+
+    async def check(cluster):
+        await cluster.report()
+        for _ in range(3):
+            await cluster.plane.infer(REQUEST)
+        for wrong in (replace(REQUEST, inputs={}), replace(REQUEST, model="nobody")):
+            with pytest.raises(ServingError):
+                await cluster.plane.infer(wrong)
+        content, _ = cluster.metrics.text()
+        return content.decode(), cluster.metrics.line()
+
+    text, line = run(check)
+    assert 'zoolens_requests_total{endpoint="tiny",outcome="answered"} 3.0' in text
+    assert 'zoolens_requests_total{endpoint="tiny",outcome="invalid"} 1.0' in text
+    assert 'zoolens_requests_total{endpoint="",outcome="not_found"} 1.0' in text
+    assert 'zoolens_answer_seconds_count{endpoint="tiny",model="file:tiny@1.0.0",runtime="fake"} 3.0' in text
+    assert "zoolens_ready_replicas 2.0" in text
+    assert "nobody" not in text
+    assert "2 of 2 replicas ready" in line
+    assert "tiny: " in line
+
+
+def test_labels_reach_every_replica_for_each_remembers_its_own_answers(run):
+    class Remembering:
+        def __init__(self, known):
+            self.known = known
+
+        async def feedback(self, model, labels):
+            if "wrong" in labels.values():
+                raise ServingError(Refusal.INVALID, "It is no class.")
+            return len(self.known & labels.keys())
+
+    async def check(cluster):
+        await cluster.report()
+        real, cluster.replicas = cluster.replicas, [Remembering({"a", "b"}), Remembering({"c"})]
+        try:
+            assert await cluster.plane.feedback("tiny", {"a": 1, "c": 2, "z": 3}) == 2
+            with pytest.raises(ServingError) as error:
+                await cluster.plane.feedback("tiny", {"a": "wrong"})
+            assert error.value.refusal is Refusal.INVALID
+            with pytest.raises(ServingError) as error:
+                await cluster.plane.feedback("nobody", {})
+            assert error.value.refusal is Refusal.NOT_FOUND
+        finally:
+            cluster.replicas = real
 
     run(check)
 
