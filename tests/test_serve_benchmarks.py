@@ -1,17 +1,75 @@
-"""The benchmarks of serving run and print their ratios; their figures are judged by people, on a quiet machine."""
+"""The benchmarks of serving run and print their ratios; their figures are judged by people, on a quiet machine.
+
+What they judge themselves is tried on made-up runs: a verdict that cannot fail says nothing.
+"""
 
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("grpc")
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def soak(monkeypatch):
+    """The module, and a run of 400 seconds in which nothing grows."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    module = pytest.importorskip("serve_soak", reason="the benchmarks need packages that are absent")
+    random = np.random.default_rng(0)
+    samples = [
+        module.Sample(1000.0 + second, 100_000_000 + random.integers(1_000_000), 500_000_000, 40, 20, frozenset((7, 8)))
+        for second in range(400)
+    ]
+    arrivals = np.sort(random.random(3200) * 400)
+    run = module.Soak(10.0, 1000.0, 400.0, samples, arrivals, random.random(3200), np.arange(3.0, 400.0, 6.0))
+    return module, run
+
+
+def failing(module, run):
+    return [verdict.words.partition(":")[0] for verdict in module.verdicts(run) if not verdict.holds]
+
+
+def test_a_soak_in_which_nothing_grows_holds(soak):
+    assert failing(*soak) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "grown"),
+    [
+        ("memory of the server", lambda sample, age: {"server_bytes": sample.server_bytes + 20_000 * age}),
+        ("memory of the workers", lambda sample, age: {"workers_bytes": sample.workers_bytes + 100_000 * age}),
+        ("open files of the server", lambda sample, age: {"server_files": sample.server_files + age // 40}),
+        ("open files of the workers", lambda sample, age: {"workers_files": sample.workers_files + age // 40}),
+        ("workers", lambda sample, age: {"workers": frozenset((7, 8 if age < 200 else 9))}),
+    ],
+)
+def test_a_soak_notices_what_grows(soak, what, grown):
+    module, run = soak
+    samples = [replace(sample, **grown(sample, age)) for age, sample in enumerate(run.samples)]
+    assert failing(module, replace(run, samples=samples)) == [what]
+
+
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [
+        ("p99", lambda run: {"latency": run.latency * np.where(run.arrivals > 300, 2, 1)}),
+        ("answers", lambda run: {"latency": np.where(np.arange(len(run.latency)) == 5, np.inf, run.latency)}),
+        ("switches", lambda run: {"switches": run.switches[:5]}),
+        ("switches", lambda run: {"switches": run.switches[run.switches < 300]}),
+        ("load", lambda run: {"capacity": 20.0}),
+    ],
+)
+def test_a_soak_notices_a_run_that_is_not_steady(soak, what, changed):
+    module, run = soak
+    assert failing(module, replace(run, **changed(run))) == [what]
 
 
 def run(name, *arguments, home):
@@ -22,6 +80,7 @@ def run(name, *arguments, home):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_overhead(tmp_path):
     done = run("serve_overhead.py", "--rounds", "1", "--calls", "20", home=tmp_path)
     assert done.returncode in (0, 1), done.stderr
@@ -29,6 +88,7 @@ def test_overhead(tmp_path):
     assert done.stdout.count("gRPC") == 3
 
 
+@pytest.mark.slow
 def test_switching(tmp_path):
     done = run(
         "serve_switching.py", "--demo", "--seconds", "6", "--inputs", "20", "--report", str(tmp_path / "out"),
@@ -41,7 +101,25 @@ def test_switching(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_peers(tmp_path):
     done = run("serve_peers.py", "--seconds", "0.5", "--rounds", "1", "--batching", "on", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("zoolens") == 3
+
+
+@pytest.mark.slow
+def test_soak(tmp_path):
+    """A minute instead of an hour: models of the demonstration, every verdict is reached, whatever it says."""
+    done = run("serve_soak.py", "--demo", "--seconds", "60", "--inputs", "50", home=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    held = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("holds")]
+    assert {"answers:", "workers:", "open"} <= set(held), done.stdout
+    assert done.stdout.count("holds ") + done.stdout.count("FAILS ") == 9
+
+
+@pytest.mark.slow
+def test_promise(tmp_path):
+    done = run("serve_promise.py", "--demo", "--seconds", "30", home=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    assert "the shadow says" in done.stdout

@@ -1,0 +1,207 @@
+"""Whether a service keeps what `query` promised of its stand-ins, on inputs that the query has never seen.
+
+    python benchmarks/serve_promise.py [--seconds 120] [--share 0.25]
+    python benchmarks/serve_promise.py --demo            # small networks, without the reference models
+
+The models answer one half of the data (the probes), and the ladder is made from these answers. Then the other half is
+sent under a load that rises and falls, so that stand-ins answer. Three figures of each stand-in are held together:
+
+- promised: the least share of equal answers that the query has given with 95 % confidence, from the probes;
+- shadowed: what the service itself measures while it serves, by asking the reference about a share of the answers;
+- all: the reference is asked about every input before the run, and each answer of the run is compared with that.
+
+"shadowed" may differ from "all" by chance only, for otherwise the service measures something else than what it answers;
+and "all" may not lie below "promised".
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
+from served import serving
+from zoolens.load.api import Inputs, Target, prepare, transport_to
+from zoolens.load.arrivals import Arrivals, varying
+from zoolens.load.driver import DriverSettings
+from zoolens.load.open_loop import drive_open_loop
+from zoolens.load.results import AnsweredBy, Results, summarise
+from zoolens.load.workload import Workload
+from zoolens.protocol.client import open_client
+from zoolens.protocol.messages import InferResponse
+from zoolens.serving.ladder import Ladder, Rung
+from zoolens.serving.services.events import Compared, Session, sessions
+from zoolens.serving.services.hosting import read_service_files
+from zoolens.serving.services.ladder_query import LadderBuilder
+from zoolens.statistics.intervals import Interval
+from zoolens.store.store import open_store
+
+LOW, HIGH = 0.5, 2.5  # times the reference's capacity
+PHASE = 10.0  # seconds of each
+FEWEST = 30  # requests that were compared, of a stand-in that is judged
+ALL = 1 << 20  # more inputs than the data have
+
+
+@dataclass(frozen=True)
+class Verdict:
+    holds: bool
+    words: str
+
+
+def pattern(capacity: float, seconds: float, seed: int) -> Arrivals:
+    phases = max(2, 2 * round(seconds / PHASE / 2))
+    parts = [(seconds / phases, capacity * (LOW if number % 2 == 0 else HIGH)) for number in range(phases)]
+    return varying(parts, seed, f"Poisson, {LOW * capacity:.1f} and {HIGH * capacity:.1f} requests/s in turns")
+
+
+def service_file(path: str, share: float) -> str:
+    """The service of the burst, which also asks the reference about a share of what stand-ins answer."""
+    file = Path(path)
+    defined = yaml.safe_load(file.read_text())
+    for service in defined["services"].values():
+        service["promise"] = {"share": share}
+    file.write_text(yaml.safe_dump(defined))
+    return path
+
+
+def promised_ladder(path: str, store: str) -> Ladder:
+    """The ladder with what the query promises of each rung, as the server builds it."""
+    with closing(open_store(store)) as opened:
+        return LadderBuilder(NAME, read_service_files([Path(path)])[NAME], opened).build().ladder
+
+
+# --- the run
+
+
+def unseen(url: str, setup: Setup, probes: int) -> tuple[Target, Workload]:
+    """Requests of all inputs behind the probes."""
+    target, workload = prepare(f"{url}/v2/models/{NAME}", inputs=Inputs(setup.data, setup.like, limit=ALL))
+    requests = workload.requests[probes:]
+    if len(requests) < FEWEST:
+        raise SystemExit(f"Behind the {probes:,} probes the data have {len(requests)} inputs, too few to judge.")
+    return target, replace(workload, requests=requests, description=f"{len(requests):,} inputs that are no probes")
+
+
+def judged_by_reference(target: Target, workload: Workload, reference: Rung) -> Workload:
+    """The workload whose answers count as right where the reference, asked before the run, gives the same class."""
+    with open_client(target.address) as client:
+        pinned = workload.with_parameters(zoolens_model=reference.model).requests
+        classes = [answered_class(client.infer(request)) for request in pinned]
+
+    def judge(number: int, response: InferResponse) -> int:
+        return int(answered_class(response) == classes[number])
+
+    return replace(workload, judge=judge)
+
+
+def answered_class(response: InferResponse) -> int:
+    (output,) = response.outputs.values()
+    return int(output.reshape(-1).argmax())
+
+
+def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int, ladder: Ladder) -> Results:
+    with serving(path, "--store", store, "--queue", "100000", "--log-level", "warning") as urls:
+        target, workload = unseen(urls["http"], setup, probes)
+        workload = judged_by_reference(target, workload, ladder.reference)
+        settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=0)
+        exchanges = drive_open_loop(transport_to(target), workload, arrivals, settings)
+    return summarise(exchanges, loop="open", seconds=arrivals.duration)
+
+
+# --- verdicts
+
+
+def verdicts(ladder: Ladder, results: Results, session: Session) -> list[Verdict]:
+    """Two verdicts for each stand-in that has answered enough requests; where none has, the run shows nothing."""
+    shadowed = {(row.model, row.other): row for row in session.comparisons}  # the last row of each pair counts
+    answered = {row.model: row for row in results.models}
+    rows = []
+    for rung in ladder.rungs[1:]:
+        compared, by_all = shadowed.get((rung.model, ladder.reference.model)), answered.get(rung.model)
+        if compared is not None and by_all is not None and compared.n >= FEWEST:
+            rows += [_promise(rung, by_all), _shadow(rung, by_all, compared)]
+    return rows or [Verdict(False, f"No stand-in was compared with the reference on {FEWEST} requests.")]
+
+
+def _promise(rung: Rung, row: AnsweredBy) -> Verdict:
+    assert row.accuracy is not None
+    assert row.accuracy.interval is not None
+    promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
+    words = (
+        f"{_short(rung.model)}: {row.accuracy.value:.1%} {_interval(row.accuracy.interval)} of its {row.count:,} "
+        f"answers are the reference's; the query has promised {promised:.1%} or more (it was {rung.equivalence:.1%} "
+        "on the probes)"
+    )
+    if row.accuracy.value < promised <= row.accuracy.interval.high:
+        words += "; less was seen, which may be chance"
+    return Verdict(row.accuracy.interval.high >= promised, words)
+
+
+def _shadow(rung: Rung, row: AnsweredBy, compared: Compared) -> Verdict:
+    assert row.accuracy is not None
+    interval = Interval(compared.low, compared.high)
+    words = (
+        f"{_short(rung.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} of "
+        f"{compared.n:,} requests; {compared.dropped:,} more were drawn and not asked; "
+        f"all answers: {row.accuracy.value:.1%}"
+    )
+    return Verdict(interval.contains(row.accuracy.value), words)
+
+
+def _interval(interval: Interval) -> str:
+    return f"[{interval.low:.1%}, {interval.high:.1%}]"
+
+
+def _short(model: str) -> str:
+    return model.rpartition("/")[2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--demo", action="store_true", help="small built-in networks")
+    parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
+    parser.add_argument("--within", default="75%", help="how equivalent a stand-in must be")
+    parser.add_argument("--probes", type=int, help="so many inputs are shown to the query; default: half of the data")
+    parser.add_argument("--store", help="a store that may hold the answers on the probes already; default: a new one")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--share", type=float, default=0.25, help="of the stand-ins' answers that are checked")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    probes = options.probes or (1000 if options.demo else 362)
+    setup = replace(DEMO if options.demo else imagenet(options.reference), within=options.within, limit=probes)
+    with tempfile.TemporaryDirectory() as name:
+        store = options.store or str(Path(name) / "store.sqlite")
+        print(f"Answers to the {probes:,} probes:", flush=True)
+        fill(store, setup)
+        timing = argparse.Namespace(seconds=min(options.seconds, 60.0), inputs=100)
+        capacity, alone = Bench(setup, store, timing, Path(name)).capacity()
+        path = service_file(definition(setup, 3 * alone, "latency", Path(name)), options.share)
+        ladder = promised_ladder(path, store)
+        arrivals = pattern(capacity, options.seconds, options.seed)
+        print(f"The reference answers {capacity:.1f} requests/s. {arrivals.pattern}", flush=True)
+        results = serve_and_load(path, store, setup, arrivals, probes, ladder)
+        with closing(open_store(store)) as opened:
+            session = sessions(opened, NAME, 1)[0]
+    return report(ladder, results, session)
+
+
+def report(ladder: Ladder, results: Results, session: Session) -> int:
+    assert results.accuracy is not None
+    assert results.accuracy.interval is not None
+    who = ", ".join(f"{_short(row.model)} {row.count:,}" for row in results.models)
+    print(f"\n{results.requests:,} requests, {len(results.switches):,} changes of the model, answered by {who}")
+    overall = f"{results.accuracy.value:.1%} {_interval(results.accuracy.interval)}"
+    print(f"Of all answers, the reference's own among them, {overall} are the reference's.\n")
+    rows = verdicts(ladder, results, session)
+    for verdict in rows:
+        print(f"{'holds ' if verdict.holds else 'FAILS '} {verdict.words}")
+    return int(not all(verdict.holds for verdict in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
