@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
-from zoolens.errors import ModelError, UnsupportedAbility, first_line
+from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.manifests.pickles import check_no_object
 from zoolens.runtimes.base import (
     Effective,
@@ -21,7 +23,10 @@ from zoolens.runtimes.base import (
     check_feeds,
     lent_threads,
 )
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.torchcapture import Observer, ScriptObserver, capture_points, observer_of, to_array
 from zoolens.runtimes.torchexport import check_export
+from zoolens.runtimes.torchprofile import Marks, marked_modules, marked_program, recorded_profiles
 from zoolens.runtimes.torchscript import check_torchscript
 from zoolens.runtimes.torchweights import build_with_weights
 from zoolens.torchvision_shim import import_torchvision
@@ -37,11 +42,6 @@ class Torch(Runtime):
     distributions = ("torch", "torchvision", "timm")
     extra = "torch"
     modes = ("eager", "compiled")
-    cannot: ClassVar[Mapping[str, str]] = {
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
-    }
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -91,6 +91,7 @@ class TorchSession(Session):
         options: Options,
     ) -> None:
         self._torch, self._module, self._call, self._options = torch, module, call, options
+        self._compiled = call is not module
         self.inputs = inputs
         self.outputs = self._found_outputs([spec.name for spec in outputs])
 
@@ -110,17 +111,29 @@ class TorchSession(Session):
         return named
 
     def _run(self, call: Any, arrays: Sequence[Tensor]) -> dict[str, Any]:
-        torch = self._torch
+        with self._running():
+            return _named(self._torch, call(*self._tensors(arrays)))
+
+    def _tensors(self, arrays: Sequence[Tensor]) -> list[Any]:
         # Copies, since a module may write into what it is given (in-place ReLU) and the caller's arrays are not ours.
-        tensors = [torch.from_numpy(array.copy()) for array in arrays]
+        return [self._torch.from_numpy(array.copy()) for array in arrays]
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """What torch is lent while it runs this model."""
+        torch = self._torch
         lent = lent_threads(self._options.threads, torch.get_num_threads, torch.set_num_threads)
         with lent, torch.inference_mode():
-            return _named(torch, call(*tensors))
+            yield
 
-    def _examples(self) -> list[Tensor]:
+    def _examples(self, batch: int | None = None) -> list[Tensor]:
+        """Zeros for every input: in the declared batch size, or in another one."""
         import numpy as np
 
-        return [np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs]
+        shapes = [[extent or 1 for extent in spec.shape] for spec in self.inputs]
+        for shape in shapes:
+            shape[:1] = [batch or shape[0]] if shape else []
+        return [np.zeros(shape, spec.dtype) for shape, spec in zip(shapes, self.inputs, strict=True)]
 
     def _found_outputs(self, names: list[str]) -> tuple[TensorSpec, ...]:
         """Torch files do not say what they answer: ask with zeros. The manifest's names are used where they fit."""
@@ -148,13 +161,81 @@ class TorchSession(Session):
         if torch.get_float32_matmul_precision() != "highest" and "float32" in types:
             types.add("bfloat16")
         return Effective(
-            provider="torch CPU, compiled" if self._call is not self._module else "torch CPU",
+            provider="torch CPU, compiled" if self._compiled else "torch CPU",
             precision="+".join(sorted(types)) or "float32",
             threads=self._options.threads or int(torch.get_num_threads()),
         )
 
     def count_parameters(self) -> int:
         return sum(int(parameter.numel()) for parameter in self._module.parameters())
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        check_feeds(self.inputs, feeds, any_batch=True)
+        arrays = [feeds[spec.name] for spec in self.inputs]
+        how: dict[str, Any] = {"kernels": kernels, "named_nodes": self._has_parts}
+        if isinstance(self._observer, ScriptObserver):
+            how["script"] = self._observer.operators
+        try:
+            return recorded_profiles(self._torch, lambda marks: self._marking(marks, arrays), repeats, **how)
+        except Exception as error:
+            raise ModelError(f"torch failed while it profiled the model: {_reason(error)}") from error
+
+    @contextmanager
+    def _marking(self, marks: Marks, arrays: Sequence[Tensor]) -> Iterator[Callable[[], object]]:
+        """The call to profile, whose parts mark themselves where it has parts."""
+        if not self._has_parts:
+            call = self._timed_twin
+            yield lambda: self._run(call, arrays)
+        elif isinstance(self._module, self._torch.fx.GraphModule):
+            program = marked_program(self._torch, self._module, marks)
+            yield lambda: self._run(program, arrays)
+        else:
+            with marked_modules(self._module, marks):
+                yield lambda: self._run(self._module, arrays)
+
+    @property
+    def _has_parts(self) -> bool:
+        return not self._compiled and not isinstance(self._module, self._torch.jit.ScriptModule)
+
+    @cached_property
+    def _timed_twin(self) -> Any:
+        """What is profiled: a compiled network is compiled again, so that the kernels made for it show their times."""
+        if not self._compiled:
+            return self._call
+        return self._torch.compile(self._module, options={"cpp.enable_kernel_profile": True})
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        try:
+            declared, larger = self._examples(), self._examples(1 + len(self._examples()[0]))
+            with self._running():
+                return capture_points(self._observer, self._tensors(declared), self._tensors(larger))
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"torch cannot list the tensors inside the model: {_reason(error)}") from error
+
+    @cached_property
+    def _observer(self) -> Observer:
+        return observer_of(self._torch, self._module, compiled=self._compiled)
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_feeds(self.inputs, feeds, any_batch=True)
+        check_points(tuple(names), self._points)
+        try:
+            with self._running():
+                tensors = self._tensors([feeds[spec.name] for spec in self.inputs])
+                answer, values = self._observer.run(tensors, frozenset(names))
+                outputs = _named(self._torch, answer).values()
+                return Captured(
+                    {name: to_array(values[name]) for name in names},
+                    {spec.name: to_array(value) for spec, value in zip(self.outputs, outputs, strict=True)},
+                )
+        except Exception as error:
+            raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
 
     def close(self) -> None:
         self._module = self._call = None

@@ -1,0 +1,153 @@
+"""Torch models tell the times of their operators by the names of their parts, and the values between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ModelError
+from zoolens.graph.importers.torch.library import graph_of_module
+from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
+from zoolens.runtimes.torch import Torch
+
+torch = pytest.importorskip("torch")
+
+INPUTS = (TensorSpec("image", (None, 3, 8, 8), "float32"),)
+SOURCE = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 4, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.relu = torch.nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.relu(self.relu(self.norm(self.conv(x))) + x)
+
+def build():
+    layers = [torch.nn.Conv2d(3, 4, 3), Block(), Block(), torch.nn.Flatten(), torch.nn.Linear(144, 5)]
+    return torch.nn.Sequential(*layers).eval()
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    torch.manual_seed(0)
+    space = {"__name__": "architecture"}
+    exec(SOURCE, space)
+    return space["build"]()
+
+
+@pytest.fixture(scope="module")
+def weights(module, tmp_path_factory):
+    path = tmp_path_factory.mktemp("torch") / "blocks.pth"
+    torch.save(module.state_dict(), str(path))
+    architecture = {"library": "code", "name": "blocks", "source": SOURCE, "allowed": True}
+    return ModelFiles("torch-state-dict", {"model": path}, architecture=architecture, inputs=INPUTS)
+
+
+@pytest.fixture(scope="module")
+def script(module, tmp_path_factory):
+    path = tmp_path_factory.mktemp("torch") / "blocks.pt"
+    torch.jit.save(torch.jit.trace(module, torch.zeros(1, 3, 8, 8)), str(path))
+    return ModelFiles("torchscript", {"model": path}, inputs=INPUTS)
+
+
+def _feeds(batch=2):
+    return {"image": np.random.default_rng(0).normal(size=(batch, 3, 8, 8)).astype(np.float32)}
+
+
+def _graph_names(module):
+    graph = graph_of_module(module, [torch.zeros(1, 3, 8, 8)], "blocks")
+    return [node.name for node in graph.nodes if node.op != "input"]
+
+
+def test_operators_and_points_are_called_as_the_nodes_of_the_graph(module, weights):
+    with Torch().open(weights) as session:
+        (profile,) = session.profile(_feeds())
+        points = session.capture_points()
+    names = _graph_names(module)
+    assert [node for operator in profile.operators for node in operator.nodes] == names
+    assert [point.node for point in points] == names
+    assert all(point.kept for point in points)
+    kinds = {operator.name: operator.kind for operator in profile.operators}
+    assert kinds["1.conv"] == "Conv2d"
+    assert kinds["1.add"] == "aten::add"
+    assert kinds["1.relu#2"] == "ReLU"
+
+
+def test_layers_have_the_shapes_of_what_they_make(weights):
+    with Torch().open(weights) as session:
+        (profile,) = session.profile(_feeds(batch=3))
+    layer = next(operator for operator in profile.operators if operator.name == "1.conv")
+    assert layer.shapes == ((3, 4, 6, 6),)
+    assert layer.precision == "float32"
+
+
+def test_primitives_lie_within_the_layer_that_called_them(weights):
+    with Torch().open(weights) as session:
+        without, with_primitives = (session.profile(_feeds(), kernels=kernels)[0] for kernels in (False, True))
+    assert {operator.level for operator in without.operators} == {"layer"}
+    primitives = [operator for operator in with_primitives.operators if operator.level == "library"]
+    assert primitives
+    for primitive in primitives:
+        caller = with_primitives.operators[primitive.parent]
+        assert caller.start <= primitive.start
+        assert primitive.start + primitive.duration <= caller.start + caller.duration
+    assert "aten::conv2d" not in {primitive.name for primitive in primitives}, "it only chooses who computes"
+
+
+def test_values_are_copied_before_they_are_overwritten(module, weights):
+    feeds = _feeds()
+    with Torch().open(weights) as session:
+        captured = session.capture(feeds, ["1.norm", "1.relu", "1.add", "1.relu#2"])
+    with torch.inference_mode():
+        image = module[0](torch.from_numpy(feeds["image"]))
+        normed = module[1].norm(module[1].conv(image))
+    np.testing.assert_allclose(captured.tensors["1.norm"], normed.numpy(), rtol=1e-5, atol=1e-6)
+    assert (captured.tensors["1.norm"] < 0).any(), "the ReLU behind it works in place"
+    np.testing.assert_array_equal(captured.tensors["1.relu"], np.maximum(captured.tensors["1.norm"], 0))
+    np.testing.assert_array_equal(captured.tensors["1.relu#2"], np.maximum(captured.tensors["1.add"], 0))
+
+
+def test_a_script_is_observed_without_its_modules(module, script):
+    feeds = _feeds()
+    with Torch().open(script) as session:
+        (profile,) = session.profile(feeds)
+        points = [point.name for point in session.capture_points()]
+        captured = session.capture(feeds, ["1.norm", "relu"])
+        answer = session.predict(feeds)["output0"]
+    names = [operator.name for operator in profile.operators]
+    assert names == points
+    assert {"1.conv", "2.norm", "4"} <= set(names)
+    assert (captured.tensors["1.norm"] < 0).any()
+    np.testing.assert_array_equal(captured.tensors["relu"], np.maximum(captured.tensors["1.norm"], 0))
+    np.testing.assert_array_equal(captured.outputs["output0"], answer)
+
+
+def test_a_point_that_is_not_there(weights):
+    with Torch().open(weights) as session, pytest.raises(ModelError, match=r"'9\.conv' inside the model cannot"):
+        session.capture(_feeds(), ["9.conv"])
+
+
+def test_hooks_are_gone_after_observing(weights):
+    with Torch().open(weights) as session:
+        session.profile(_feeds())
+        session.capture(_feeds(), ["1.conv"])
+        parts = list(session._module.modules())
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+
+
+@pytest.mark.slow  # compiles twice
+def test_a_compiled_network_shows_its_own_kernels(weights):
+    feeds = _feeds()
+    with Torch().open(weights, Options(mode="compiled")) as session:
+        (profile,) = session.profile(feeds)
+        answer = session.predict(feeds)["output0"]
+        captured = session.capture(feeds, ["1.conv", "output0"])
+    assert any("fused" in operator.name for operator in profile.operators)
+    assert captured.tensors["1.conv"].shape == (2, 4, 6, 6)
+    np.testing.assert_allclose(captured.tensors["output0"], answer, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(captured.tensors["output0"], captured.outputs["output0"])

@@ -1,0 +1,410 @@
+"""Times of the operators of a torch model, as kineto, torch's own profiler, records them.
+
+Kineto names operators ("aten::conv2d") and not the parts of a network that called them. So the parts mark themselves in
+kineto's timeline while they run (`Marks`): modules by forward hooks, the nodes of a program by an interpreter. An
+operator then belongs to the innermost mark around it. TorchScript runs its modules without hooks, and a compiled
+network has no modules any more: their operators carry the names that torch gives them.
+
+On a CUDA device an operator only launches kernels, so that its time on the host says little: a layer's time is then the
+time that its kernels took on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from zoolens.runtimes.base import quiet_stderr
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import Level, OperatorTime, Profile
+
+_MARK: Final = "zoolens mark "
+_CALL: Final = "call"  # the kind of mark that is around a whole prediction
+_COMPILED: Final = ("graph_", "cpp_", "triton_", "kernel_cpp_")  # how kernels that torch.compile wrote are called
+# Operators that only look at a tensor in another way, or make room for one.
+_TRIVIAL: Final = frozenset(
+    {
+        "aten::alias", "aten::as_strided", "aten::as_strided_", "aten::contiguous", "aten::detach", "aten::empty",
+        "aten::empty_like", "aten::empty_strided", "aten::expand", "aten::expand_as", "aten::lift_fresh",
+        "aten::narrow", "aten::permute", "aten::reshape", "aten::_reshape_alias", "aten::resize_",
+        "aten::resolve_conj", "aten::resolve_neg", "aten::result_type", "aten::select", "aten::set_", "aten::slice",
+        "aten::split", "aten::squeeze", "aten::t", "aten::transpose", "aten::unbind", "aten::unsqueeze", "aten::view",
+    }
+)  # fmt: skip
+_OURS: Final = frozenset({"aten::lift_fresh"})  # what making a tensor of an array calls
+# Operators that choose an implementation and call it, although torch does not declare them as composite.
+_CHOOSERS: Final = frozenset({"aten::convolution", "aten::_convolution", "aten::_batch_norm_impl_index"})
+
+
+@dataclass
+class Mark:
+    """A part of a network while it ran once. `leaf`: it has no parts of its own."""
+
+    path: str
+    kind: str
+    leaf: bool
+    shapes: tuple[tuple[int, ...], ...] = ()
+    precision: str | None = None
+
+
+class Marks:
+    """The parts of a network that ran, in the order in which they began, as marks in kineto's timeline."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._all: list[Mark] = []
+        self._open: list[tuple[Mark, Any]] = []
+
+    def enter(self, path: str, kind: str, *, leaf: bool) -> None:
+        mark = Mark(path, kind, leaf)
+        span = self._torch._C._profiler._RecordFunctionFast(f"{_MARK}{len(self._all)}")
+        self._all.append(mark)
+        self._open.append((mark, span))
+        span.__enter__()
+
+    def leave(self, result: Any = None) -> None:
+        mark, span = self._open.pop()
+        span.__exit__(None, None, None)
+        tensors = [value for value in _listed(result) if isinstance(value, self._torch.Tensor)]
+        mark.shapes = tuple(tuple(int(extent) for extent in tensor.shape) for tensor in tensors)
+        if tensors:
+            mark.precision = str(tensors[0].dtype).removeprefix("torch.")
+
+    @contextmanager
+    def around(self, path: str, kind: str, *, leaf: bool) -> Iterator[None]:
+        self.enter(path, kind, leaf=leaf)
+        try:
+            yield
+        finally:
+            self.leave()
+
+    def of(self, name: str) -> Mark | None:
+        """The mark that an event of this name is, if it is one."""
+        number = name.removeprefix(_MARK) if name.startswith(_MARK) else ""
+        return self._all[int(number)] if number.isdigit() and int(number) < len(self._all) else None
+
+
+@contextmanager
+def marked_modules(module: Any, marks: Marks) -> Iterator[None]:
+    """While this is open, the modules below this one mark themselves when they run."""
+    with ExitStack() as hooks:
+        for path, part in module.named_modules():
+            if not path:
+                continue
+            kind, leaf = type(part).__name__, not part._modules
+
+            def before(_: Any, __: Any, path: str = path, kind: str = kind, leaf: bool = leaf) -> None:
+                marks.enter(path, kind, leaf=leaf)
+
+            def after(_: Any, __: Any, result: Any) -> None:
+                marks.leave(result)
+
+            hooks.callback(part.register_forward_pre_hook(before).remove)
+            hooks.callback(part.register_forward_hook(after, always_call=True).remove)
+        yield
+
+
+def marked_program(torch: Any, program: Any, marks: Marks) -> Callable[..., Any]:
+    """A call of an exported program that marks each of its nodes."""
+
+    class Marking(torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, node: Any) -> Any:
+            if not node.op.startswith("call_"):
+                return super().run_node(node)
+            marks.enter(node.name, str(node.target), leaf=True)
+            result = None
+            try:
+                result = super().run_node(node)
+            finally:
+                marks.leave(result)
+            return result
+
+    return Marking(program).run  # type: ignore[no-any-return]
+
+
+@dataclass
+class _Span:
+    """One event of kineto on the host, with those inside it."""
+
+    name: str
+    start: int
+    end: int
+    thread: int
+    correlation: int
+    inside: list[_Span] = field(default_factory=list)
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+    def below(self) -> Iterator[_Span]:
+        """This event and all inside it."""
+        yield self
+        for span in self.inside:
+            yield from span.below()
+
+
+@dataclass(frozen=True)
+class _DeviceEvent:
+    name: str
+    start: int
+    duration: int
+    device: str
+    launched_by: int  # the correlation of the event on the host
+
+
+def recorded_profiles(
+    torch: Any,
+    prepare: Callable[[Marks], AbstractContextManager[Callable[[], object]]],
+    repeats: int,
+    *,
+    kernels: bool,
+    named_nodes: bool = False,
+    script: Sequence[tuple[str, str]] = (),
+    device: str = "cpu",
+) -> list[Profile]:
+    """Run `repeats` times with kineto on. `prepare` gives the call that runs the model once.
+
+    `named_nodes`: names of marks are names of nodes of the model's file. `script`: name and kind of each operator of a
+    TorchScript graph, which are used where the operators that ran are just those.
+    """
+    marks = Marks(torch)
+
+    def call() -> None:
+        with marks.around("", _CALL, leaf=False):
+            observed_run()
+
+    accelerated = device != "cpu"
+    profiler = torch.autograd.profiler.profile(use_kineto=True, use_device="cuda" if accelerated else None)
+    with prepare(marks) as observed_run:
+        with quiet_stderr():  # kineto says that it starts and stops
+            profiler.__enter__()
+        try:
+            call()  # kineto prepares itself, and torch its threads
+            calls = observed_calls(call, repeats)
+        finally:
+            with quiet_stderr():
+                profiler.__exit__(None, None, None)
+    spans, on_device = _events(torch, profiler.kineto_results)
+    roots = [span for span in spans if (mark := marks.of(span.name)) is not None and mark.kind == _CALL]
+    reader = _Reader(torch, marks, script, kernels=kernels, named_nodes=named_nodes)
+    return [
+        Profile(
+            observed.start,
+            observed.duration,
+            reader.operators(root, _within(on_device, observed.start, observed.duration), accelerated=accelerated),
+            observed.delay,
+        )
+        for root, observed in zip(roots[1:], calls, strict=True)
+    ]
+
+
+def _within(events: list[_DeviceEvent], start: int, duration: int) -> list[_DeviceEvent]:
+    """Kernels that a call waited for; each call waits for its answer, so that no two calls overlap."""
+    return [event for event in events if start <= event.start <= start + duration]
+
+
+def _events(torch: Any, results: Any) -> tuple[list[_Span], list[_DeviceEvent]]:
+    """Outermost events on the host, with those inside them, and events on devices, each in order of time."""
+    host, on_device = [], []
+    cpu = torch.autograd.DeviceType.CPU
+    for event in results.events():
+        if event.device_type() == cpu:
+            name, start, thread = event.name(), event.start_ns(), event.start_thread_id()
+            host.append(_Span(name, start, start + event.duration_ns(), thread, event.correlation_id()))
+        elif not event.name().startswith(_MARK) and not event.is_user_annotation():
+            place = f"cuda:{event.device_index()}"
+            link = event.linked_correlation_id()
+            on_device.append(_DeviceEvent(event.name(), event.start_ns(), event.duration_ns(), place, link))
+    return _nested(host), sorted(on_device, key=lambda event: event.start)
+
+
+def _nested(spans: list[_Span]) -> list[_Span]:
+    spans.sort(key=lambda span: (span.thread, span.start, -span.end))
+    outermost: list[_Span] = []
+    open_: list[_Span] = []
+    for span in spans:
+        while open_ and (open_[-1].thread != span.thread or open_[-1].end < span.end or open_[-1].end <= span.start):
+            open_.pop()
+        (open_[-1].inside if open_ else outermost).append(span)
+        open_.append(span)
+    return outermost
+
+
+class _Reader:
+    """Makes operators of the events of one call."""
+
+    def __init__(
+        self, torch: Any, marks: Marks, script: Sequence[tuple[str, str]], *, kernels: bool, named_nodes: bool
+    ) -> None:
+        self._torch, self._marks, self._script = torch, marks, script
+        self._kernels, self._named_nodes = kernels, named_nodes
+        self._composites: dict[str, bool] = {}
+
+    def operators(self, call: _Span, on_device: list[_DeviceEvent], *, accelerated: bool) -> tuple[OperatorTime, ...]:
+        launched: dict[int, list[_DeviceEvent]] = {}
+        for event in on_device:
+            launched.setdefault(event.launched_by, []).append(event)
+        made: list[OperatorTime] = []
+        names = _Names()
+        layers = [layer for layer in self._layers(call, "") if layer[2][0].name not in _OURS]
+        ran = [spans[0].name for _, _, spans in layers]
+        if self._script and ran == [kind for _, kind in self._script]:
+            layers = [(name, mark, spans) for (name, _), (_, mark, spans) in zip(self._script, layers, strict=True)]
+        for path, mark, spans in layers:
+            own = [event for span in spans for below in span.below() for event in launched.pop(below.correlation, ())]
+            layer = self._layer(path, mark, spans, names)
+            if accelerated:
+                if not own:  # nothing was computed: a view
+                    continue
+                layer = _on_device(layer, own)
+            place = len(made)
+            made.append(layer)
+            if self._kernels:
+                for span in spans:
+                    self._add_primitives(span, place, made)
+                made.extend(_kernel(event, place) for event in own)
+        left = sorted((event for events in launched.values() for event in events), key=lambda event: event.start)
+        # Those that no operator launched, such as the kernels of a CUDA graph, are layers themselves.
+        made.extend(_kernel(event, None, level="layer", name=names.unique(event.name)) for event in left)
+        return tuple(made)
+
+    def _layers(self, span: _Span, path: str) -> Iterator[tuple[str, Mark | None, list[_Span]]]:
+        """Parts without parts of their own, and operators that other parts call, with the operators of each."""
+        for inner in span.inside:
+            mark = self._marks.of(inner.name)
+            if mark is not None and mark.leaf:
+                operators = list(self._outermost_operators(inner))
+                if operators:
+                    yield mark.path, mark, operators
+            elif mark is not None:
+                yield from self._layers(inner, mark.path)
+            elif _is_operator(inner.name):
+                yield ".".join(part for part in (path, _short(inner.name)) if part), None, [inner]
+            else:
+                yield from self._layers(inner, path)
+
+    def _outermost_operators(self, span: _Span) -> Iterator[_Span]:
+        for inner in span.inside:
+            if _is_operator(inner.name):
+                yield inner
+            else:
+                yield from self._outermost_operators(inner)
+
+    def _layer(self, path: str, mark: Mark | None, spans: list[_Span], names: _Names) -> OperatorTime:
+        known = tuple(names.unique(path) for _ in spans)
+        heaviest = max((below for span in spans for below in span.below()), key=_own_time)
+        return OperatorTime(
+            known[0],
+            mark.kind if mark else spans[0].name,
+            spans[-1].end - spans[0].start,
+            spans[0].start,
+            nodes=known if self._named_nodes else (),
+            kernel=heaviest.name,
+            precision=mark.precision if mark else None,
+            shapes=mark.shapes if mark else (),
+            thread=spans[0].thread,
+        )
+
+    def _add_primitives(self, span: _Span, parent: int, made: list[OperatorTime]) -> None:
+        """Append what computed an operator: not those that only choose who computes, nor views."""
+        if span.name in _TRIVIAL:
+            return
+        before = len(made)
+        if self._chooses(span.name):
+            for inner in span.inside:
+                self._add_primitives(inner, parent, made)
+            if len(made) > before:
+                return
+        if not _is_operator(span.name):
+            for inner in span.inside:
+                self._add_primitives(inner, parent, made)
+            return
+        time_ = OperatorTime(
+            span.name, span.name, span.duration, span.start, "library", parent, kernel=span.name, thread=span.thread
+        )
+        made.append(time_)
+        for inner in span.inside:
+            self._add_primitives(inner, before, made)
+
+    def _chooses(self, name: str) -> bool:
+        if name not in self._composites:
+            try:
+                composite = self._torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+            except RuntimeError:  # an operator with overloads, or no operator at all
+                composite = False
+            self._composites[name] = bool(composite) or name in _CHOOSERS
+        return self._composites[name]
+
+
+class _Names:
+    """Tells calls of the same name apart as the importer of torch networks does: relu, relu#2, relu#3."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        count = self._calls[name] = self._calls.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+
+def _own_time(span: _Span) -> int:
+    return span.duration - sum(inner.duration for inner in span.inside) if _is_operator(span.name) else -1
+
+
+def _is_operator(name: str) -> bool:
+    return not name.startswith(_MARK) and ("::" in name or name.startswith(_COMPILED))
+
+
+def _short(name: str) -> str:
+    return name.rpartition("::")[2].removesuffix("_")
+
+
+def _on_device(layer: OperatorTime, events: list[_DeviceEvent]) -> OperatorTime:
+    """The layer as its kernels computed it: from the first one's start, for as long as they took together."""
+    longest = max(events, key=lambda event: event.duration)
+    return OperatorTime(
+        layer.name,
+        layer.kind,
+        sum(event.duration for event in events),
+        min(event.start for event in events),
+        nodes=layer.nodes,
+        kernel=longest.name,
+        precision=_precision_of(longest.name, layer.precision),
+        shapes=layer.shapes,
+        device=longest.device,
+    )
+
+
+def _kernel(event: _DeviceEvent, parent: int | None, level: Level = "library", name: str | None = None) -> OperatorTime:
+    kind = "transfer" if event.name.startswith("Memcpy") else "memset" if event.name.startswith("Memset") else "kernel"
+    precision = _precision_of(event.name, None)
+    return OperatorTime(
+        name or event.name,
+        kind,
+        event.duration,
+        event.start,
+        level,
+        parent,
+        kernel=event.name,
+        precision=precision,
+        device=event.device,
+    )
+
+
+def _precision_of(kernel: str, stored: str | None) -> str | None:
+    """Kernels that multiply float32 numbers in a shorter format say so in their names."""
+    lowered = kernel.lower()
+    if "tf32" in lowered and stored in (None, "float32"):
+        return "tf32"
+    if stored is None and ("bf16" in lowered or "bfloat16" in lowered):
+        return "bfloat16"
+    return stored
+
+
+def _listed(result: Any) -> list[Any]:
+    if isinstance(result, dict):
+        return list(result.values())
+    return list(result) if isinstance(result, tuple | list) else [result]
