@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
 
 from zoolens.errors import ModelError, first_line
 from zoolens.runtimes.base import (
@@ -20,7 +23,12 @@ from zoolens.runtimes.base import (
     check_feeds,
     model_bytes,
 )
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.onnxediting import edited, node_label, unique_names
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph
+from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes, made_tensors
+from zoolens.runtimes.onnxruntimeprofile import read_profiles
 
 # Every other ONNX Runtime type is spelled as numpy spells it.
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -36,9 +44,7 @@ class OnnxRuntime(Runtime):
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
-        "profile": "zoolens does not read its profiler yet",
         "kernels": "ONNX Runtime's profiler names operators, and not the routines of its own library that they call",
-        "capture": "zoolens does not read its intermediate tensors yet",
     }
 
     def load_library(self) -> Any:
@@ -55,31 +61,45 @@ class OnnxRuntime(Runtime):
 
     def compile(self, loaded: bytes | str, model: ModelFiles, options: Options) -> Session:
         ort = self.load_library()
-        settings = ort.SessionOptions()
-        settings.intra_op_num_threads = options.threads or 0
-        settings.inter_op_num_threads = 1
-        # A file can be ONNX and ONNX Runtime's own format at once, and every check of ours reads ONNX.
-        settings.add_session_config_entry("session.load_model_format", "ONNX")
-        session = ort.InferenceSession(loaded, settings, providers=["CPUExecutionProvider"])
-        return OnnxSession(session, model.path(), options.threads)
+        return OnnxSession(ort, _opened(ort, loaded, options), model, options)
+
+
+def _opened(ort: Any, model: bytes | str, options: Options, **settings: Any) -> Any:
+    """A session of the framework. `settings`: further ones than those of every session."""
+    entries = settings.pop("entries", {})
+    wanted = ort.SessionOptions()
+    wanted.intra_op_num_threads = options.threads or 0
+    wanted.inter_op_num_threads = 1
+    # A file can be ONNX and ONNX Runtime's own format at once, and every check of ours reads ONNX.
+    wanted.add_session_config_entry("session.load_model_format", "ONNX")
+    for name, value in entries.items():
+        wanted.add_session_config_entry(name, value)
+    for name, value in settings.items():
+        setattr(wanted, name, value)
+    return ort.InferenceSession(model, wanted, providers=["CPUExecutionProvider"])
 
 
 class OnnxSession(Session):
-    def __init__(self, session: Any, path: Path, threads: int | None) -> None:
-        self._session = session
-        self._path = path
-        self._threads = threads
+    """Operators are timed and inner tensors are read in other sessions of the same file, which are optimised alike:
+    the operators of the one that predicts stay as they are."""
+
+    def __init__(self, ort: Any, session: Any, model: ModelFiles, options: Options) -> None:
+        self._ort, self._session, self._model, self._options = ort, session, model, options
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
         self.outputs = tuple(_spec(node) for node in session.get_outputs())
         self._output_names = [spec.name for spec in self.outputs]
+        self._tapped: tuple[tuple[str, ...], Any] = (), None  # the last session with inner tensors as outputs
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        return self._run(self._session, self._output_names, feeds)
+
+    def _run(self, session: Any, names: list[str], feeds: Mapping[str, Tensor]) -> Tensors:
         try:
-            answers = self._session.run(self._output_names, feeds)
+            answers = session.run(names, feeds)
         except Exception as error:
             check_feeds(self.inputs, feeds)
             raise ModelError(f"onnxruntime failed while running the model: {first_line(error)}") from error
-        return dict(zip(self._output_names, answers, strict=True))
+        return dict(zip(names, answers, strict=True))
 
     def effective(self) -> Effective:
         # The CPU provider computes in the graph's own types, except float16, for which it has hardly any kernels:
@@ -88,19 +108,80 @@ class OnnxSession(Session):
         return Effective(
             provider=self._session.get_providers()[0],
             precision="float32" if precision == "float16" else precision,
-            threads=self._threads,
+            threads=self._options.threads,
             details={"weights": precision},
         )
 
     def count_parameters(self) -> int:
         return self._graph.parameters()
 
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        self.predict(feeds)  # explains feeds that do not fit, before a session is made
+        nodes = fused_nodes(self._graph, self._optimised)
+        with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
+            names = unique_names(self._graph)
+            twin = self._twin(names, enable_profiling=True, profile_file_prefix=f"{folder}/profile")
+            self._run(twin, self._output_names, feeds)  # the first run allocates
+            calls = observed_calls(lambda: twin.run(self._output_names, feeds), repeats)
+            epoch = twin.get_profiling_start_time_ns()
+            return read_profiles(Path(twin.end_profiling()), epoch, calls, nodes)
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        kept = made_tensors(self._optimised)
+        specs = {**self._graph.values, **{spec.name: spec for spec in self.outputs}}
+        unknown = TensorSpec("", (), "unknown")
+        points = []
+        for node, name in computed_tensors(self._graph):
+            spec = specs.get(name, unknown)
+            dtype = "" if spec.dtype == "unknown" else spec.dtype
+            points.append(CapturePoint(name, node_label(node), name, name in kept, spec.shape, dtype))
+        return tuple(points)
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_points(tuple(names), self._points)
+        inner = tuple(sorted(set(names) - set(self._output_names)))
+        if self._tapped[0] != inner or self._tapped[1] is None:
+            self._tapped = (), None  # before the next one is made: two would take twice the memory
+            self._tapped = inner, self._twin(None, inner)
+        values = self._run(self._tapped[1], [*self._output_names, *inner], feeds)
+        odd = next((name for name, value in values.items() if not isinstance(value, np.ndarray)), None)
+        if odd is not None:
+            raise ModelError(f"The value of {odd[:80]!r} is no tensor, and cannot be read.")
+        return Captured({name: values[name] for name in names}, {name: values[name] for name in self._output_names})
+
+    def _twin(self, names: Sequence[str] | None, outputs: Sequence[str] = (), **settings: Any) -> Any:
+        """A session of the same file, with other names of nodes or more outputs."""
+        path = self._model.path()
+        content = edited(model_bytes(path), names, outputs)
+        entries = {
+            **settings.pop("entries", {}),
+            "session.model_external_initializers_file_folder_path": str(path.parent),
+        }
+        try:
+            return _opened(self._ort, content, self._options, entries=entries, log_severity_level=4, **settings)
+        except Exception as error:
+            raise ModelError(f"onnxruntime cannot open the model for observation: {first_line(error)}") from error
+
     @cached_property
     def _graph(self) -> OnnxGraph:
-        return read_graph(self._path)
+        return read_graph(self._model.path())
+
+    @cached_property
+    def _optimised(self) -> OnnxGraph:
+        """The graph that ONNX Runtime makes of the file; its nodes have the names of `unique_names`."""
+        with tempfile.TemporaryDirectory(prefix="zoolens-optimised-") as folder:
+            path = Path(folder) / "optimised.onnx"
+            entries = {"session.optimized_model_external_initializers_file_name": "weights"}
+            self._twin(unique_names(self._graph), optimized_model_filepath=str(path), entries=entries)
+            return read_graph(path)
 
     def close(self) -> None:
         self._session = None
+        self._tapped = (), None
 
 
 def _spec(node: Any) -> TensorSpec:

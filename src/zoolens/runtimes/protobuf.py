@@ -88,3 +88,23 @@ def packed(data: Buffer) -> NDArray[Any]:
     places = np.arange(octets.size) - np.repeat(starts, lengths)
     parts = (octets & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
     return np.add.reduceat(parts, starts).view(np.int64)
+
+
+# --- writing
+
+
+def encoded_varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def encoded_field(number: int, value: int | Buffer | bytes) -> list[Buffer | bytes]:
+    """A field as `fields` gives it, in pieces to be joined. Numbers of fixed length cannot be told apart from bytes and
+    must not be written with it."""
+    if isinstance(value, int):
+        return [encoded_varint(number << 3) + encoded_varint(value)]
+    return [encoded_varint(number << 3 | 2) + encoded_varint(len(value)), value]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, Options
+from zoolens.runtimes.calls import ObservedCall
+from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.onnxruntime import OnnxRuntime
+from zoolens.runtimes.onnxruntimeprofile import read_profiles
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
+from zoolens.zoos.demo import MODELS_FOLDER
+
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -65,3 +75,123 @@ def test_a_file_in_the_runtimes_own_format_is_not_taken_for_onnx(tmp_path):
     assert onnxruntime.InferenceSession(other, providers=["CPUExecutionProvider"]).get_inputs()
     with pytest.raises(Exception, match="protobuf"):
         OnnxRuntime().compile(other, files, Options())
+
+
+# --- observing
+
+
+def test_fused_operators_name_the_nodes_of_the_file(tmp_path):
+    """The nodes of this file have no names of their own: their outputs stand for them."""
+    with OnnxRuntime().open(models.onnx(tmp_path)) as session:
+        (profile,) = session.profile(RuntimeContract.feeds(session, batch=2))
+    nodes = {operator.kind: operator.nodes for operator in profile.operators}
+    assert nodes["FusedConv"] == ("features", "rectified")
+    assert nodes["Gemm"] == ("logits",)
+    assert [node for operator in profile.operators for node in operator.nodes] == [
+        "features",
+        "rectified",
+        "means",
+        "flat",
+        "logits",
+    ]
+    convolution = profile.operators[0]
+    assert convolution.shapes == ((2, models.FILTERS, 6, 6),)
+    assert convolution.precision == "float32"
+
+
+def test_captured_values_are_those_of_the_network(tmp_path):
+    images = models.images(2)
+    with OnnxRuntime().open(models.onnx(tmp_path)) as session:
+        points = {point.name: point for point in session.capture_points()}
+        captured = session.capture({"image": images}, ["rectified", "features", "flat"])
+    assert list(points) == ["features", "rectified", "means", "flat", "logits"]
+    assert [name for name, point in points.items() if not point.kept] == ["features"]
+    np.testing.assert_array_equal(captured.tensors["rectified"], np.maximum(captured.tensors["features"], 0))
+    np.testing.assert_allclose(captured.tensors["flat"], captured.tensors["rectified"].mean((2, 3)), rtol=1e-5)
+    np.testing.assert_allclose(captured.outputs["logits"], models.reference(images), atol=1e-5)
+
+
+def test_a_model_with_weights_in_another_file_is_observed_too(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(str(models.onnx(tmp_path).path()))
+    path = tmp_path / "outside.onnx"
+    onnx.save(graph, str(path), save_as_external_data=True, location="outside.data", size_threshold=0)
+    files = ModelFiles("onnx", {"model": path, "weights": tmp_path / "outside.data"})
+    with open_isolated(OnnxRuntime(), files) as session:
+        feeds = RuntimeContract.feeds(session)
+        assert session.profile(feeds)[0].operators[0].nodes == ("features", "rectified")
+        RuntimeContract.same(session.capture(feeds, ["flat"]).outputs, session.predict(feeds))
+
+
+def test_an_int8_graph_is_mapped_through_quantising_and_other_axes():
+    with OnnxRuntime().open(ModelFiles("onnx", {"model": MODELS_FOLDER / "lenet-int8.onnx"})) as session:
+        (profile,) = session.profile(RuntimeContract.feeds(session))
+    of_node = {node: operator for operator in profile.operators for node in operator.nodes}
+    assert of_node["conv_1"].kind == "QLinearConv"
+    assert of_node["conv_1"].precision == "int8"
+    assert of_node["conv_1"] is of_node["relu_1_QuantizeLinear"]
+    assert of_node["maxpool_0"] is not of_node["conv_1"]
+
+
+def test_operators_of_a_branch_lie_below_it(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    helper, number = onnx.helper, onnx.TensorProto.FLOAT
+    inner = helper.make_graph(
+        [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Neg", ["e"], ["inner"], name="twice")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("inner", number, [None])],
+    )
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["twice"], keepdims=0),
+        helper.make_node("Cast", ["twice"], ["any"], to=onnx.TensorProto.BOOL, name="twice"),
+        helper.make_node("If", ["any"], ["y"], then_branch=inner, else_branch=inner),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "branching",
+        [helper.make_tensor_value_info("x", number, [None])],
+        [helper.make_tensor_value_info("y", number, [None])],
+    )
+    path = tmp_path / "branching.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    with OnnxRuntime().open(ModelFiles("onnx", {"model": path})) as session:
+        feeds = {"x": np.ones(5, np.float32)}
+        (profile,) = session.profile(feeds)
+        RuntimeContract.check_profile(profile, 1)
+        RuntimeContract.same(session.capture(feeds, ["any"]).outputs, session.predict(feeds))
+    kinds = [operator.kind for operator in profile.operators]
+    assert kinds == ["ReduceSum", "Cast", "If", "Exp", "Neg"]
+    assert [operator.parent for operator in profile.operators] == [None, None, None, 2, 2]
+    assert [operator.nodes for operator in profile.operators] == [("twice",), ("twice",), ("y",), (), ()]
+
+
+def test_a_profile_that_is_cut_off_is_explained(tmp_path):
+    calls = [ObservedCall(start, 5000, None, 0, 0, 0, 0, 0, 0) for start in (10_000, 20_000)]
+    event = {"cat": "Node", "name": "a_kernel_time", "ts": 3, "dur": 1, "args": {"op_name": "Conv"}}
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([event, {**event, "ts": 13}]))
+    assert [len(profile.operators) for profile in read_profiles(path, 8000, calls, {})] == [1, 1]
+    path.write_text(json.dumps([event]))
+    with pytest.raises(ModelError, match="all the predictions"):
+        read_profiles(path, 8000, calls, {})
+    path.write_text(json.dumps([event])[:-5])
+    with pytest.raises(ModelError, match="not complete"):
+        read_profiles(path, 8000, calls, {})
+
+
+def test_a_real_classifier_is_observed_without_changing_it():
+    path = ASSETS / "imagenet/onnx/shufflenet-v2-12-int8.onnx"
+    if not path.exists():
+        pytest.skip(f"ZOOLENS_ASSETS has no {path.name}")
+    with OnnxRuntime().open(ModelFiles("onnx", {"model": path}), Options(threads=1)) as session:
+        feeds = RuntimeContract.feeds(session)
+        kept = [point.name for point in session.capture_points() if point.kept]
+        assert len(kept) > 50
+        RuntimeContract.same(session.capture(feeds, kept).outputs, session.predict(feeds))
+        (profile,) = session.profile(feeds)
+    RuntimeContract.check_profile(profile, 1)
+    nodes = [node for operator in profile.operators for node in operator.nodes]
+    assert len(nodes) == len(set(nodes)) == 189
+    unmapped = {operator.kind for operator in profile.operators if not operator.nodes}
+    assert unmapped == {"Transpose"}, "what the optimiser adds computes nothing of the file"
