@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics",
     "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
-    "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons", "twins", "audit", "crosstrain",
+    "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
+    "tracing", "twins", "audit", "crosstrain",
     "index", "queries", "serving", "load", "contrib", "cli", "testing",
 ]  # fmt: skip
 

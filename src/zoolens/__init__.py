@@ -16,6 +16,8 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "EvaluationPlan": "zoolens.measure.plan",
     "compare": "zoolens.comparisons.compare",
     "reproduce": "zoolens.comparisons.reproduce",
+    "trace": "zoolens.tracing.api",
+    "span": "zoolens.tracing.recorder",
     "graph_of": "zoolens.graph.structure",
     "cost": "zoolens.graph.cost",
     "diff": "zoolens.graph.diff.report",

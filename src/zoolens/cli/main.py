@@ -32,6 +32,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "demo": "Evaluate the built-in models on the built-in data: start here.",
         "eval": "Measure models on data, in runtimes, on this machine.",
         "reproduce": "Run a stored run again and say which figures hold.",
+        "trace": "Say where the time of a model goes, down to the kernel.",
         "cost": "Count what a model costs, beside what public counters say.",
         "doctor": "Find out whether a model's declared preprocessing is right.",
         "audit": "Are models what they claim to be, and what their namesakes are?",

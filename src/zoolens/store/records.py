@@ -46,6 +46,7 @@ class RunKind(StrEnum):
     LOAD = "load"  # requests were sent to a server, to see how it bears them
     LABELS = "labels"  # the true classes of a dataset's test samples
     SERVING = "serving"  # what happened while a service was served: a series of events, and counts of answers
+    TRACE = "trace"  # where the time of a model goes: series of spans
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
     OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
 
@@ -62,6 +63,7 @@ class Stage(StrEnum):
     TRAINING = "training"
     STRUCTURE = "structure"
     CLAIMS = "claims"
+    TRACE = "trace"  # observes the model at one level, for each level
     OPERATORS = "operators"  # sums the times of a model's layers, for each table of such times
 
     def of(self, what: str) -> str:

@@ -1,0 +1,178 @@
+"""`zoolens trace`: where the time of a model goes, from a request down to the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.options import json_option, trust_option, wide_option
+from zoolens.cli.stores import store_option
+from zoolens.errors import ZoolensError
+
+if TYPE_CHECKING:
+    from zoolens.present.tables import Table
+    from zoolens.tracing.stored import Trace
+
+LEVELS = ("pipeline", "model", "layer", "library", "system")
+
+
+def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+class _TraceGroup(click.Group):
+    """`zoolens trace MODEL` is short for `zoolens trace run MODEL`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(name="trace", cls=_TraceGroup)
+def command() -> None:
+    """Say where the time of a model goes, from a request down to the kernel.
+
+    `zoolens trace MODEL` is short for `zoolens trace run MODEL`.
+    """
+
+
+@command.command()
+@click.argument("model")
+@click.option("--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can.")
+@click.option(
+    "--level",
+    "-l",
+    type=click.Choice(LEVELS),
+    default="layer",
+    show_default=True,
+    help="How deep to look; each level includes those before it.",
+)
+@click.option(
+    "--data", "-d", default=None, help="Dataset of the inputs, as for `zoolens eval`; default: made-up inputs."
+)
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
+@click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
+@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Inputs of one request.")
+@click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Repetitions of each level.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit of each level."
+)
+@click.option("--env", "environments", multiple=True, help="Packages of an isolated environment.")
+@click.option("--device", default="cpu", show_default=True, help="Device to run on.")
+@click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
+@click.option(
+    "--precision", type=click.Choice(["default", "float32"]), default="default", help="Force float32 arithmetic."
+)
+@click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
+@click.option("--isolate", is_flag=True, help="Run the model in a process of its own.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
+@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
+@click.option("--resume/--fresh", default=True, help="Keep what was traced (default), or trace all again as a new run.")
+@click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
+@store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
+@json_option
+@trust_option
+@wide_option
+def run(model: str, **chosen: Any) -> None:
+    """Trace MODEL in every runtime asked for.
+
+    The times of each level come from calls in which nothing deeper was observed, and what observing costs is printed.
+    What was traced is kept: the same command again only does what is missing.
+    """
+    from zoolens.catalog.sessions import Wanted
+    from zoolens.cli.bars import Bars
+    from zoolens.runtimes.base import Options
+    from zoolens.store.store import open_store
+    from zoolens.tracing.measuring import TraceSettings
+    from zoolens.tracing.plan import TracePlan
+    from zoolens.tracing.recorder import current_context
+    from zoolens.tracing.runner import carry_out
+    from zoolens.tracing.spans import Level
+    from zoolens.tracing.stored import load_trace
+
+    plan = TracePlan(
+        model,
+        chosen["data"],
+        chosen["limit"],
+        chosen["seed"],
+        Wanted(
+            runtimes=chosen["runtimes"],
+            environments=chosen["environments"],
+            options=Options(chosen["threads"], chosen["device"], chosen["precision"], chosen["mode"]),
+            isolate=chosen["isolate"],
+            allow_code=chosen["allow_code"],
+        ),
+        Level(chosen["level"]),
+        chosen["batch"],
+        TraceSettings(chosen["repeats"], chosen["seconds"]),
+        not chosen["resume"],
+        current_context(chosen["traceparent"]),
+    )
+    with open_store(chosen["store"]) as store:
+        with Bars() as bars:
+            outcomes = list(carry_out(plan, store, bars))
+        traces = [load_trace(outcome.run, store=store) for outcome in outcomes if outcome.run is not None]
+    _show(traces, top=chosen["top"], as_json=chosen["as_json"])
+    for outcome in outcomes:
+        for note in (*outcome.notes, *([f"{outcome.title}: skipped, {outcome.skipped}"] if outcome.skipped else [])):
+            click.echo(f"note: {note}", err=True)
+    failures = [f"{outcome.title}: {' '.join(outcome.errors)}" for outcome in outcomes if outcome.errors]
+    if failures:
+        raise ZoolensError("\n".join(failures))
+
+
+@command.command()
+@click.argument("name", metavar="RUN")
+@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
+@store_option("reads")
+@json_option
+@wide_option
+def show(name: str, top: int, store: str | None, as_json: bool) -> None:
+    """Show a trace that is stored. RUN is the id of its run, "last", or MODEL@RUNTIME for the newest one of these."""
+    from zoolens.store.store import open_store
+    from zoolens.tracing.stored import load_trace
+
+    with open_store(store, must_exist=True) as opened:
+        traces = [load_trace(name, store=opened)]
+    _show(traces, top=top, as_json=as_json)
+
+
+def _show(traces: Sequence[Trace], *, top: int, as_json: bool) -> None:
+    from zoolens.present.terminal import echo_json
+    from zoolens.tracing.report import trace_as_data
+
+    if as_json:
+        echo_json([trace_as_data(trace) for trace in traces])
+        return
+    for place, trace in enumerate(traces):
+        if place:
+            click.echo()
+        _print(trace, top)
+
+
+def _print(trace: Trace, top: int) -> None:
+    from zoolens.present.terminal import echo_prose, make_console, plain
+    from zoolens.tracing.report import counters_table, layers_table, levels_table, sentences
+
+    console = make_console()
+    console.print(f"[bold]{plain(trace.title)}[/], batch {trace.batch}, {plain(trace.inputs)} (run {trace.run.id[:8]})")
+    _print_table(levels_table(trace))
+    if trace.layers:
+        click.echo()
+        _print_table(layers_table(trace, top))
+    if trace.counters:
+        click.echo()
+        _print_table(counters_table(trace))
+    for sentence in sentences(trace):
+        echo_prose(sentence)
+
+
+def _print_table(table: Table) -> None:
+    from zoolens.present.tables import cell_words
+    from zoolens.present.terminal import print_table
+
+    rows = [[cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
+    print_table(table.columns, rows)

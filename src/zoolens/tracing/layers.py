@@ -1,0 +1,221 @@
+"""From the spans of many repetitions to layers: each with a median, an interval and what computed it.
+
+A layer is the same in two repetitions where its name, its kind, its place among namesakes and its callers are the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.statistics.intervals import quantile
+from zoolens.tracing.spans import Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FEWEST_CLEAN: Final = 5  # undisturbed repetitions: with fewer, all are taken, and the figure says so
+
+Samples = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds: the median of the undisturbed repetitions, its interval, and the median of all of them. An end of the
+    interval is None where so few repetitions do not tell it. `disturbed`: too few were clean, so that all count."""
+
+    median: float
+    low: float | None
+    high: float | None
+    n: int
+    raw: float
+    disturbed: bool = False
+
+    @property
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "seconds": self.median,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+            "raw_seconds": self.raw,
+            "disturbed": self.disturbed,
+        }
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An operator of the framework, or a kernel. `samples` has seconds by repetition; NaN where it did not run."""
+
+    name: str
+    kind: str
+    level: str
+    timing: Timing
+    samples: Samples = field(repr=False)
+    nodes: tuple[str, ...] = ()
+    kernel: str | None = None
+    precision: str | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+    device: str = "cpu"
+    synthetic: bool = False
+    children: tuple[Layer, ...] = ()
+    started: float = 0.0  # seconds from the beginning of the call, in the median repetition
+
+
+@dataclass(frozen=True)
+class ObservedCalls:
+    """What was observed at one level: the calls, the layers below them, and which repetitions were clean."""
+
+    calls: Timing
+    layers: tuple[Layer, ...]
+    total: Timing | None  # of the outermost layers; None where there are none
+    gaps: Mapping[str, Timing]  # time of the call in no layer: before the first, between, after the last
+    overlap: bool  # layers ran at the same time, so that their sum is more than the time they took
+    clean: NDArray[np.bool_] = field(repr=False)
+
+
+def timing(samples: Samples, clean: NDArray[np.bool_]) -> Timing:
+    """The figures of some repetitions. Those in which nothing ran are left out."""
+    ran = ~np.isnan(samples)
+    chosen = ran & clean
+    disturbed = int(chosen.sum()) < min(FEWEST_CLEAN, int(ran.sum()))
+    used = np.sort(samples[ran if disturbed else chosen])
+    median, low, high = quantile(used, 0.5)
+    return Timing(median, low, high, len(used), float(np.median(samples[ran])), disturbed)
+
+
+def call_timing(table: pa.Table, observed: str, *, name: str = "predict") -> Timing | None:
+    """The time of the calls during which this level was observed; None where there are none."""
+    rows = [
+        (row["duration"] / 1e9, row["clean"])
+        for row in table.select(["duration", "clean", "observed", "name"]).to_pylist()
+        if row["observed"] == observed and row["name"] == name
+    ]
+    if not rows:
+        return None
+    return timing(np.array([row[0] for row in rows]), np.array([row[1] for row in rows], bool))
+
+
+def observed_calls_of(table: pa.Table, observed: Level) -> ObservedCalls | None:
+    """The layers of the calls during which this level was observed."""
+    rows = [row for row in table.to_pylist() if row["observed"] == observed]
+    calls = {row["span_id"]: row for row in rows if row["level"] == Level.MODEL}
+    if not calls:
+        return None
+    repeats = {row["repeat"]: place for place, row in enumerate(calls.values())}
+    clean = np.array([row["clean"] for row in calls.values()], bool)
+    whole = np.array([row["duration"] / 1e9 for row in calls.values()])
+    inside = [row for row in rows if row["level"] in (Level.LAYER, Level.LIBRARY)]
+    tree = _Tree(inside, calls, repeats, clean)
+    outer = [layer for layer in tree.layers if layer.level == Level.LAYER] or list(tree.layers)
+    total = timing(np.nansum([layer.samples for layer in outer], axis=0), clean) if outer else None
+    outermost = [row for row in inside if row["parent"] in calls and row["level"] == (outer[0].level if outer else "")]
+    gaps, overlap = _gaps(outermost, calls, repeats, clean)
+    return ObservedCalls(timing(whole, clean), tuple(tree.layers), total, gaps, overlap, clean)
+
+
+class _Tree:
+    """Groups the rows of all repetitions into layers."""
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        calls: Mapping[int, Mapping[str, Any]],
+        repeats: Mapping[int, int],
+        clean: NDArray[np.bool_],
+    ) -> None:
+        self._repeats, self._clean = repeats, clean
+        self._starts = {row["repeat"]: int(row["time"]) for row in calls.values()}
+        self._below: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: row["time"]):
+            self._below[row["parent"]].append(row)
+        self.layers = self._grouped(list(calls))
+
+    def _grouped(self, parents: Sequence[int]) -> list[Layer]:
+        """The layers below spans that are the same one in different repetitions, in the order of time."""
+        groups: dict[tuple[str, str, str, int], list[Mapping[str, Any]]] = {}
+        for parent in parents:
+            seen: dict[tuple[str, str, str], int] = defaultdict(int)
+            for row in self._below.get(parent, ()):
+                key = (row["name"], row["kind"], row["level"])
+                groups.setdefault((*key, seen[key]), []).append(row)
+                seen[key] += 1
+        layers = [self._layer(group) for group in groups.values()]
+        return sorted(layers, key=lambda layer: layer.started)
+
+    def _layer(self, rows: Sequence[Mapping[str, Any]]) -> Layer:
+        samples = np.full(len(self._clean), np.nan)
+        began = np.full(len(self._clean), np.nan)
+        for row in rows:
+            place = self._repeats[row["repeat"]]
+            samples[place] = row["duration"] / 1e9
+            began[place] = (row["time"] - self._starts[row["repeat"]]) / 1e9
+        first = rows[0]
+        return Layer(
+            first["name"],
+            first["kind"],
+            first["level"],
+            timing(samples, self._clean),
+            samples,
+            tuple(first["nodes"] or ()),
+            first["kernel"],
+            first["precision"],
+            tuple(tuple(shape) for shape in first["shapes"] or ()),
+            first["device"],
+            first["synthetic"],
+            tuple(self._grouped([row["span_id"] for row in rows])),
+            float(np.nanmedian(began)),
+        )
+
+
+def _gaps(
+    rows: Sequence[Mapping[str, Any]],
+    calls: Mapping[int, Mapping[str, Any]],
+    repeats: Mapping[int, int],
+    clean: NDArray[np.bool_],
+) -> tuple[dict[str, Timing], bool]:
+    """Where the call was in no layer, of frameworks that tell when each began; and whether layers overlap."""
+    if not rows or any(row["synthetic"] for row in rows):
+        return {}, False
+    by_call: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for row in rows:
+        by_call[row["parent"]].append((row["time"], row["time"] + row["duration"]))
+    gaps = np.zeros((3, len(clean)))
+    overlapping = 0
+    for span_id, call in calls.items():
+        spans = sorted(by_call.get(span_id, ()))
+        if not spans:
+            continue
+        covered, summed = sum(end - start for start, end in _merged(spans)), sum(end - start for start, end in spans)
+        overlapping += summed > 1.02 * covered
+        begun, ended = spans[0][0], max(end for _, end in spans)
+        call_end = call["time"] + call["duration"]
+        place = repeats[call["repeat"]]
+        gaps[:, place] = np.maximum([begun - call["time"], ended - begun - covered, call_end - ended], 0)
+    names = ("before the first layer", "between layers", "after the last layer")
+    figures = {name: timing(row / 1e9, clean) for name, row in zip(names, gaps, strict=True)}
+    return figures, overlapping > len(calls) / 2
+
+
+def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Sorted intervals as intervals that do not overlap."""
+    start, end = spans[0]
+    for begun, ended in spans[1:]:
+        if begun > end:
+            yield start, end
+            start, end = begun, ended
+        else:
+            end = max(end, ended)
+    yield start, end
+
+
+def flat(layers: Sequence[Layer]) -> Iterator[Layer]:
+    """Layers and everything below them."""
+    for layer in layers:
+        yield layer
+        yield from flat(layer.children)

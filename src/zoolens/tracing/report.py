@@ -1,0 +1,308 @@
+"""A trace in words: tables for a terminal or a page, sentences about what the layers do not cover, and plain data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from zoolens.present.figures import NOTHING, figure, with_interval
+from zoolens.present.tables import Column, Table
+from zoolens.store.records import Observation
+from zoolens.tracing.layers import Layer, Timing
+from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import SUMS_UP, Overhead, Trace
+
+TOP: Final = 15  # layers that a terminal shows
+BELOW: Final = 3  # of what is below each of them
+LONGEST: Final = 46  # characters of a layer's name
+
+
+def timing_words(timing: Timing | None) -> str:
+    """0.41 ms [0.40, 0.42], marked where too few repetitions were undisturbed."""
+    if timing is None:
+        return NOTHING
+    details = {"disturbed": True} if timing.disturbed else {}
+    return with_interval(
+        Observation("time", timing.median, unit="s", low=timing.low, high=timing.high, details=details)
+    )
+
+
+def share_words(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def levels_table(trace: Trace) -> Table:
+    """One row for each level: what was timed, and by how much observing it slows the call down."""
+    rows = []
+    overheads = {overhead.level: overhead for overhead in trace.overheads}
+    if trace.request is not None:
+        rows.append(("pipeline", "request", timing_words(trace.request), _overhead_words(overheads, Level.PIPELINE)))
+        for step in trace.steps:
+            mark = "    └ in the worker" if step.inside else f"  └ {step.name}"
+            rows.append(("", mark, timing_words(step.timing), ""))
+    if trace.model is not None:
+        rows.append(("model", "predict", timing_words(trace.model), NOTHING))
+    for level, observed in ((Level.LAYER, trace.layer), (Level.LIBRARY, trace.library)):
+        if observed is not None:
+            words = f"{len(observed.layers)} layers, sum" if level is Level.LAYER else "predict, with kernels"
+            times = observed.total if level is Level.LAYER else observed.calls
+            rows.append((level, words, timing_words(times), _overhead_words(overheads, level)))
+    if Level.SYSTEM in overheads:
+        system = overheads[Level.SYSTEM]
+        rows.append(("system", "predict", timing_words(system.observed), _overhead_words(overheads, Level.SYSTEM)))
+    columns = (
+        Column("level", "key", keep=9),
+        Column("what", "key", keep=8),
+        Column("median [95 %]", "number", keep=9),
+        Column("observing adds", "number", keep=7),
+    )
+    return Table("levels", columns, tuple(rows))
+
+
+def _overhead_words(overheads: dict[Level, Overhead], level: Level) -> str:
+    if level not in overheads:
+        return NOTHING
+    overhead = overheads[level]
+    words, interval = f"{100 * overhead.share:+.1f} %", overhead.interval
+    if interval is not None:
+        words += f" [{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
+    return words.replace("-", "−")
+
+
+def layers_table(trace: Trace, top: int | None = TOP) -> Table:
+    """The hottest layers first, each with the hottest of what is below it. `top` None: all of them."""
+    layers = merged_layers(trace)
+    total = sum(layer.timing.median for layer in layers) or 1.0
+    hottest = sorted(layers, key=lambda layer: -layer.timing.median)
+    shown = hottest if top is None else hottest[:top]
+    rows: list[tuple[Any, ...]] = []
+    for layer in shown:
+        rows += _rows(layer, total, 0, None if top is None else BELOW)
+    if len(shown) < len(hottest):
+        rest = sum(layer.timing.median for layer in hottest[len(shown) :])
+        row = (f"{len(hottest) - len(shown)} more layers", "", figure(rest, "s"), share_words(rest / total))
+        rows.append((*row, "", "", ""))
+    columns = (
+        Column("layer", keep=9),
+        Column("kind", "key", keep=4),
+        Column("median [95 %]", "number", keep=9),
+        Column("share", "number", keep=8),
+        Column("kernel", "key", keep=7),
+        Column("precision", "key", keep=6),
+        Column("output", "key", keep=2),
+    )
+    table = Table("layers", columns, tuple(rows))
+    filled = table.filled
+    return Table("layers", tuple(columns[i] for i in filled), tuple(tuple(row[i] for i in filled) for row in rows))
+
+
+def _rows(layer: Layer, total: float, depth: int, most: int | None) -> Iterator[tuple[Any, ...]]:
+    indent = f"{'  ' * depth}└ " if depth else ""
+    yield (
+        indent + short_name(layer.name),
+        layer.kind,
+        timing_words(layer.timing),
+        share_words(layer.timing.median / total),
+        layer.kernel or "",
+        layer.precision or "",
+        ", ".join("×".join(map(str, shape)) for shape in layer.shapes[:2]),
+    )
+    below = sorted(layer.children, key=lambda child: -child.timing.median)
+    for child in below if most is None else below[:most]:
+        yield from _rows(child, total, depth + 1, most)
+
+
+def short_name(name: str, longest: int = LONGEST) -> str:
+    """A name that fits a table: its end tells layers apart, so the beginning is cut."""
+    return name if len(name) <= longest else f"…{name[1 - longest :]}"
+
+
+def merged_layers(trace: Trace) -> list[Layer]:
+    """Layers with times from calls in which nothing deeper was observed, and below them the kernels of other calls."""
+    layers = [layer for layer in trace.layers if layer.level == Level.LAYER] or list(trace.layers)
+    if trace.library is None:
+        return layers
+    kernels = dict(_keyed(trace.library.layers))
+    return [layer if key not in kernels else _with_kernels(layer, kernels[key]) for key, layer in _keyed(layers)]
+
+
+def _keyed(layers: Sequence[Layer]) -> Iterator[tuple[tuple[str, str, int], Layer]]:
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    for layer in layers:
+        key = (layer.name, layer.kind)
+        yield (*key, seen[key]), layer
+        seen[key] += 1
+
+
+def _with_kernels(layer: Layer, with_kernels: Layer) -> Layer:
+    from dataclasses import replace
+
+    return replace(
+        layer,
+        children=with_kernels.children,
+        kernel=layer.kernel or with_kernels.kernel,
+        precision=layer.precision or with_kernels.precision,
+    )
+
+
+def sentences(trace: Trace) -> Iterator[str]:
+    """What the tables do not say: how much of the call the layers explain, and where the rest is."""
+    yield from _covered(trace)
+    if trace.layer is not None and any(layer.synthetic for layer in trace.layers):
+        yield (
+            f"{trace.runtime} tells how long each layer took and not when it began: on a timeline they are laid out "
+            "one behind the other."
+        )
+    disturbed = [name for name, times in _all_timings(trace) if times.disturbed]
+    if disturbed:
+        yield (
+            f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
+            "repetitions."
+        )
+    before, beside = trace.model, trace.unlayered
+    if before is not None and beside is not None and before is not beside:
+        apart = max(before.median, beside.median) / max(min(before.median, beside.median), 1e-12) - 1
+        if apart > 0.1:
+            yield (
+                "The machine was not the same all the time: a call without a profiler took "
+                f"{figure(before.median, 's')} when the model was timed, and {figure(beside.median, 's')} beside the "
+                "profiled calls."
+            )
+    for level, reason in trace.missing.items():
+        yield f"No level {level}: {reason}"
+
+
+def _covered(trace: Trace) -> Iterator[str]:
+    covered, observed, alone = trace.covered, trace.layer, trace.unlayered
+    if covered is None or observed is None or observed.total is None or alone is None:
+        return
+    sum_words, call_words = figure(observed.total.median, "s"), figure(alone.median, "s")
+    yield (
+        f"The layers sum to {sum_words}, {100 * covered:.1f} % of the {call_words} that the model takes without a "
+        "profiler."
+    )
+    if observed.overlap:
+        yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
+        return
+    if covered < 1 - SUMS_UP:
+        rest = alone.median - observed.total.median
+        parts = [f"{figure(gap.median, 's')} {name}" for name, gap in observed.gaps.items()]
+        where = f" In the profiled call: {', '.join(parts)}." if parts else ""
+        yield (
+            f"The rest of {figure(rest, 's')} is in no layer: handing over inputs and answers, and the framework "
+            f"between its operators.{where}"
+        )
+    elif covered > 1 + SUMS_UP:
+        slower = observed.calls.median / alone.median - 1
+        yield (
+            "They sum to more than the model takes, because the profiler slows down the layers themselves: the call "
+            f"takes {100 * slower:.0f} % longer with it. Shares hold better than times."
+        )
+
+
+def _all_timings(trace: Trace) -> Iterator[tuple[str, Timing]]:
+    if trace.request is not None:
+        yield "pipeline", trace.request
+    if trace.model is not None:
+        yield "model", trace.model
+    for name, observed in (("layer", trace.layer), ("library", trace.library)):
+        if observed is not None:
+            yield name, observed.calls
+
+
+def counters_table(trace: Trace) -> Table:
+    columns = (
+        Column("in one call", keep=9),
+        Column("median", "number", keep=8),
+        Column("most", "number", keep=7),
+        Column("provenance", "key", keep=6),
+        Column("", folds=True),
+    )
+    rows = [
+        (
+            counter.name,
+            figure(counter.median, counter.unit),
+            figure(counter.largest, counter.unit),
+            counter.provenance,
+            counter.reason,
+        )
+        for counter in trace.counters
+    ]
+    energy = trace.energy
+    if energy is not None:
+        rows.append(
+            (
+                "energy",
+                figure(energy.value, "J"),
+                figure(energy.high, "J"),
+                str(energy.provenance),
+                str(energy.details.get("reason") or energy.details.get("what") or ""),
+            )
+        )
+    return Table("system", columns, tuple(rows))
+
+
+def trace_as_data(trace: Trace) -> dict[str, Any]:
+    """The trace as plain data for JSON."""
+    return {
+        "run": trace.run.id,
+        "model": trace.run.ref,
+        "runtime": trace.runtime,
+        "version": trace.run.stack.version,
+        "precision": trace.run.precision,
+        "batch": trace.batch,
+        "inputs": trace.inputs,
+        "request": _data(trace.request),
+        "steps": [{"name": step.name, "in_worker": step.inside, **step.timing.as_data} for step in trace.steps],
+        "predict": _data(trace.model),
+        "layers": [_layer_data(layer) for layer in merged_layers(trace)],
+        "layers_sum": _data(trace.layer.total if trace.layer else None),
+        "layers_share": trace.covered,
+        "gaps": {name: gap.as_data for name, gap in trace.layer.gaps.items()} if trace.layer else {},
+        "overlap": trace.layer.overlap if trace.layer else None,
+        "overheads": [
+            {
+                "level": str(overhead.level),
+                "share": overhead.share,
+                "interval": None if overhead.interval is None else list(overhead.interval),
+                "with": overhead.observed.as_data,
+                "without": overhead.unobserved.as_data,
+            }
+            for overhead in trace.overheads
+        ],
+        "system": [
+            {
+                "name": counter.name,
+                "median": counter.median,
+                "most": counter.largest,
+                "unit": counter.unit,
+                "provenance": counter.provenance,
+                "reason": counter.reason or None,
+            }
+            for counter in trace.counters
+        ],
+        "missing": {str(level): reason for level, reason in trace.missing.items()},
+        "notes": list(sentences(trace)),
+    }
+
+
+def _data(timing: Timing | None) -> dict[str, Any] | None:
+    return None if timing is None else timing.as_data
+
+
+def _layer_data(layer: Layer) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "kind": layer.kind,
+        "level": layer.level,
+        **layer.timing.as_data,
+        "started": layer.started,
+        "synthetic": layer.synthetic,
+        "nodes": list(layer.nodes),
+        "kernel": layer.kernel,
+        "precision": layer.precision,
+        "shapes": [list(shape) for shape in layer.shapes],
+        "device": layer.device,
+        "children": [_layer_data(child) for child in layer.children],
+    }

@@ -1,0 +1,266 @@
+"""Traces a model in every runtime asked for, level by level; each level is a stage of a run, and is done once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from zoolens.catalog.lookup import find_all
+from zoolens.datasets.base import Dataset
+from zoolens.errors import ModelError, StoreError, UnsupportedAbility, WorkerError, ZoolensError
+from zoolens.measure.energy import energy_observations
+from zoolens.measure.job_runner import SubjectOpener, open_data
+from zoolens.measure.jobs import Job, plan_jobs
+from zoolens.measure.plan import Outcome
+from zoolens.progress import Progress
+from zoolens.runtimes.base import Runtime
+from zoolens.runtimes.naming import installed_runtimes, runtime_named
+from zoolens.runtimes.noise import MADE_UP
+from zoolens.store.records import DatasetRecord, Observation, Run, RunKind, StackRecord, Stage, fingerprint
+from zoolens.store.scopes import batch_scope
+from zoolens.store.series import read_series, series_names, write_series
+from zoolens.store.store import Store
+from zoolens.tracing.layers import Timing, call_timing, observed_calls_of
+from zoolens.tracing.measuring import UNOBSERVED, trace_model, trace_operators, trace_pipeline, trace_system
+from zoolens.tracing.plan import TracePlan
+from zoolens.tracing.recorder import adopt
+from zoolens.tracing.spans import Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX: Final = "trace:"  # before the runtime's name in the stack of a trace
+BATCH: Final = "batch"  # in run.resolved
+INPUTS: Final = "inputs"  # in run.resolved: what the model was fed
+_ABILITY: Final[Mapping[Level, str]] = {Level.LAYER: "profile", Level.LIBRARY: "kernels"}
+
+_log = logging.getLogger(__name__)
+
+
+def carry_out(plan: TracePlan, store: Store, progress: Progress) -> Iterator[Outcome]:
+    """One outcome for each way of running the model, as soon as it is stored."""
+    _check(plan)
+    store.sweep()
+    with closing(open_data(plan.data, plan.limit, plan.seed)) as dataset:
+        for entry in find_all([plan.model]):
+            jobs, skipped = plan_jobs([entry], plan.wanted, progress)
+            for reason in skipped:
+                if jobs:
+                    yield Outcome(reason.title, skipped=reason.reason)
+                else:
+                    yield Outcome(reason.title, errors=(reason.reason,))
+            for job in jobs:
+                yield _trace_job(job, plan, dataset, store, progress)
+
+
+def _check(plan: TracePlan) -> None:
+    if plan.batch < 1:
+        raise ZoolensError(f"A batch of {plan.batch} makes no sense.", hint="Batch sizes start at 1.")
+    if plan.settings.repeats < 1 or plan.settings.seconds <= 0:
+        raise ZoolensError("A trace repeats each level at least once.", hint="Give --repeats 1 or more.")
+    if plan.data is None and (plan.limit is not None or plan.seed is not None):
+        raise ZoolensError("No data are named.", hint="Add --data, or leave --limit and --seed out.")
+
+
+def _trace_job(job: Job, plan: TracePlan, dataset: Dataset, store: Store, progress: Progress) -> Outcome:
+    try:
+        job.runtime.check(job.files(), job.options)
+        dataset = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        run = _begin(job, plan, dataset, store)
+    except StoreError:
+        raise
+    except ZoolensError as error:
+        return Outcome(job.title, errors=(str(error),))
+    with closing(SubjectOpener(job, run, store, dataset)) as opener:
+        return _Levels(job, plan, dataset, store, run, opener, progress).carry_out()
+
+
+def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
+    """The run that holds this trace. Its key has the model, its stack and machine, the data and the batch size."""
+    inputs = dataset.name if len(dataset) else "made-up inputs"
+    record = DatasetRecord(
+        fingerprint([PREFIX, dataset.fingerprint(), plan.batch]), f"{PREFIX} {inputs}, batch {plan.batch}", len(dataset)
+    )
+    stack = StackRecord(
+        fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
+    )
+    begin = store.begin_attempt if plan.fresh else store.begin_run
+    run = begin(job.model, record, stack, kind=RunKind.TRACE)
+    facts = {
+        BATCH: plan.batch,
+        INPUTS: inputs if len(dataset) else MADE_UP,
+        "origin": {"ref": job.entry.full_ref, "data": plan.data, "limit": plan.limit, "seed": plan.seed},
+    }
+    if any(run.resolved.get(name) != value for name, value in facts.items()):
+        store.set_resolved(run.id, facts)
+    return run
+
+
+class _Levels:
+    """Does the levels that are not done yet and keeps account."""
+
+    def __init__(
+        self,
+        job: Job,
+        plan: TracePlan,
+        dataset: Dataset,
+        store: Store,
+        run: Run,
+        opener: SubjectOpener,
+        progress: Progress,
+    ) -> None:
+        self._job, self._plan, self._dataset = job, plan, dataset
+        self._store, self._run, self._opener, self._progress = store, run, opener, progress
+        self._measured: list[str] = []
+        self._kept: list[str] = []
+        self._errors: list[str] = []
+        self._notes: list[str] = []
+
+    def carry_out(self) -> Outcome:
+        done = {name for name, state in self._store.stages(self._run.id).items() if state.done}
+        for level in self._plan.level.included:
+            if Stage.TRACE.of(level) in done:
+                self._kept.append(level)
+            else:
+                self._trace(level)
+        self._progress.end()
+        return Outcome(
+            self._job.title,
+            run=self._store.run(self._run.id),
+            measured=tuple(self._measured),
+            kept=tuple(self._kept),
+            errors=tuple(self._errors),
+            notes=tuple(self._notes),
+        )
+
+    def _trace(self, level: Level) -> None:
+        stage = Stage.TRACE.of(level)
+        self._progress.begin(self._job.title, level, None)
+        try:
+            self._require(level)
+            table = self._spans(level)
+            observations = [*_figures(table, level, self._plan.batch), *self._energy(level)]
+            self._store.finish_stage(self._run.id, stage, observations, details=asdict(self._plan.settings))
+        except StoreError:
+            raise
+        except ZoolensError as error:
+            if isinstance(error, WorkerError):
+                self._opener.close()
+            self._fail(level, str(error), expected=isinstance(error, UnsupportedAbility))
+        except Exception as error:
+            _log.debug("level %s", level, exc_info=True)
+            self._fail(level, f"The level {level} failed unexpectedly: {type(error).__name__}: {error}.")
+        else:
+            self._measured.append(level)
+
+    def _require(self, level: Level) -> None:
+        ability = _ABILITY.get(level)
+        if ability is not None and not self._job.runtime.can(ability):
+            reason = self._job.runtime.cannot[ability].rstrip(".")
+            able = ", ".join(runtimes_with(ability, self._job))
+            raise UnsupportedAbility(
+                self._job.runtime.name, _WORDS[ability], f"{reason}. {f'It works in: {able}.' if able else ''}".strip()
+            )
+
+    def _fail(self, level: Level, reason: str, *, expected: bool = False) -> None:
+        """A level that lies above the one that was asked for, and that the runtime cannot observe, is only noted."""
+        if expected and level is not self._plan.level:
+            self._notes.append(reason)
+            return
+        self._store.fail_stage(self._run.id, Stage.TRACE.of(level), reason)
+        self._errors.append(reason)
+
+    def _spans(self, level: Level) -> pa.Table:
+        """The spans of this level: those that an interrupted command stored, or new ones."""
+        name = series_name(level)
+        if name in series_names(self._store, self._run.id):
+            return read_series(self._store, self._run.id, name)
+        table = self._observed(level)
+        adopt(table)
+        if write_series(self._store, self._run.id, name, table):
+            return table
+        return read_series(self._store, self._run.id, name)  # another process was first: its spans count
+
+    def _observed(self, level: Level) -> pa.Table:
+        plan, subject = self._plan, self._opener()
+        if level is Level.PIPELINE:
+            return trace_pipeline(subject, self._dataset, plan.batch, plan.settings, plan.context)
+        feeds = subject.feeds(self._dataset, plan.batch)
+        by_level: Mapping[Level, Callable[[], pa.Table]] = {
+            Level.MODEL: lambda: trace_model(subject.session, feeds, plan.settings, plan.context),
+            Level.SYSTEM: lambda: trace_system(subject.session, feeds, plan.settings, plan.context),
+        }
+        if level in by_level:
+            return by_level[level]()
+        table = trace_operators(subject.session, feeds, level, plan.settings, plan.context)
+        observed = observed_calls_of(table, level)
+        if observed is None or not observed.layers:
+            raise ModelError(f"The profiler of {self._job.runtime.name} told nothing about the inside of the model.")
+        return table
+
+    def _energy(self, level: Level) -> list[Observation]:
+        if level is not Level.SYSTEM or not self._job.runtime.can("run_here"):
+            return []
+        subject = self._opener()
+        feeds = subject.feeds(self._dataset, self._plan.batch)
+        return energy_observations(lambda: subject.session.predict(feeds), self._plan.batch)
+
+
+_WORDS: Final = {"profile": "tell the times of its operators", "kernels": "tell the kernels below its operators"}
+
+
+def series_name(level: Level) -> str:
+    """The series of a run that holds the spans of a level."""
+    return f"spans-{level}"
+
+
+def runtimes_with(ability: str, job: Job) -> list[str]:
+    """Installed runtimes that have this ability and run the same model."""
+    return [
+        runtime.name
+        for runtime in _installed()
+        if runtime.can(ability) and runtime.asset_of(job.manifest) is not None and runtime.version() is not None
+    ]
+
+
+def _installed() -> Iterator[Runtime]:
+    for name in installed_runtimes():
+        try:
+            yield runtime_named(name)
+        except ZoolensError:  # a plug-in that cannot be loaded is no help
+            continue
+
+
+def _figures(table: pa.Table, level: Level, batch: int) -> Iterator[Observation]:
+    """The call with this level observed, and by how much that slows it down."""
+    if level is Level.PIPELINE:
+        with_level, without = (call_timing(table, seen, name="request") for seen in (level, UNOBSERVED))
+    else:
+        with_level, without = call_timing(table, level), call_timing(table, Level.MODEL)
+    if with_level is not None:
+        yield _observation("traced_call", with_level, f"{level},{batch_scope(batch)}")
+    if with_level is not None and without is not None and level is not Level.MODEL:
+        yield Observation(
+            "trace_overhead",
+            with_level.median / without.median - 1,
+            scope=str(level),
+            unit="fraction",
+            n=with_level.n,
+            details={"without_seconds": without.median, "with_seconds": with_level.median},
+        )
+
+
+def _observation(metric: str, times: Timing, scope: str) -> Observation:
+    return Observation(
+        metric,
+        times.median,
+        scope=scope,
+        unit="s",
+        low=times.low,
+        high=times.high,
+        n=times.n,
+        details={"raw_seconds": times.raw, **({"disturbed": True} if times.disturbed else {})},
+    )
