@@ -20,7 +20,8 @@ READ = (
     ("index", "remove", "a"), ("index", "add", "a"), ("index", "estimate"), ("index", "rebuild"), ("index", "verify"),
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
-    ("crosstrain", "report", "study", "-o", "folder"), ("events",), ("serve", "services.yaml", "--check"),
+    ("crosstrain", "report", "study", "-o", "folder"), ("trace", "show", "last"), ("events",),
+    ("serve", "services.yaml", "--check"),
 )  # fmt: skip
 KEEP = (
     ("audit", "--zoo", "demo"), ("cost", "demo:mlp-small"), ("diff", "demo:mlp-small", "demo:lenet-wide"),
@@ -35,6 +36,7 @@ MAKE = {
     "crosstrain import",
     "crosstrain submit",
     "load",
+    "trace run",
 }
 
 

@@ -12,6 +12,7 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
+    from zoolens.measure.plan import Outcome
     from zoolens.present.tables import Table
     from zoolens.tracing.stored import Trace
 
@@ -119,9 +120,17 @@ def run(model: str, **chosen: Any) -> None:
     for outcome in outcomes:
         for note in (*outcome.notes, *([f"{outcome.title}: skipped, {outcome.skipped}"] if outcome.skipped else [])):
             click.echo(f"note: {note}", err=True)
-    failures = [f"{outcome.title}: {' '.join(outcome.errors)}" for outcome in outcomes if outcome.errors]
-    if failures:
-        raise ZoolensError("\n".join(failures))
+    _fail(outcomes)
+
+
+def _fail(outcomes: Sequence[Outcome]) -> None:
+    """One sentence and an exit code where something that was asked for could not be had."""
+    failed = [outcome for outcome in outcomes if outcome.errors]
+    for outcome in failed:
+        if outcome.run is None:
+            click.echo(f"{outcome.title}: {' '.join(outcome.errors)}", err=True)
+    if failed:
+        raise ZoolensError(f"{len(failed)} of {len(outcomes)} traces lack a level that was asked for; see above.")
 
 
 @command.command()

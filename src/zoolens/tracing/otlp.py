@@ -115,7 +115,8 @@ def _post(address: str, body: bytes, headers: Mapping[str, str]) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ZoolensError(
-            f"The collector at {address} cannot be reached: {reason}.", hint="The trace is stored: `zoolens trace show`."
+            f"The collector at {address} cannot be reached: {reason}.",
+            hint="The trace is stored: `zoolens trace show`.",
         ) from error
     refused = _refused(told, ExportTraceServiceResponse)
     if refused:

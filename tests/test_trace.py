@@ -1,0 +1,151 @@
+"""Traces of the fake runtime: levels are stages that are done once, and what cannot be observed is said."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import zoolens
+from zoolens.cli.main import cli
+from zoolens.errors import ZoolensError
+from zoolens.store.records import RunKind
+from zoolens.store.series import read_series, series_names
+from zoolens.store.store import open_store
+from zoolens.tracing import load_trace, recording
+from zoolens.tracing.spans import Level
+
+QUICK = {"repeats": 6, "seconds": 1.0}
+
+
+@pytest.fixture
+def store(home):
+    with open_store() as opened:
+        yield opened
+
+
+def rows(store, trace, level):
+    return read_series(store, trace.run.id, f"spans-{level}").to_pylist()
+
+
+def test_every_level_is_traced_from_calls_in_which_nothing_deeper_was_observed(store, fake_model, data):
+    (trace,) = zoolens.trace(fake_model(latency_us=300), data, level="layer", store=store, **QUICK)
+    assert trace.run.kind is RunKind.TRACE
+    assert [step.name for step in trace.steps] == ["decode", "preprocess", "predict", "postprocess"]
+    assert {row["observed"] for row in rows(store, trace, "model")} == {"model"}
+    assert {row["observed"] for row in rows(store, trace, "layer")} == {"model", "layer"}
+    assert [layer.name for layer in trace.layers] == ["scores", "logits"]
+    assert trace.model.median >= 300e-6
+    assert trace.covered == pytest.approx(1, abs=0.3)
+    assert {overhead.level for overhead in trace.overheads} == {Level.PIPELINE, Level.LAYER}
+    assert sum(step.timing.median for step in trace.steps) <= 1.5 * trace.request.median
+
+
+def test_the_same_trace_again_observes_nothing_and_a_deeper_one_only_what_is_missing(store, fake_model, data):
+    model = fake_model()
+    (first,) = zoolens.trace(model, data, level="model", store=store, **QUICK)
+    (second,) = zoolens.trace(model, data, level="layer", store=store, **QUICK)
+    (third,) = zoolens.trace(model, data, level="layer", store=store, **QUICK)
+    assert first.run.id == second.run.id == third.run.id
+    assert (first.layer, first.model) == (None, third.model)
+    assert [layer.samples.tolist() for layer in second.layers] == [layer.samples.tolist() for layer in third.layers]
+    (fresh,) = zoolens.trace(model, data, level="model", fresh=True, store=store, **QUICK)
+    assert fresh.run.id != first.run.id
+
+
+def test_what_changes_the_times_changes_the_run(store, fake_model, data):
+    model = fake_model()
+    traces = [
+        zoolens.trace(model, given, level="model", batch=batch, store=store, **QUICK)[0]
+        for given, batch in ((data, 1), (data, 4), (None, 1))
+    ]
+    assert len({trace.run.id for trace in traces}) == 3
+    assert store.runs() == []  # no trace is taken for an evaluation
+
+
+def test_spans_of_an_interrupted_level_are_used_and_not_made_again(store, fake_model, data, monkeypatch):
+    model = fake_model()
+    monkeypatch.setattr("zoolens.tracing.runner._figures", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        zoolens.trace(model, data, level="pipeline", store=store, **QUICK)
+    monkeypatch.undo()
+    (run,) = store.runs(kind=RunKind.TRACE)
+    before = read_series(store, run.id, "spans-pipeline")
+    (trace,) = zoolens.trace(model, data, level="pipeline", store=store, **QUICK)
+    assert trace.run.id == run.id
+    assert read_series(store, run.id, "spans-pipeline").equals(before)
+
+
+def test_without_data_the_inputs_are_made_up_and_that_is_said(store, fake_model):
+    (trace,) = zoolens.trace(fake_model(), level="pipeline", store=store, **QUICK)
+    assert "made-up" in trace.inputs
+    assert [step.name for step in trace.steps] == ["predict", "postprocess"]
+
+
+def test_a_level_that_a_runtime_cannot_observe_is_named_and_the_others_are_kept(home, fake_model, data):
+    words = ["trace", str(fake_model()), "-r", "fake", "-d", str(data), "--repeats", "6", "--seconds", "1"]
+    result = CliRunner().invoke(cli, [*words, "--level", "library"])
+    assert result.exit_code == 1
+    assert "No level library: Runtime fake cannot tell the kernels below its operators" in result.output
+    assert "logits" in result.output
+    deeper = CliRunner().invoke(cli, [*words, "--level", "system"])
+    assert deeper.exit_code == 0, deeper.output
+    assert "waiting for a core" in deeper.output
+    assert "note: Runtime fake cannot tell the kernels" in deeper.output
+
+
+def test_a_model_that_crashes_is_a_sentence(home, fake_model, data):
+    result = CliRunner().invoke(cli, ["trace", str(fake_model(behaviour="crash")), "-d", str(data), "-r", "fake"])
+    assert result.exit_code == 1
+    assert "crashed, as it was told to" in result.output
+    assert isinstance(result.exception, ZoolensError)
+
+
+def test_a_trace_of_a_model_in_a_worker_tells_the_workers_share(store, fake_model, data):
+    (trace,) = zoolens.trace(fake_model(latency_us=500), data, level="system", isolate=True, store=store, **QUICK)
+    names = [step.name for step in trace.steps]
+    assert names == ["decode", "preprocess", "predict", "model", "postprocess"]
+    predict, inside = trace.steps[2], trace.steps[3]
+    assert inside.inside
+    assert inside.timing.median <= predict.timing.median
+    assert {counter.name: counter for counter in trace.counters}["page faults, page in memory"].median is not None
+
+
+def test_a_traceparent_is_taken_over(store, fake_model, data):
+    header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    (trace,) = zoolens.trace(fake_model(), data, level="model", traceparent=header, store=store, **QUICK)
+    spans = rows(store, trace, "model")
+    assert {row["trace_id"] for row in spans} == {"0af7651916cd43dd8448eb211c80319c"}
+    assert {row["parent"] for row in spans} == {0xB7AD6B7169203331}
+
+
+def test_a_trace_inside_a_recording_is_on_its_timeline(store, fake_model, data):
+    with recording("app", store=store) as current, zoolens.span("step"):
+        zoolens.trace(fake_model(), data, level="model", store=store, **QUICK)
+    spans = read_series(store, current.run, "spans-user").to_pylist()
+    step = next(row for row in spans if row["name"] == "step")
+    assert {row["parent"] for row in spans if row["level"] == "model"} == {step["span_id"]}
+    assert len({row["trace_id"] for row in spans}) == 1
+
+
+def test_json_has_every_figure(home, fake_model, data):
+    words = ["trace", str(fake_model()), "-d", str(data), "-r", "fake", "--repeats", "6", "--seconds", "1", "--json"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    (document,) = json.loads(result.stdout)
+    assert [layer["name"] for layer in document["layers"]] == ["scores", "logits"]
+    assert document["predict"]["seconds"] > 0
+    assert {overhead["level"] for overhead in document["overheads"]} == {"pipeline", "layer"}
+    with open_store() as store:
+        trace = load_trace(document["run"][:8], store=store)
+        assert np.isclose(trace.model.median, document["predict"]["seconds"])
+        assert "spans-layer" in series_names(store, trace.run.id)
+        assert load_trace(f"{document['model']}@fake", store=store).run.id == document["run"]
+
+
+def test_what_is_no_trace_is_said(store, fake_model, data):
+    with pytest.raises(ZoolensError, match="no run named"):
+        load_trace("abcdef", store=store)
+    (outcome,) = zoolens.evaluate([str(fake_model())], data, cold=False, store=store)
+    with pytest.raises(ZoolensError, match="is no trace"):
+        load_trace(outcome.run.id, store=store)
