@@ -113,6 +113,9 @@ def simulate(
             result.switches.append((now, choice.rung))
             result.reasons.append(choice.reason)
         current = choice.rung
+        if choice.batch is not None:
+            together = min(together, max(1, choice.batch // inputs))
+            batch = together * inputs
         seconds = policy.ladder.rungs[current].profile.of(batch) * slowness(now, current)
         free = now + seconds
         policy.served(current, batch, seconds)

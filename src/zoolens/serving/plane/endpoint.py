@@ -191,6 +191,7 @@ class Endpoint:
             self.rungs.append(state)
             if watching:
                 slot.watchers.append(self._dispatch)
+        self._converts = any(state.adapter is not None and not state.adapter.quick for state in self.rungs)
         self._all = frozenset(range(len(ladder.rungs)))
         places = {(state.rung.model, state.rung.runtime): state.place for state in self.rungs}
         self.current = 0 if current is None else places.get((current.rung.model, current.rung.runtime), 0)
@@ -213,6 +214,7 @@ class Endpoint:
         if not self._started_at_once(pending):
             self.queue.add(pending)
             self._dispatch()
+            self._convert_next()
         try:
             return await pending.future
         except asyncio.CancelledError:
@@ -358,9 +360,10 @@ class Endpoint:
         if model is None or instance is None:  # another endpoint or a shadow uses it, for as long as one batch takes
             self.queue.put_back(batch)
             return NEVER
-        if len(batch) > 1 and not model.verdict.batched:
-            self.queue.put_back(batch[1:])
-            batch = batch[:1]
+        together = 1 if not model.verdict.batched else _first_requests(batch, choice.batch)
+        if together < len(batch):
+            self.queue.put_back(batch[together:])
+            batch = batch[:together]
         self._start(batch, state, model, instance, choice.reason, now)
         if situation is not None and allowed == self._all:
             self.current = place
@@ -468,6 +471,15 @@ class Endpoint:
         )
         self._flights.start(flight, instance)
 
+    def _convert_next(self) -> None:
+        """While batches run, begin to convert the inputs of as many requests as will probably be in the next one."""
+        if not self.queue or not self._converts or (latest := self._flights.latest) is None:
+            return
+        for line in self.queue.lines()[:1]:
+            for pending in islice(line, len(latest.pendings)):
+                if latest.state.place in pending.allowed:
+                    self._flights.convert_ahead(pending, latest.state.adapter)
+
     def _wake_at(self, when: float, now: float) -> None:
         if self._delay_timer is not None:
             self._delay_timer.cancel()
@@ -483,6 +495,7 @@ class Endpoint:
             self._fail_unforeseen(flight.pendings, error)
         finally:
             self._dispatch()
+            self._convert_next()
             self._check_drained()
 
     def _fail_unforeseen(self, pendings: Sequence[Pending], error: Exception) -> None:
@@ -584,3 +597,15 @@ class Endpoint:
     def _check_drained(self) -> None:
         if self._drained is not None and not self.queue and not self._flights:
             self._drained.set()
+
+
+def _first_requests(batch: Sequence[Pending], most: int | None) -> int:
+    """How many requests have at most so many inputs together; the first one always counts."""
+    if most is None:
+        return len(batch)
+    rows = batch[0].rows
+    for place, pending in enumerate(islice(batch, 1, None), 1):
+        rows += pending.rows
+        if rows > most:
+            return place
+    return len(batch)

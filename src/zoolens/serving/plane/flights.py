@@ -17,7 +17,7 @@ from zoolens.protocol.messages import Tensor
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
-from zoolens.serving.plane.queue import Pending
+from zoolens.serving.plane.queue import Converting, Pending
 from zoolens.serving.plane.rungs import RungState
 
 log = logging.getLogger("zoolens.serving")
@@ -64,6 +64,11 @@ class Flights:
     def pendings(self) -> list[Pending]:
         return [pending for flight in self._running.values() for pending in flight.pendings]
 
+    @property
+    def latest(self) -> Flight | None:
+        """The batch that was started last, of those that run."""
+        return next(reversed(self._running.values()), None)
+
     def next_end(self) -> float:
         """When the first of them will have ended, as far as can be predicted."""
         return min(flight.expected_end for flight in self._running.values())
@@ -77,25 +82,66 @@ class Flights:
             self._landed(flight, outcome)
 
         try:
-            self.run(instance, flight.state, flight.parts, done)
+            converted = [pending.converted for pending in flight.pendings] if flight.state.adapter is not None else ()
+            self.run(instance, flight.state, flight.parts, done, converted)
         except Exception:
             self._running.pop(number, None)
             raise
 
-    def run(self, instance: Instance, state: RungState, parts: Sequence[Mapping[str, Tensor]], done: Done) -> None:
-        """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them."""
-        if state.adapter is None:
+    def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:
+        """Begin to convert the inputs of a request that waits, for the rung that will probably answer it: the model and
+        the conversion of the next inputs then run side by side."""
+        if adapter is None or adapter.quick or (pending.converted is not None and pending.converted[0] is adapter):
+            return
+        converting: Converting = asyncio.ensure_future(
+            self._converted(adapter, adapter.feeds, pending.request.inputs), loop=self._loop
+        )
+        converting.add_done_callback(_look_at)
+        pending.converted = adapter, converting
+
+    def run(
+        self,
+        instance: Instance,
+        state: RungState,
+        parts: Sequence[Mapping[str, Tensor]],
+        done: Done,
+        converted: Sequence[tuple[Adapter, Converting] | None] = (),
+    ) -> None:
+        """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them. `converted`:
+        what there is already of each part."""
+        adapter = state.adapter
+        if adapter is None:
             instance.run(parts, done)
         else:
             instance.reserve()
-            self._spawn(self._run_adapted(instance, state.adapter, parts, done))
+            ahead = [known[1] if known is not None and known[0] is adapter else None for known in converted]
+            self._spawn(self._run_adapted(instance, adapter, parts, done, ahead))
+
+    async def _feeds(
+        self, adapter: Adapter, parts: Sequence[Mapping[str, Tensor]], ahead: Sequence[Converting | None]
+    ) -> Mapping[str, Tensor]:
+        if not any(ahead):
+            return await self._converted(adapter, lambda batch: adapter.feeds(joined(batch)), parts)
+        feeds = [
+            await (self._converted(adapter, adapter.feeds, part) if converting is None else converting)
+            for part, converting in zip(parts, ahead, strict=True)
+        ]
+        try:
+            return joined(feeds)
+        except ValueError as error:
+            raise ZoolensError(f"The inputs of several requests do not fit together: {first_line(error)}") from error
 
     async def _run_adapted(
-        self, instance: Instance, adapter: Adapter, parts: Sequence[Mapping[str, Tensor]], done: Done
+        self,
+        instance: Instance,
+        adapter: Adapter,
+        parts: Sequence[Mapping[str, Tensor]],
+        done: Done,
+        ahead: Sequence[Converting | None],
     ) -> None:
         begun_ns = time.perf_counter_ns()
         try:
-            feeds = await self._converted(adapter, lambda batch: adapter.feeds(joined(batch)), parts)
+            feeds = await self._feeds(adapter, parts, ahead)
         except ZoolensError as error:
             instance.release()
             done(Outcome(None, error))
@@ -149,6 +195,12 @@ def joined(parts: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _look_at(converting: Converting) -> None:
+    """Keep asyncio from complaining about an error that nobody asks for: the request may have gone meanwhile."""
+    if not converting.cancelled():
+        converting.exception()
 
 
 def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
-from zoolens.protocol.messages import InferRequest, InferResponse
+from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
+from zoolens.serving.adapters import Adapter
 from zoolens.serving.plane.signature import BatchKey
 
 NEVER: Final = float("inf")
 
 LineKey = tuple[BatchKey, frozenset[int]]
 Line = deque["Pending"]
+Converting = asyncio.Future[Mapping[str, Tensor]]
 
 
 class Pending:
     """A request that was accepted and has no answer yet. `arrived` and `deadline` are on the monotonic clock. `alone`:
-    it must not share a batch again."""
+    it must not share a batch again. `converted`: its inputs as an adapter makes them, begun while it waits."""
 
     __slots__ = (
-        "allowed", "alone", "arrived", "arrived_ns", "bytes", "deadline", "future", "key", "request", "rows", "timer",
-        "waiting",
+        "allowed", "alone", "arrived", "arrived_ns", "bytes", "converted", "deadline", "future", "key", "request",
+        "rows", "timer", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +50,7 @@ class Pending:
         self.bytes = sum(array.nbytes for array in request.inputs.values())
         self.waiting = False
         self.timer: asyncio.TimerHandle | None = None
+        self.converted: tuple[Adapter, Converting] | None = None
 
     @property
     def line_key(self) -> LineKey:

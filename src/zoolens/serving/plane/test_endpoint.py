@@ -10,9 +10,12 @@ import pytest
 from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest
+from zoolens.serving.adapters import Adapter
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import EndpointSettings
 from zoolens.serving.plane.test_faults import HANG, SLOW, begun, outcomes, refusal, request
+from zoolens.serving.plane.test_pool import ask, opened, service
+from zoolens.serving.policies.base import Choice
 
 
 @pytest.fixture
@@ -157,5 +160,66 @@ def test_rows_of_other_shapes_do_not_share_a_batch(tmp_path, fake_model):
             answers = await outcomes(plane, wide, narrow, wide, narrow)
             for first, second in ((0, 2), (1, 3)):
                 np.testing.assert_array_equal(answers[first].outputs["logits"], answers[second].outputs["logits"])
+
+    asyncio.run(serve())
+
+
+def test_a_policy_may_have_a_part_of_a_batch_answered_first(fake_model):
+    paths = [fake_model(name, behaviour="faulty", seed=seed) for seed, name in enumerate(("large", "small"))]
+
+    async def serve():
+        async with open_plane() as plane:
+            endpoint = await plane.add_service(service(paths, settings=EndpointSettings(max_batch=8)))
+            await opened(endpoint.rungs[0].slot)
+            sizes = []
+            endpoint.policy.served = lambda rung, batch, seconds: sizes.append(batch)
+            endpoint.policy.choose = lambda situation: Choice(0, "The test says so.", batch=2)
+            answers = await asyncio.gather(*(ask(plane) for _ in range(6)))
+            assert len({next(iter(answer.outputs.values())).tobytes() for answer in answers}) == 1
+            assert sizes == [1, 2, 2, 1]  # the first did not wait for company
+
+    asyncio.run(serve())
+
+
+class Converting(Adapter):
+    """Notes what it converts; an input that begins with 7 cannot be converted."""
+
+    def __init__(self):
+        self.converted = []
+
+    def feeds(self, inputs):
+        (tensor,) = inputs.values()
+        self.converted.append(tensor[:, 0].tolist())
+        if 7 in tensor[:, 0]:
+            raise ServingError(Refusal.INVALID, "This is no image.")
+        return inputs
+
+
+def test_inputs_are_converted_while_the_batch_before_runs(fake_model):
+    paths = [fake_model(name, behaviour="faulty", seed=seed) for seed, name in enumerate(("large", "small"))]
+
+    async def serve():
+        adapter = Converting()
+        async with open_plane() as plane:
+            endpoint = await plane.add_service(service(paths, adapters=[adapter, None]))
+            await opened(endpoint.rungs[0].slot)
+
+            def infer(first):
+                inputs = {"input": np.array([[first, 1, 2, 3]], np.float32)}
+                return asyncio.ensure_future(plane.infer(InferRequest("answers", inputs)))
+
+            running = infer(SLOW)
+            while not endpoint.running:
+                await asyncio.sleep(0)
+            waiting = infer(1)
+            bad = infer(7)
+            while [1.0] not in adapter.converted:
+                await asyncio.sleep(0.001)
+            assert not running.done()
+            assert (await waiting).outputs
+            with pytest.raises(ServingError, match="no image"):
+                await bad
+            assert (await infer(2)).outputs
+            assert adapter.converted.count([1.0]) == 1
 
     asyncio.run(serve())

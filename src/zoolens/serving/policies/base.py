@@ -45,11 +45,13 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """`reason` is one sentence for the switch's event; `preload`: rungs that will probably be wanted next."""
+    """`reason` is one sentence for the switch's event; `preload`: rungs that will probably be wanted next. `batch`: at
+    most so many inputs of the batch are answered now, whole requests and at least one; the others wait for the next."""
 
     rung: int
     reason: str
     preload: tuple[int, ...] = ()
+    batch: int | None = None
 
 
 class Policy(ABC):

@@ -1,15 +1,20 @@
 """The policy `latency`: the most equivalent model that answers everybody who waits within the promised time.
 
-Before each batch it predicts, for every rung, when the first and the last of those who wait would have their answers:
-from the queue, the measured seconds of the rung, and how far the last batches deviated from those. It goes down at
-once. It comes back only after the better rung would have kept the promise for some time, at the present rate of
-arrivals and with room to spare; if it then has to go down again soon, it waits twice as long before the next attempt.
+Before each batch it predicts, for every rung, when those of the batch would have their answers, and when those behind
+them would if the quickest rung took over then: from the queue, the measured seconds of the rungs, and how far the last
+batches deviated from those. The most equivalent rung that keeps the promise to all of them answers.
+
+It goes down at once, since a clump of requests comes at any load. It comes back soon, where the rate of arrivals over
+the last `hold` seconds leaves the better rung some time to spare; if it then has to go down again at once, it waits
+twice as long before the next attempt.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import Field
@@ -19,21 +24,40 @@ from zoolens.serving.ladder import Ladder
 from zoolens.serving.policies.base import Choice, Policy, Situation
 from zoolens.serving.policies.settings import Settings, read_settings
 
-_LONGEST_HOLD: Final = 8  # times the setting: how far repeated failures to come back can stretch it
+_SHORTEST_WAIT: Final = 0.25  # times `hold`: how long it stays down at least
+_LONGEST_WAIT: Final = 8.0  # times `hold`: how far repeated failures to come back can stretch that
+_RATES: Final = 50  # samples of the rate of arrivals within `hold`
 _STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
+_SLOWER: Final = 0.3  # the weight of a batch that was slower than the ones before
+_FASTER: Final = 0.1  # the weight of one that was faster
 _ROUNDING: Final = 0.001  # seconds by which a client's deadline must be shorter than the service's promise to count
 _FORGET: Final = 4.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
+_GAIN: Final = 0.9  # a larger batch must save a tenth of the time of each input: its first input waits for all
+_KNOWINGLY: Final = 0.5  # share of the late answers that the percentile allows which may be foreseen
+_MEMORY: Final = 500.0  # requests over which the share of late answers is averaged
 
 
 class LatencySettings(Settings):
-    """`target`: answers within so many seconds. `margin`: share of the time left that a prediction may use.
-    `headroom`: how busy a better rung may become at the present rate of arrivals. `hold`: for how long it must have
-    kept the promise on paper before it answers again."""
+    """`target`: answers within so many seconds, for `percentile` per cent of the requests. `margin`: share of the time
+    left that a prediction may use. `headroom`: how busy a better rung may become, at the rate of arrivals over the last
+    `hold` seconds, if it is to answer again."""
 
     target: Seconds
+    percentile: float = Field(default=99.0, gt=0, lt=100)
     margin: Share = 0.8
     headroom: Share = 0.75
     hold: Seconds = Field(default=2.0)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What a rung would do now. `used`: share of their time that it would use up, of the first of the batch or of the
+    last who waits, the worse of both; `used_behind`: of the last who waits."""
+
+    rung: int
+    size: int
+    used: float
+    used_behind: float
 
 
 class Latency(Policy):
@@ -46,20 +70,21 @@ class Latency(Policy):
         self._profile: dict[tuple[int, int], float] = {}  # seconds by rung and batch size
         self._slowness = [1.0] * len(ladder.rungs)  # observed seconds / profiled seconds, of late
         self._judged_at = [0.0] * len(ladder.rungs)
-        self._good_since: list[float | None] = [None] * len(ladder.rungs)
+        self._rates: deque[tuple[float, float]] = deque()  # (time, rate of arrivals until then)
         self._level: int | None = None  # the rung that answers those who accept any
         self._inputs_each = 1.0  # of a request, on average of late
-        self._rose_at = -math.inf
-        self._patience = 1.0
+        self._late = 0.0  # share of late answers that were foreseen, on average of late
+        self._rose_at = self._fell_at = -math.inf
+        self._patience = _SHORTEST_WAIT
         self._now = 0.0
 
     # --- what a batch takes
 
     def served(self, rung: int, batch: int, seconds: float) -> None:
-        """Believe a slower batch at once and a faster one slowly: the promise is about the slow ones."""
+        """Believe a slower batch sooner than a faster one: the promise is about the slow ones."""
         known = self._slowness_now(rung)
         ratio = min(seconds / max(self._profiled(rung, batch), 1e-9), _STEP * max(known, 1.0))
-        self._slowness[rung] = known + (0.5 if ratio > known else 0.1) * (ratio - known)
+        self._slowness[rung] = known + (_SLOWER if ratio > known else _FASTER) * (ratio - known)
         self._judged_at[rung] = self._now
 
     def _seconds(self, rung: int, batch: int) -> float:
@@ -80,125 +105,173 @@ class Latency(Policy):
 
     # --- predictions
 
-    def _used(self, rung: int, situation: Situation) -> float:
-        """Which share of their time the first and the last of those who wait would have used up, the worse of both."""
-        left = self._set.target - situation.oldest_wait
-        first = self._ready(rung, situation) / left if left > 0 else math.inf
-        return max(first, self._drained(rung, situation) / self._set.target)
+    def _best_size(self, rung: int, least: int, most: int, seconds: float = math.inf) -> int:
+        """How many inputs the rung had better take at once, within so many seconds: the number with the least time for
+        each. Where others come close to it, the smallest of them, so that nobody waits for company without a gain."""
+        sizes = [size for size in _doubled(least, most) if self._seconds(rung, size) <= seconds]
+        if not sizes:
+            return least
+        each = min(self._profiled(rung, size) / size for size in sizes)
+        return next(size for size in sizes if _GAIN * self._profiled(rung, size) / size <= each)
 
-    def _ready(self, rung: int, situation: Situation) -> float:
-        """Seconds until the next batch is answered."""
-        return self._seconds(rung, max(1, situation.batch))
+    def _drained(self, rung: int, inputs: int, situation: Situation) -> float:
+        """Seconds until the rung would have answered so many inputs."""
+        if inputs <= 0:
+            return 0.0
+        least = min(self._unit(situation), inputs)
+        size = self._best_size(rung, least, max(least, min(inputs, situation.max_batch)))
+        rounds = math.ceil(inputs / (size * max(1, situation.instances)))
+        return rounds * self._seconds(rung, size)
 
-    def _drained(self, rung: int, situation: Situation) -> float:
-        """Seconds until all who wait now are answered."""
-        behind = max(0, max(situation.inputs_waiting, situation.waiting) - situation.batch)
-        largest = max(1, situation.max_batch, situation.batch)
-        rounds = math.ceil(behind / (largest * max(1, situation.instances)))
-        return self._ready(rung, situation) + (rounds * self._seconds(rung, largest) if rounds else 0.0)
+    def _quickest(self, usable: list[int], inputs: int, situation: Situation) -> int:
+        return min(usable, key=lambda rung: (self._drained(rung, inputs, situation), rung))
+
+    def _planned(self, rung: int, usable: list[int], situation: Situation, left: float | None = None) -> _Batch:
+        """The best batch for this rung, when the quickest rung answers those behind it. `left`: seconds that the first
+        request has."""
+        target = self._set.target
+        if left is None:
+            left = target - situation.oldest_wait
+        least = min(self._unit(situation), max(1, situation.batch))
+        size = self._best_size(rung, least, max(1, situation.batch), self._set.margin * left)
+        seconds = self._seconds(rung, size)
+        coming = math.floor(situation.arrival_rate * self._inputs_each * seconds)
+        behind = max(situation.inputs_waiting, situation.waiting) - size + coming
+        used_behind = 0.0
+        if behind > 0:
+            quickest = self._quickest(usable, behind, situation)
+            used_behind = (seconds + self._drained(quickest, behind, situation)) / target
+        used = seconds / left if left > 0 else math.inf
+        return _Batch(rung, size, max(used, used_behind), used_behind)
+
+    def _unit(self, situation: Situation) -> int:
+        """Inputs of a request: no batch can be smaller."""
+        return max(1, round(situation.inputs_waiting / max(1, situation.waiting)))
 
     def _load(self, rung: int, situation: Situation) -> float:
-        """How busy the rung would be at the present rate of arrivals, with batches as large as they may be."""
-        largest = max(1, situation.max_batch)
-        inputs = situation.arrival_rate * self._inputs_each
-        return inputs * self._seconds(rung, largest) / (largest * max(1, situation.instances))
+        """How busy the rung would have been of late, in batches that keep the promise."""
+        unit = max(1, round(self._inputs_each))
+        limit = self._set.margin * self._set.target
+        size = self._best_size(rung, unit, max(unit, situation.max_batch), limit)
+        inputs = self._recent_rate() * self._inputs_each
+        return inputs * self._seconds(rung, size) / (size * max(1, situation.instances))
+
+    def _note_rate(self, situation: Situation) -> None:
+        rates, now = self._rates, situation.now
+        if len(rates) > 1 and now - rates[-2][0] < self._set.hold / _RATES:
+            rates.pop()  # the newest sample stands for the time since the one before
+        rates.append((now, situation.arrival_rate))
+        while len(rates) > 1 and rates[1][0] <= now - self._set.hold:
+            rates.popleft()
+
+    def _recent_rate(self) -> float:
+        """Requests per second over the last `hold` seconds; in a service that is younger, since its first request."""
+        begin = max(self._now - self._set.hold, self._rates[0][0])
+        requests = 0.0
+        last = begin
+        for at, rate in self._rates:
+            if at > last:
+                requests += rate * (at - last)
+                last = at
+        return requests / (last - begin) if last > begin else self._rates[-1][1]
+
+    def _keeps(self, batch: _Batch) -> bool:
+        return batch.used <= self._set.margin
+
+    def _may_be_late(self, batch: _Batch) -> bool:
+        """Whether the percentile leaves room for this batch to be late, while all behind it are still in time. Half of
+        the room is kept for what cannot be foreseen."""
+        room = _KNOWINGLY * (1 - self._set.percentile / 100)
+        return batch.used_behind <= self._set.margin and self._late + batch.size / _MEMORY <= room
 
     # --- the choice
 
     def choose(self, situation: Situation) -> Choice:
-        idle = situation.now - self._now if self._level is not None else 0.0
         self._now = situation.now
-        if situation.waiting and situation.inputs_waiting > situation.waiting:
-            self._inputs_each += 0.1 * (situation.inputs_waiting / situation.waiting - self._inputs_each)
-        else:
-            self._inputs_each += 0.1 * (1.0 - self._inputs_each)
+        self._inputs_each += 0.1 * (self._unit(situation) - self._inputs_each)
+        self._note_rate(situation)
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         if self._level is None:  # also the first choice on a ladder that was refreshed
             self._level = situation.current if situation.current in usable else usable[0]
-        self._watch_better_rungs(situation, idle)
-        level = self._level
         restricted = len(situation.allowed) < len(self.ladder.rungs)
-        if restricted and level not in situation.allowed:
+        if restricted and self._level not in situation.allowed:
             return self._among_allowed(usable, situation)
-        chosen, reason = self._step(level, usable, situation)
+        batch, reason = self._step(self._level, usable, situation)
         if not restricted:
-            self._remember(level, chosen)
+            self._remember(self._level, batch)
         promised = self._set.target - situation.oldest_wait
         if situation.time_left is not None and 0 < situation.time_left < promised - _ROUNDING:
-            chosen, reason = self._for_hurried(chosen, reason, usable, situation, situation.time_left)
-        return Choice(chosen, reason, self._likely_next(chosen, situation))
+            batch, reason = self._for_hurried(batch, reason, usable, situation, situation.time_left)
+        return Choice(batch.rung, reason, self._likely_next(batch.rung, situation), batch.size)
 
-    def _step(self, level: int, usable: list[int], situation: Situation) -> tuple[int, str]:
-        better = [rung for rung in usable if rung < level and self._ready_to_rise(rung)]
-        if better:
-            rung = better[0]
-            return rung, (
-                f"{self._name(rung)} would have kept {_ms(self._set.target)} for {self._hold:.3g} s "
-                f"at {situation.arrival_rate:.4g} requests/s."
+    def _step(self, level: int, usable: list[int], situation: Situation) -> tuple[_Batch, str]:
+        better = self._back(level, usable, situation)
+        if better is not None:
+            return better, (
+                f"{self._name(better.rung)} would be {self._load(better.rung, situation):.0%} busy at "
+                f"{self._recent_rate():.4g} requests/s and keeps {self._promise}."
             )
-        if level in usable and self._used(level, situation) <= self._set.margin:
-            return level, f"{self._name(level)} keeps {_ms(self._set.target)}."
-        below = [rung for rung in usable if rung > level] if level in usable else usable
-        keeping = [rung for rung in below if self._used(rung, situation) <= self._set.margin]
+        planned = [self._planned(rung, usable, situation) for rung in usable if rung >= level]
+        if planned and planned[0].rung == level:
+            if self._keeps(planned[0]):
+                return planned[0], f"{self._name(level)} keeps {self._promise}."
+            if self._may_be_late(planned[0]):
+                return planned[0], f"{self._name(level)} keeps {self._promise} for all others."
+        keeping = [batch for batch in planned if self._keeps(batch)]
         if keeping:
-            return keeping[0], self._why_down(level, keeping[0], situation)
-        quickest = self._quickest(usable, situation)
-        if quickest == level:
-            return level, f"No loaded model would answer all who wait within {_ms(self._set.target)}; none is quicker."
-        return quickest, (
-            f"No loaded model would answer all who wait within {_ms(self._set.target)}; "
-            f"{self._name(quickest)} comes nearest."
-        )
+            return keeping[0], self._why_down(level, keeping[0].rung, usable, situation)
+        nearest = self._nearest(usable, situation)
+        reason = f"No loaded model would answer all who wait within {self._promise}; "
+        reason += "none is quicker." if nearest.rung == level else f"{self._name(nearest.rung)} comes nearest."
+        return nearest, reason
 
-    def _quickest(self, usable: list[int], situation: Situation) -> int:
-        return min(usable, key=lambda rung: (self._drained(rung, situation), rung))
+    def _back(self, level: int, usable: list[int], situation: Situation) -> _Batch | None:
+        """The batch of a better rung that may answer again."""
+        if self._now - self._fell_at < self._patience * self._set.hold:
+            return None
+        for rung in usable:
+            if rung < level and self._load(rung, situation) <= self._set.headroom:
+                batch = self._planned(rung, usable, situation)
+                if batch.used <= self._set.headroom * self._set.margin:
+                    return batch
+        return None
+
+    def _nearest(self, usable: list[int], situation: Situation) -> _Batch:
+        """Where no rung keeps the promise: a batch of the one that answers all who wait first."""
+        quickest = self._quickest(usable, max(situation.inputs_waiting, situation.waiting), situation)
+        least = min(self._unit(situation), max(1, situation.batch))
+        size = self._best_size(quickest, least, max(1, situation.batch))
+        return _Batch(quickest, size, math.inf, math.inf)
 
     def _for_hurried(
-        self, chosen: int, reason: str, usable: list[int], situation: Situation, left: float
-    ) -> tuple[int, str]:
+        self, chosen: _Batch, reason: str, usable: list[int], situation: Situation, left: float
+    ) -> tuple[_Batch, str]:
         """For a client with a shorter deadline than the service promises: this batch alone, so that one hurried client
         does not lower the answers of all others."""
-        keeping = [rung for rung in usable if self._ready(rung, situation) <= self._set.margin * left]
-        if chosen in keeping:
+        if self._seconds(chosen.rung, chosen.size) <= self._set.margin * left:
             return chosen, reason
-        below = [rung for rung in keeping if rung > chosen]
-        rung = below[0] if below else self._quickest(usable, situation)
-        return rung, f"The client's own deadline leaves {_ms(left)}."
+        planned = [self._planned(rung, usable, situation, left) for rung in usable]
+        keeping = [batch for batch in planned if batch.rung > chosen.rung and self._keeps(batch)]
+        batch = keeping[0] if keeping else self._nearest(usable, situation)
+        return batch, f"The client's own deadline leaves {_ms(left)}."
 
     def _among_allowed(self, usable: list[int], situation: Situation) -> Choice:
         """For requests that do not accept the present rung: it stays what it is for all others."""
-        keeping = [rung for rung in usable if self._used(rung, situation) <= self._set.margin]
-        rung = keeping[0] if keeping else self._quickest(usable, situation)
-        return Choice(rung, "The client pinned a model or set a minimum equivalence.")
+        planned = [self._planned(rung, usable, situation) for rung in usable]
+        keeping = [batch for batch in planned if self._keeps(batch)]
+        batch = keeping[0] if keeping else self._nearest(usable, situation)
+        return Choice(batch.rung, "The client pinned a model or set a minimum equivalence.", batch=batch.size)
 
-    def _watch_better_rungs(self, situation: Situation, idle: float) -> None:
-        """Note since when each rung above the present one would have kept the promise with room to spare."""
-        level = self._level or 0
-        quiet_since = situation.now - idle if idle >= self._hold else None  # nobody asked, so anyone would have done
-        for rung in range(level):
-            good = (
-                self._used(rung, situation) <= self._set.margin * self._set.headroom
-                and self._load(rung, situation) <= self._set.headroom
-            )
-            since = self._good_since[rung] if quiet_since is None else quiet_since
-            self._good_since[rung] = (situation.now if since is None else since) if good else None
-
-    def _ready_to_rise(self, rung: int) -> bool:
-        since = self._good_since[rung]
-        return since is not None and self._now - since >= self._hold
-
-    @property
-    def _hold(self) -> float:
-        return self._set.hold * self._patience
-
-    def _remember(self, before: int, chosen: int) -> None:
-        self._level = chosen
-        if chosen < before:
+    def _remember(self, before: int, batch: _Batch) -> None:
+        weight = min(1.0, batch.size / _MEMORY)
+        self._late += weight * (float(batch.used > self._set.margin) - self._late)
+        self._level = batch.rung
+        if batch.rung < before:
             self._rose_at = self._now
-        elif chosen > before:
-            soon = self._now - self._rose_at < 2 * self._hold
-            self._patience = min(2 * self._patience, _LONGEST_HOLD) if soon else 1.0
-            self._good_since = [None] * len(self.ladder.rungs)
+        elif batch.rung > before:
+            soon = self._now - self._rose_at < self._patience * self._set.hold
+            self._patience = min(2 * self._patience, _LONGEST_WAIT) if soon else _SHORTEST_WAIT
+            self._fell_at = self._now
 
     def _likely_next(self, rung: int, situation: Situation) -> tuple[int, ...]:
         """The neighbours, and the quickest of all for a burst; the next one down first."""
@@ -208,16 +281,28 @@ class Latency(Policy):
         wanted = dict.fromkeys(place for place in (rung + 1, quickest, rung - 1) if 0 <= place <= last)
         return tuple(place for place in wanted if place not in situation.loaded)
 
-    def _why_down(self, level: int, chosen: int, situation: Situation) -> str:
-        used = self._used(level, situation)
+    def _why_down(self, level: int, chosen: int, usable: list[int], situation: Situation) -> str:
+        used = self._planned(level, usable, situation).used
         needs = f"would use {used:.0%} of the time left" if math.isfinite(used) else "would be late"
         return (
             f"With {situation.waiting} waiting, {self._name(level)} {needs}; "
-            f"{self._name(chosen)} keeps {_ms(self._set.target)}."
+            f"{self._name(chosen)} keeps {self._promise}."
         )
+
+    @property
+    def _promise(self) -> str:
+        return _ms(self._set.target)
 
     def _name(self, rung: int) -> str:
         return self.ladder.rungs[rung].model
+
+
+def _doubled(least: int, most: int) -> list[int]:
+    """Numbers from the least to the most, each twice as large as the one before."""
+    sizes = [least]
+    while 2 * sizes[-1] < most:
+        sizes.append(2 * sizes[-1])
+    return sizes if most <= least else [*sizes, most]
 
 
 def _ms(seconds: float) -> str:

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from zoolens.serving.ladder import Ladder, Profile, Rung
 from zoolens.serving.policies.base import Situation
 from zoolens.serving.policies.fixed import Fixed
 from zoolens.serving.policies.latency import Latency
@@ -157,3 +158,63 @@ def test_a_policy_for_a_refreshed_ladder_begins_where_the_service_is():
         loaded=frozenset({0, 1, 2}), allowed=frozenset({0, 1, 2}), max_batch=8,
     )  # fmt: skip
     assert latency().choose(situation).rung == 2
+
+
+# A reference of 58 ms that gains little from batches, and a stand-in that takes one input at a time.
+REAL_TARGET = 0.174
+REAL = Ladder(
+    (
+        Rung("zoo:float", "torch", 1.0, 1.0, Profile({1: 0.058, 2: 0.11, 8: 0.35})),
+        Rung("zoo:int8", "litert", 0.93, 0.91, Profile({1: 0.0115})),
+    )
+)
+
+
+def real_run(seed, arrivals, **settings):
+    chance = random.Random(seed)
+    policy = Latency(REAL, {"target": REAL_TARGET, **settings})
+    noise = lambda now, rung: chance.lognormvariate(0.0, 0.12)  # noqa: E731
+    return simulate(policy, arrivals, deadline=REAL_TARGET, slowness=noise)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_at_half_of_its_capacity_the_reference_answers_most_requests(seed):
+    result = real_run(seed, poisson(9, 60, 0.0, seed))
+    assert result.kept >= 0.99
+    assert result.share(0) >= 0.6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_burst_the_reference_answers_most_requests_again(seed):
+    quiet, burst = poisson(9, 15, 0.0, seed), poisson(54, 12, 15.0, seed + 10)
+    after = poisson(9, 33, 27.0, seed + 20)
+    result = real_run(seed, quiet + burst + after)
+    assert result.kept >= 0.99
+    outside = result.rungs[: len(quiet)] + result.rungs[len(quiet) + len(burst) :]
+    assert outside.count(0) / len(outside) >= 0.5
+    in_burst = result.rungs[len(quiet) + 30 : len(quiet) + len(burst)]
+    assert in_burst.count(0) / len(in_burst) <= 0.1
+
+
+def test_the_percentile_steers():
+    """The fewer answers have to be in time, the more of them come from the reference."""
+    shares, kept = [], []
+    for percentile in (99.0, 90.0, 60.0):
+        runs = [real_run(seed, poisson(11, 60, 0.0, seed), percentile=percentile) for seed in range(3)]
+        shares.append(sum(run.share(0) for run in runs) / 3)
+        kept.append(min(run.kept for run in runs))
+        assert kept[-1] >= percentile / 100
+    assert shares[0] + 0.05 < shares[1]
+    assert shares[1] + 0.05 < shares[2]
+    assert kept[2] < 0.95  # it is not merely a better choice
+
+
+def test_a_model_that_does_not_gain_from_batches_answers_one_request_after_the_other():
+    situation = Situation(
+        now=0.0, wall=0.0, current=0, batch=3, waiting=3, oldest_wait=0.0, time_left=None, arrival_rate=3.0,
+        loaded=frozenset({0, 1}), allowed=frozenset({0, 1}), max_batch=8,
+    )  # fmt: skip
+    choice = Latency(REAL, {"target": REAL_TARGET}).choose(situation)
+    assert (choice.rung, choice.batch) == (0, 1)
+    gaining = Latency(LADDER, {"target": DEADLINE}).choose(situation)
+    assert (gaining.rung, gaining.batch) == (0, 3)

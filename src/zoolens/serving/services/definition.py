@@ -37,7 +37,7 @@ class Part(BaseModel):
 
 
 class LatencyObjective(Part):
-    """Answers within `bound`, for this percentile of the requests. `bound` is also what the policy aims at."""
+    """Answers within `bound`, for this percentile of the requests. Both are also what the policy aims at."""
 
     bound: Seconds
     percentile: float = Field(default=99.0, gt=0, lt=100, strict=True)
@@ -177,7 +177,8 @@ class Service(Part):
         """What the policy is given: its own settings, and the objective that belongs to it."""
         settings = {} if self.policy is None else self.policy.settings
         if self.policy_name == "latency" and self.objectives.latency is not None:
-            settings = {"target": self.objectives.latency.bound, **settings}
+            latency = self.objectives.latency
+            settings = {"target": latency.bound, "percentile": latency.percentile, **settings}
         if self.policy_name == "memory" and self.objectives.memory is not None:
             settings = {"limit": self.objectives.memory, **settings}
         return settings

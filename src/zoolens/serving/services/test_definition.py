@@ -34,7 +34,7 @@ def test_a_full_definition_is_read():
     assert fashion.within == 0.85
     assert fashion.objectives.latency.bound == 0.05
     assert fashion.objectives.memory == 200_000_000
-    assert fashion.policy_settings == {"target": 0.05, "hold": "1 s"}
+    assert fashion.policy_settings == {"target": 0.05, "percentile": 99.0, "hold": "1 s"}
     assert fashion.batch.delay == 0.002
     assert [split.weight for split in fashion.splits] == [0.1, None]
     assert services["night"].policy_name == "fixed"
