@@ -5,15 +5,18 @@ import pytest
 
 import zoolens
 from zoolens.catalog.sessions import Wanted
-from zoolens.errors import ZoolensError
+from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.containers import write_stack
 from zoolens.measure.evaluate import carry_out
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.present.figures import with_interval
 from zoolens.progress import Silent
+from zoolens.protocol.messages import InferResponse, ModelMetadata, TensorMetadata
+from zoolens.serving.plane.settings import EndpointSettings
 from zoolens.store.records import Provenance
 from zoolens.store.store import open_store
+from zoolens.testing.v2_server import serving
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("grpc")
@@ -134,3 +137,33 @@ def test_a_session_is_opened_by_its_address(urls):
 def test_a_server_with_several_models_asks_which(urls):
     with pytest.raises(ZoolensError, match="lenet-narrow, mlp-small"):
         zoolens.open_session(MODEL, runtime=f"remote:{urls['http']}")
+
+
+def test_the_doctor_says_whose_answers_it_has_seen(store):
+    """Batches are as large as the server takes, and the model behind it need not be the manifest's."""
+    with zoolens.serve("demo:mlp-small", http=0, grpc=None, settings=EndpointSettings(max_batch=8)) as server:
+        found = zoolens.doctor(MODEL, "demo", runtime=f"remote:{server.urls['http']}", limit=40, screen=20, store=store)
+    assert all(trial.error is None for trial in found.trials)
+    assert found.runtime == f"remote:{server.urls['http']}"
+    (note,) = found.notes
+    assert "the model 'mlp-small'" in note
+    assert f"weights of {MODEL} cannot be seen" in note
+
+
+def test_the_doctor_refuses_answers_that_are_postprocessed_already(store):
+    """As a service gives them: labels, their order and the kind of scores are not those of the manifest any more."""
+    served = ModelMetadata(
+        "fashion", ("1",), "", (TensorMetadata("input", "FP32", (-1, 28, 28)),),
+        (TensorMetadata("probabilities", "FP32", (-1, 10)),),
+    )  # fmt: skip
+
+    def answer(request):
+        rows = len(request.inputs["input"])
+        return InferResponse("fashion", "1", {"probabilities": np.full((rows, 10), 0.1, np.float32)})
+
+    config = {"parameters": {"zoolens_output": {"string_value": "probabilities"}}}
+    with (
+        serving(answer, models=(served,), config=config) as address,
+        pytest.raises(ModelError, match="postprocessed already"),
+    ):
+        zoolens.doctor(MODEL, "demo", runtime=f"remote:{address}", limit=40, screen=20, store=store)

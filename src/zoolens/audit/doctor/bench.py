@@ -184,6 +184,7 @@ class _Lent(Session):
         self._owner = owner
         self.inputs, self.outputs, self.phases = owner.inputs, owner.outputs, owner.phases
         self.sandbox, self.elsewhere = owner.sandbox, owner.elsewhere
+        self.largest_batch, self.postprocessed = owner.largest_batch, owner.postprocessed
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         return self._owner.predict(feeds)

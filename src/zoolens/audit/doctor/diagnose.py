@@ -65,14 +65,36 @@ def doctor(
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
         with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
+            _check_outputs(job, bench.session())
             axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             best = search(bench, axes)
             if needs_other_orders(bench, best):
                 axes = with_orders(axes, _orders(job, bench.session(), dataset))
                 best = search(bench, axes)
             diagnosis = doubt(judge(bench, axes, not_swept, best), bench, best)
-            note = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
-            return replace(diagnosis, notes=(note,) if note else ())
+            spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
+            return replace(diagnosis, notes=tuple(note for note in (_who_answered(job), spelling) if note))
+
+
+def _check_outputs(job: Job, session: Session) -> None:
+    """A service answers in the classes of its reference, whatever a manifest says of labels, order and scores."""
+    if session.postprocessed:
+        raise ModelError(
+            f"{job.runtime.full_name} answers with probabilities that are postprocessed already, so that what the "
+            f"manifest of {job.entry.ref} says of its outputs cannot be judged.",
+            hint="Ask about the model in a runtime of this machine.",
+        )
+
+
+def _who_answered(job: Job) -> str | None:
+    """Whose answers a diagnosis is made of, where a server gives them: the manifest may belong to another model."""
+    if job.runtime.can("run_here"):
+        return None
+    served = job.runtime.identity().get("served_model", {}).get("name")
+    return (
+        f"The answers are those of {f'the model {served!r} at ' if served else ''}{job.runtime.address}. Whether these "
+        f"are the weights of {job.entry.ref} cannot be seen from here."
+    )
 
 
 def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:

@@ -105,7 +105,7 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
     status = _status(fixed) if faults or bench.telling else Status.UNDECIDED
     return Diagnosis(
         model=bench.job.entry.full_ref,
-        runtime=bench.job.runtime.name,
+        runtime=bench.job.runtime.full_name,
         data=bench.data[Level.ALL].name,
         status=status,
         sentence=_sentence(bench, _faults(better, axes), status, confirmation, trials, doubled is not None),
