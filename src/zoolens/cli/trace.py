@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zoolens.cli.options import json_option, trust_option, wide_option
+from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
     from zoolens.measure.plan import Outcome
     from zoolens.present.tables import Table
+    from zoolens.store.store import Store
     from zoolens.tracing.stored import Trace
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 LEVELS = ("pipeline", "model", "layer", "library", "system")
 
 
 def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+
+
+def _outputs(function: _Function) -> _Function:
+    """Options of commands that can write what they show."""
+    for option in (
+        click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header for --otlp."),
+        click.option("--otlp", metavar="URL", help="Send the spans to an OpenTelemetry collector (http://host:4318)."),
+        click.option("--chrome", type=OUT_FILE, help="Write trace events for Perfetto or chrome://tracing (JSON)."),
+        click.option("--html", type=OUT_FILE, help="Write a page with the timeline and all layers."),
+    ):
+        function = option(function)
+    return function
 
 
 class _TraceGroup(click.Group):
@@ -72,6 +86,7 @@ def command() -> None:
 @click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
 @click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
 @click.option("--resume/--fresh", default=True, help="Keep what was traced (default), or trace all again as a new run.")
+@_outputs
 @click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
 @store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
 @json_option
@@ -116,7 +131,8 @@ def run(model: str, **chosen: Any) -> None:
         with Bars() as bars:
             outcomes = list(carry_out(plan, store, bars))
         traces = [load_trace(outcome.run, store=store) for outcome in outcomes if outcome.run is not None]
-    _show(traces, top=chosen["top"], as_json=chosen["as_json"])
+        _show(traces, top=chosen["top"], as_json=chosen["as_json"])
+        _write(store, traces, chosen)
     for outcome in outcomes:
         for note in (*outcome.notes, *([f"{outcome.title}: skipped, {outcome.skipped}"] if outcome.skipped else [])):
             click.echo(f"note: {note}", err=True)
@@ -136,17 +152,52 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 @command.command()
 @click.argument("name", metavar="RUN")
 @click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
+@_outputs
 @store_option("reads")
 @json_option
 @wide_option
-def show(name: str, top: int, store: str | None, as_json: bool) -> None:
+def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Show a trace that is stored. RUN is the id of its run, "last", or MODEL@RUNTIME for the newest one of these."""
     from zoolens.store.store import open_store
     from zoolens.tracing.stored import load_trace
 
     with open_store(store, must_exist=True) as opened:
         traces = [load_trace(name, store=opened)]
-    _show(traces, top=top, as_json=as_json)
+        _show(traces, top=top, as_json=as_json)
+        _write(opened, traces, chosen)
+
+
+def _write(store: Store, traces: Sequence[Trace], chosen: dict[str, Any]) -> None:
+    """Write what the options ask for; what was written is said on the error stream, since JSON may be on the other."""
+    from zoolens.tracing.stored import spans_of
+
+    if not any(chosen[name] for name in ("html", "chrome", "otlp")):
+        return
+    spans = [(trace, spans_of(store, trace.run)) for trace in traces]
+    tables = [(trace.title, table) for trace, by_level in spans for table in by_level.values()]
+    if chosen["html"]:
+        from zoolens.tracing.page import traces_page
+
+        chosen["html"].write_text(traces_page(spans), encoding="utf-8", errors="replace")
+        click.echo(f"Wrote {chosen['html']}.", err=True)
+    if chosen["chrome"]:
+        from zoolens.tracing.chrome import write_chrome
+
+        write_chrome(chosen["chrome"], tables)
+        click.echo(f"Wrote {chosen['chrome']}: open it at https://ui.perfetto.dev.", err=True)
+    if chosen["otlp"]:
+        from zoolens.tracing.otlp import send_otlp
+
+        sent = send_otlp(chosen["otlp"], tables, _headers(chosen["headers"]))
+        click.echo(f"Sent {sent:,} spans to {chosen['otlp']}.", err=True)
+
+
+def _headers(given: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition(":") for text in given]
+    wrong = next((text for text, (name, colon, _) in zip(given, pairs, strict=True) if not name or not colon), None)
+    if wrong is not None:
+        raise click.BadParameter(f"{wrong!r} is not written as NAME:VALUE.", param_hint="--header")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _show(traces: Sequence[Trace], *, top: int, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from zoolens.tracing.spans import Level
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FEWEST_CLEAN: Final = 5  # undisturbed repetitions: with fewer, all are taken, and the figure says so
+FEWEST_CLEAN: Final = 8  # undisturbed repetitions, so that there is an interval: with fewer, all are taken and marked
 
 Samples = NDArray[np.float64]
 

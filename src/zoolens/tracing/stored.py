@@ -131,6 +131,12 @@ def load_trace(run: Run | str, *, store: Store | str | Path | None = None) -> Tr
         return _Loader(opened, named).load()
 
 
+def spans_of(store: Store, run: Run) -> dict[Level, pa.Table]:
+    """The spans of a trace, by the level that was observed."""
+    known = set(series_names(store, run.id))
+    return {level: read_series(store, run.id, name) for level in Level if (name := series_name(level)) in known}
+
+
 def find_trace(store: Store, name: str) -> Run:
     """The run of a trace; ZoolensError where there is none, or it is none."""
     model, _, runtime = name.rpartition("@")
@@ -157,10 +163,10 @@ def find_trace(store: Store, name: str) -> Run:
 class _Loader:
     def __init__(self, store: Store, run: Run) -> None:
         self._store, self._run = store, run
-        self._names = set(series_names(store, run.id))
 
     def load(self) -> Trace:
-        tables = {level: self._table(level) for level in Level}
+        spans = spans_of(self._store, self._run)
+        tables = {level: spans.get(level) for level in Level}
         pipeline, model, layer, library, system = tables.values()
         states = self._store.stages(self._run.id)
         failed = {level: states.get(Stage.TRACE.of(level)) for level in Level}
@@ -180,10 +186,6 @@ class _Loader:
             energy[0] if energy else None,
             {level: str(state.error) for level, state in failed.items() if state is not None and not state.done},
         )
-
-    def _table(self, level: Level) -> pa.Table | None:
-        name = series_name(level)
-        return read_series(self._store, self._run.id, name) if name in self._names else None
 
 
 def _steps(table: pa.Table) -> Iterator[Step]:

@@ -1,0 +1,70 @@
+"""Traces as one self-contained page: timelines, all layers, what observing cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zoolens.present.figures import figure
+from zoolens.present.pages import Page, Section, Tile, page_html
+from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
+from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import Trace
+from zoolens.tracing.timeline import timeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Spans = Mapping[Level, "pa.Table"]
+
+
+def traces_page(traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section] = ()) -> str:
+    """The page of some traces as HTML. `further`: sections in front, such as a comparison."""
+    models = ", ".join(dict.fromkeys(trace.run.ref for trace, _ in traces))
+    sections = [section for trace, spans in traces for section in _sections(trace, spans)]
+    return page_html(
+        Page(
+            f"Trace of {models}",
+            "The times of each level come from calls in which nothing deeper was observed.",
+            tiles=tuple(tile for trace, _ in traces for tile in _tiles(trace)),
+            sections=(*further, *sections),
+            facts={f"run {trace.run.id[:8]}": _facts(trace) for trace, _ in traces},
+        )
+    )
+
+
+def _tiles(trace: Trace) -> Iterator[Tile]:
+    if trace.model is not None:
+        yield Tile(figure(trace.model.median, "s"), f"one prediction in {trace.stack}, batch {trace.batch}")
+    layers = merged_layers(trace)
+    if layers:
+        hottest = max(layers, key=lambda layer: layer.timing.median)
+        share = hottest.timing.median / (sum(layer.timing.median for layer in layers) or 1)
+        yield Tile(f"{100 * share:.0f} %", f"of the layers' time in {short_name(hottest.name)} ({trace.runtime})")
+
+
+def _sections(trace: Trace, spans: Spans) -> Iterator[Section]:
+    tables: list[Any] = [("", levels_table(trace))]
+    if trace.counters:
+        tables.append(("What the system did in one call", counters_table(trace)))
+    yield Section(trace.title, paragraphs=tuple(sentences(trace)), tables=tuple(tables))
+    for level in (Level.PIPELINE, Level.LAYER, Level.LIBRARY):
+        drawing = timeline(spans[level], level) if level in spans else ""
+        if drawing:
+            yield Section(
+                f"Timeline of {trace.runtime}: {level}",
+                paragraphs=("Point at a bar for its times. Dashed bars: the framework tells durations only.",),
+                drawing=drawing,
+            )
+    if trace.layers:
+        yield Section(f"Layers of {trace.runtime}", tables=(("", layers_table(trace, None)),))
+
+
+def _facts(trace: Trace) -> dict[str, Any]:
+    return {
+        "model": trace.run.ref,
+        "runtime": trace.stack,
+        "inputs": trace.inputs,
+        "batch": trace.batch,
+        "when": f"{trace.run.created:%Y-%m-%d %H:%M}",
+    }
