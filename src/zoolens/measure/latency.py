@@ -26,6 +26,11 @@ PATIENCE = 4  # so many times the usual number of samples is taken, within the t
 CHUNK = 25  # at least so many samples between two looks at whether to stop
 
 
+def samples_kind(batch: int) -> str:
+    """The kind of bulk facts under which a run keeps the samples of a batch size."""
+    return f"latency-batch{batch}"
+
+
 @dataclass(frozen=True)
 class LatencySettings:
     """Stop when the median's interval is within ±`precision` of it, or at a limit."""

@@ -26,7 +26,7 @@ from zoolens.measure.answers import run_predictions
 from zoolens.measure.classorder import AS_NAMED, stored_translation
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
+from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency, samples_kind
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, renumbered
 from zoolens.measure.subject import Subject
 from zoolens.progress import Progress, Silent
@@ -297,7 +297,7 @@ def _parameters(context: Context) -> Observation:
 
 
 def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
-    store, run, kind, scope = context.store, context.run, f"latency-batch{batch}", batch_scope(batch)
+    store, run, kind, scope = context.store, context.run, samples_kind(batch), batch_scope(batch)
     if store.parts(run.id, kind):  # sampled before, and stopped before the figures were stored
         samples = LatencySamples.from_table(store.table(run.id, kind))
         lost = _not_here(context) or "it was stopped after the latency and before the energy"

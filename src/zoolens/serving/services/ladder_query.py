@@ -37,12 +37,11 @@ from zoolens.serving.services.candidates import (
 from zoolens.serving.services.definition import NamedFallback, Service, ServiceError
 from zoolens.serving.services.profiles import (
     ensure_profile,
-    is_same,
     preparation_seconds,
     profiled_sizes,
+    stored_timings,
     with_preparation,
 )
-from zoolens.store.records import is_disturbed
 from zoolens.store.store import Store
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
@@ -375,8 +374,8 @@ class LadderBuilder:
         return self._rung(row, candidate, reference, equivalence, lower), candidate, adapter
 
     def _was_disturbed(self, candidate: Candidate) -> bool:
-        timings = self.store.observations(candidate.run.id, metric="latency_p50")
-        return is_same(candidate.run, candidate.job) and any(map(is_disturbed, timings))
+        timings, sizes = stored_timings(self.store, candidate.job), profiled_sizes(self.service.batch.size)
+        return any(timings[size].disturbed for size in sizes if size in timings)
 
     def _notes(self, kept: Sequence[tuple[Rung, Candidate, Adapter]]) -> Iterator[str]:
         if len(kept) == 1:
@@ -384,8 +383,8 @@ class LadderBuilder:
         busy = [rung.model for rung, candidate, _ in kept if self._was_disturbed(candidate)]
         if busy:
             yield (
-                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy, and may be "
-                "quicker than the figures say. What is observed while serving corrects them."
+                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy: "
+                "the quickest tenth of the calls counts. What is observed while serving corrects it."
             )
         for rung, candidate, _ in kept:
             measured, here = candidate.run.stack.version, candidate.job.stack.version

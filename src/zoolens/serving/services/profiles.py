@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
+
+import numpy as np
 
 from zoolens.catalog.sessions import Wanted
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import MATCHED
 from zoolens.measure.job_runner import carry_out_entries
 from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySettings
+from zoolens.measure.latency import LatencySamples, LatencySettings, samples_kind
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Progress
 from zoolens.serving.ladder import Profile
-from zoolens.store.records import Run, RunKind
+from zoolens.store.records import Observation, Run, RunKind, is_disturbed
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
 
 _METRIC: Final = "latency_p50"
+_QUICK: Final = 0.1  # of the calls of a timing that was disturbed; see `stored_timings`
 _PREPARATIONS: Final = 15  # how often an input is prepared to learn how long that takes
 
 
@@ -54,17 +58,49 @@ def ensure_profile(
     return Profile(seconds)
 
 
+@dataclass(frozen=True)
+class StoredTiming:
+    """`seconds`: None where the model does not take the size. `disturbed`: others kept the machine busy."""
+
+    seconds: float | None
+    disturbed: bool = False
+
+
 def stored_seconds(store: Store, job: Job) -> dict[int, float | None]:
-    """Median seconds by batch size, measured with this very model and stack; None where it does not take the size."""
+    """Seconds of a call by batch size, measured with this very model and stack; None where it takes no such size."""
+    return {size: timing.seconds for size, timing in stored_timings(store, job).items()}
+
+
+def stored_timings(store: Store, job: Job) -> dict[int, StoredTiming]:
+    """The newest median of each batch size. One that was disturbed counts only where there is no other, and then its
+    quick calls do: what disturbs a call makes it longer, never shorter, and a model that is thought to be slower than
+    it is would never be tried."""
     runs = [run for run in store.runs(model=job.entry.full_ref, trials=True) if is_same(run, job)]
     by_run = store.observations_by_run([run.id for run in runs], metrics=[_METRIC]) if runs else {}
-    seconds: dict[int, float | None] = {}
+    timings: dict[int, StoredTiming] = {}
+    disturbed: dict[int, tuple[Run, Observation]] = {}
     for run in runs:  # newest first
         for observation in by_run.get(run.id, ()):
             scope = parse_scope(observation.scope)
-            if scope.dimension is Dimension.BATCH and not scope.raw and scope.number is not None:
-                seconds.setdefault(scope.number, observation.value)
-    return seconds
+            if scope.dimension is not Dimension.BATCH or scope.raw or scope.number is None:
+                continue
+            if is_disturbed(observation):
+                disturbed.setdefault(scope.number, (run, observation))
+            else:
+                timings.setdefault(scope.number, StoredTiming(observation.value))
+    for size, (run, observation) in disturbed.items():
+        if size not in timings:
+            timings[size] = StoredTiming(_quick_calls(store, run, size) or observation.value, disturbed=True)
+    return timings
+
+
+def _quick_calls(store: Store, run: Run, size: int) -> float | None:
+    """Seconds within which a tenth of the calls was done; None where the samples are not there any more."""
+    try:
+        samples = LatencySamples.from_table(store.table(run.id, samples_kind(size)))
+    except ZoolensError:
+        return None
+    return float(np.quantile(samples.elapsed_ns, _QUICK)) / 1e9 if len(samples) else None
 
 
 def is_same(run: Run, job: Job) -> bool:
