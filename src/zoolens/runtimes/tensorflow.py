@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import MissingDependency, ModelError, first_line
+from zoolens.errors import MissingDependency, ModelError, ZoolensError, first_line
 from zoolens.plugins import installed_version
 from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import (
@@ -29,7 +30,9 @@ from zoolens.runtimes.base import (
 )
 from zoolens.runtimes.kerasfile import check_h5_name, check_keras, check_keras_h5
 from zoolens.runtimes.kerassizes import check_sizes
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.tensorflowgraph import check_graph, check_saved_model
+from zoolens.runtimes.tensorflowinside import InlinedGraph, ordered, recorded_profiles
 
 _HEAVY: Final = {"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2", "_FusedConv2D", "Einsum"}
 _STATISTICS: Final = ("moving_mean", "moving_variance")
@@ -47,6 +50,7 @@ class Loaded:
     call: Callable[[Mapping[str, Any]], Any]  # tensors by input name -> tensors in the order of `outputs`
     owner: Any
     variables: tuple[Any, ...] = ()
+    layers: tuple[str, ...] = ()  # names of Keras layers
 
 
 class TensorFlow(Runtime):
@@ -60,9 +64,7 @@ class TensorFlow(Runtime):
         "dynamic_batch": "a graph made for one batch size runs with that one only",
         "set_threads": "TensorFlow fixes its thread pools once per process, at its first operation",
         "compile_mode": "graphs are optimised when they are made; XLA would be another compiler",
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
+        "kernels": "TensorFlow's profiler times operators on a CPU, and not the routines that they call",
     }
 
     def version(self) -> str | None:
@@ -117,6 +119,44 @@ class TensorFlowSession(Session):
             prod(extent.size for extent in constant.tensor_shape.dim)
             for constant in constants
             if constant.tensor_shape.dim and self._tf.dtypes.as_dtype(constant.dtype).name in _WEIGHT_TYPES
+        )
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        check_feeds(self.inputs, feeds)
+        try:
+            return recorded_profiles(self._tf, lambda: self.predict(feeds), repeats, self._inlined)
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"tensorflow failed while it profiled the model: {first_line(error)}") from error
+
+    @cached_property
+    def _inlined(self) -> InlinedGraph:
+        try:
+            return InlinedGraph(self._tf, self._loaded.function, self._loaded.layers)
+        except Exception as error:
+            raise ModelError(f"tensorflow cannot inline the model's functions: {first_line(error)}") from error
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        blanks = {spec.name: np.zeros([e or 1 for e in spec.shape], spec.dtype) for spec in self.inputs}
+        (profile,) = self.profile(blanks)
+        return self._inlined.points(frozenset(operator.name for operator in profile.operators))
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_feeds(self.inputs, feeds)
+        check_points(tuple(names), self._points)
+        try:
+            arrays = ordered(feeds, [spec.name for spec in self.inputs], self._inlined.input_names)
+            answers, values = self._inlined.run([self._tf.constant(array) for array in arrays], names)
+        except Exception as error:
+            raise ModelError(f"tensorflow failed while it observed the model: {first_line(error)}") from error
+        return Captured(
+            dict(zip(names, values, strict=True)),
+            {spec.name: answer for spec, answer in zip(self.outputs, answers, strict=True)},
         )
 
     def _nodes(self) -> Iterator[Any]:
@@ -244,6 +284,7 @@ def _from_keras(tf: Any, network: Any) -> Loaded:
         call=lambda feeds: function(*(feeds[spec.name] for spec in inputs)),
         owner=network,
         variables=tuple(network.variables),
+        layers=tuple(layer.name for layer in network.layers),
     )
 
 

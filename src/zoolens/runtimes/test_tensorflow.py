@@ -153,3 +153,37 @@ def test_bare_weights_of_a_keras_application_are_joined_to_its_network(tmp_path)
     for wrong in ({"library": "keras", "name": "NoSuchNet"}, {"library": "keras", "name": "os"}):
         with pytest.raises(ModelError, match="cannot build"):
             TensorFlow().open(ModelFiles("keras-h5", {"model": path}, wrong))
+
+
+# --- observing
+
+
+def test_operators_of_a_keras_model_know_their_layers(tmp_path):
+    with TensorFlow().open(models.cached(models.keras, tmp_path)) as session:
+        image = np.random.default_rng(0).normal(size=(2, models.SIDE, models.SIDE, models.CHANNELS)).astype(np.float32)
+        (profile,) = session.profile({"image": image})
+        points = {point.node: point for point in session.capture_points() if point.node}
+        names = [points["conv"].name, points["conv#2"].name]
+        captured = session.capture({"image": image}, names)
+    assert {node for operator in profile.operators for node in operator.nodes} == {"conv", "conv#2", "pool", "logits"}
+    assert set(points) == {"conv", "conv#2", "pool", "logits"}, "as the importer of Keras models calls them"
+    before, after = (captured.tensors[name] for name in names)
+    assert (before < 0).any()
+    np.testing.assert_array_equal(after, np.maximum(before, 0))
+
+
+def test_a_fused_operator_names_the_nodes_that_it_computes(tmp_path):
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.float32, (None, 8, 8, 3), "image")
+        features = tf.nn.conv2d(image, tf.ones((3, 3, 3, 4)), 1, "SAME", name="conv")
+        tf.nn.relu(tf.nn.bias_add(features, tf.ones(4), name="bias"), name="active")
+    path = tmp_path / "fused.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    with TensorFlow().open(ModelFiles("tf-frozen", {"model": path})) as session:
+        (profile,) = session.profile({"image:0": np.ones((1, 8, 8, 3), np.float32)})
+        kept = {point.name for point in session.capture_points() if point.kept}
+        everything = {point.name for point in session.capture_points()}
+    (operator,) = (operator for operator in profile.operators if "Conv2D" in operator.kind)
+    assert operator.nodes == ("conv", "bias", "active")
+    assert kept == {"active"}
+    assert everything == {"conv", "bias", "active"}

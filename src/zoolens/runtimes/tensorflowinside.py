@@ -1,0 +1,222 @@
+"""The inside of a TensorFlow model: times of its operators, and values of tensors between them.
+
+Both are read by the names of the graph after all calls of functions are inlined, as TensorFlow runs it. Of Keras models
+the names of layers are known, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.runtimes.base import Tensor, quiet_stderr
+from zoolens.runtimes.calls import ObservedCall, observed_calls
+from zoolens.runtimes.observing import CapturePoint, OperatorTime, Profile
+
+_CALL: Final = "zoolens call"
+# Operators that only call others, which show their own times.
+_CALLERS: Final = frozenset(
+    {"PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile", "If", "StatelessIf"}
+)
+_NOTHING_COMPUTED: Final = frozenset(
+    {"Const", "Placeholder", "Identity", "IdentityN", "NoOp", "ReadVariableOp", "Assert"} | _CALLERS
+)
+_HEAVY: Final = frozenset({"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2"})
+_MOST_FUSED: Final = 6  # operators that TensorFlow makes one of
+_ACTIVATIONS: Final = frozenset(
+    {"Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Sigmoid", "Softmax", "Tanh", "Softplus", "Softsign"}
+)
+
+
+@dataclass(frozen=True)
+class _Event:
+    name: str
+    kind: str
+    start: int  # nanoseconds, by the profiler's own clock
+    duration: int
+    thread: int
+
+
+def recorded_profiles(tf: Any, call: Callable[[], object], repeats: int, graph: InlinedGraph | None) -> list[Profile]:
+    """Run `repeats` times with TensorFlow's profiler on. `graph` tells which operators were fused, if it is given."""
+    from tensorflow.python.profiler.internal import _pywrap_profiler
+    from tensorflow.tsl.profiler.protobuf import trace_events_pb2
+
+    def marked() -> None:
+        with tf.profiler.experimental.Trace(_CALL):
+            call()
+
+    session = _pywrap_profiler.ProfilerSession()
+    with quiet_stderr():  # it says that it starts and stops
+        session.start("", {})
+    try:
+        marked()  # the profiler and TensorFlow's threads prepare themselves
+        calls = observed_calls(marked, repeats)
+    finally:
+        with quiet_stderr():
+            recorded = session.stop()
+    trace = trace_events_pb2.Trace()
+    trace.ParseFromString(recorded)
+    marks = sorted(event.timestamp_ps for event in trace.trace_events if event.name == _CALL)[1:]
+    if len(marks) != repeats:
+        raise ModelError(
+            "The profile of TensorFlow is cut off: it lacks some of the calls.", hint="Ask for fewer repeats."
+        )
+    events = sorted(_events(trace), key=lambda event: event.start)
+    return [
+        Profile(
+            observed.start, observed.duration, tuple(_within(events, mark // 1000, observed, graph)), observed.delay
+        )
+        for mark, observed in zip(marks, calls, strict=True)
+    ]
+
+
+def _events(trace: Any) -> Iterator[_Event]:
+    """Operators, which alone have a long name, "node:Kind"."""
+    for event in trace.trace_events:
+        name, _, kind = event.args.get("long_name", "").rpartition(":")
+        if name and kind not in _CALLERS:
+            thread = int(event.resource_id)
+            yield _Event(name, kind, event.timestamp_ps // 1000, event.duration_ps // 1000, thread)
+
+
+def _within(
+    events: list[_Event], mark: int, observed: ObservedCall, graph: InlinedGraph | None
+) -> Iterator[OperatorTime]:
+    """The operators of one call, by the clock of the call: the mark was set when it began."""
+    names: dict[str, int] = {}
+    for event in events:
+        if not mark <= event.start < mark + observed.duration:
+            continue
+        count = names[event.name] = names.get(event.name, 0) + 1  # in a loop an operator runs several times
+        yield OperatorTime(
+            event.name if count == 1 else f"{event.name}#{count}",
+            event.kind,
+            event.duration,
+            observed.start + event.start - mark,
+            nodes=graph.nodes_of(event.name, event.kind) if graph else (event.name,),
+            thread=event.thread,
+        )
+
+
+class InlinedGraph:
+    """A model's graph with all functions inlined and all weights as constants, and how its operators are called."""
+
+    def __init__(self, tf: Any, function: Any, layers: Iterable[str]) -> None:
+        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+        self._tf = tf
+        with quiet_stderr():
+            self._frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+        self._layers = frozenset(layers)
+        self._operators = {operator.name: operator for operator in self._computing()}
+        self._nodes = self._layer_nodes() if self._layers else {name: name for name in self._operators}
+        self._tapped: tuple[tuple[str, ...], Any] | None = None
+
+    def nodes_of(self, name: str, kind: str) -> tuple[str, ...]:
+        """What an operator that ran computes: several nodes where TensorFlow made one operator of them."""
+        named = (self._nodes.get(part, "") for part in self._fused(name, kind))
+        return tuple(dict.fromkeys(node for node in named if node))
+
+    def _known_name(self, name: str) -> str:
+        """An operator's name in the graph: one that an output is called by too gets a number when it runs."""
+        return name if name in self._operators else re.sub(r"_\d+$", "", name)
+
+    def _fused(self, name: str, kind: str) -> list[str]:
+        name = self._known_name(name)
+        operator = self._operators.get(name)
+        if operator is None or not kind.startswith("_"):
+            return [name]
+        parts = [operator.name]
+        while operator.type not in _HEAVY and operator.inputs and len(parts) <= _MOST_FUSED:
+            operator = operator.inputs[0].op
+            parts.insert(0, operator.name)
+        return parts if operator.type in _HEAVY else [name]
+
+    def points(self, ran: frozenset[str]) -> tuple[CapturePoint, ...]:
+        """Tensors that can be read. `ran`: names of the operators that run when nothing is read."""
+        made_anyway = {self._known_name(name) for name in ran}
+        return tuple(
+            CapturePoint(
+                name,
+                node=self._nodes.get(name, ""),
+                tensor=operator.outputs[0].name,
+                kept=name in made_anyway,
+                shape=tuple(operator.outputs[0].shape.as_list()),
+                dtype=_plain_type(operator.outputs[0].dtype.name),
+            )
+            for name, operator in self._operators.items()
+        )
+
+    def run(self, tensors: Sequence[Any], names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
+        """Answers in the order of the function's outputs, and the values of the operators with these names."""
+        wanted = tuple(names)
+        if self._tapped is None or self._tapped[0] != wanted:
+            fetched = [*self._frozen.outputs, *(self._operators[name].outputs[0] for name in wanted)]
+            self._tapped = wanted, self._frozen.prune(self._frozen.inputs, fetched)
+        values = [_array(value) for value in self._tapped[1](*tensors)]
+        count = len(self._frozen.outputs)
+        return values[:count], values[count:]
+
+    @property
+    def input_names(self) -> list[str]:
+        return [tensor.op.name for tensor in self._frozen.inputs]
+
+    def _computing(self) -> Iterator[Any]:
+        """Operators that depend on an input and make a tensor of numbers, in an order in which they can run."""
+        dependent = {tensor.op.name for tensor in self._frozen.inputs}
+        for operator in self._frozen.graph.get_operations():
+            if not any(tensor.op.name in dependent for tensor in operator.inputs):
+                continue
+            dependent.add(operator.name)
+            if operator.type in _NOTHING_COMPUTED or not operator.outputs:
+                continue
+            made = operator.outputs[0]
+            if made.shape.rank is not None and (made.dtype.is_floating or made.dtype.is_integer or made.dtype.is_bool):
+                yield operator
+
+    def _layer_nodes(self) -> dict[str, str]:
+        """Operators to nodes of the graph that is imported from a Keras model: a layer's last operator before an
+        activation has the layer's name, and the activation is called layer#2."""
+        by_layer: dict[str, list[Any]] = {}
+        for name, operator in self._operators.items():
+            if (layer := self._layer_of(name)) is not None:
+                by_layer.setdefault(layer, []).append(operator)
+        nodes: dict[str, str] = {}
+        for layer, operators in by_layer.items():
+            *others, last = operators
+            if others and last.type in _ACTIVATIONS:
+                nodes |= {others[-1].name: layer, last.name: f"{layer}#2"}
+            else:
+                nodes[last.name] = layer
+        return nodes
+
+    def _layer_of(self, name: str) -> str | None:
+        """The innermost layer in whose scope an operator lies; TensorFlow adds _1 to a scope that was there before."""
+        for part in reversed(name.split("/")[:-1]):
+            for layer in (part, re.sub(r"_\d+$", "", part)):
+                if layer in self._layers:
+                    return layer
+        return None
+
+
+def _plain_type(name: str) -> str:
+    return "float32" if name == "bfloat16" or name.startswith("float8") else name
+
+
+def _array(value: Any) -> Tensor:
+    array: Tensor = np.array(value)
+    return array if array.dtype.kind in "biufc" else array.astype(np.float32)
+
+
+def ordered(feeds: Mapping[str, Any], specs: Sequence[str], wanted: Sequence[str]) -> list[Any]:
+    """Feeds in the order of the graph's own inputs, whose names may lack the :0 of ours."""
+    by_name = {name.split(":")[0]: feeds[name] for name in specs}
+    if set(by_name) == set(wanted):
+        return [by_name[name] for name in wanted]
+    return [feeds[name] for name in specs]
