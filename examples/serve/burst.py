@@ -2,17 +2,19 @@
 
     python examples/serve/burst.py
 
-The same requests are sent twice: first the reference answers alone, then the service may switch.
+The same requests are sent twice: first the reference answers alone, then the service may switch. The demo networks are
+so small that a request has 256 images: otherwise client and server would be the bottleneck, which no model relieves.
 """
 
 from __future__ import annotations
 
-from common import ROWS, example_folder, last_session, measure, print_events, requests, send, served
+from common import example_folder, last_session, measure, print_events, requests, send, served
 
 from zoolens.load.arrivals import burst
 from zoolens.serving.services.hosting import build_ladders, read_service_files
 
 REFERENCE = "demo:lenet-deep"
+ROWS = 256  # images in a request
 DEADLINE = 0.1  # seconds
 SERVICE = f"""
 services:
@@ -32,7 +34,7 @@ def main() -> None:
         store, file = folder / "store.sqlite", folder / "service.yaml"
         print("Measuring three models …")
         measure(store, {"onnxruntime": [REFERENCE, "demo:lenet-torch", "demo:mlp-wide"]})
-        workload = requests(REFERENCE, "fashion")
+        workload = requests(REFERENCE, "fashion", ROWS, 4 * ROWS)
         file.write_text(SERVICE.replace("POLICY", "fixed"))
         reference = build_ladders(read_service_files([file]), store)["fashion"].ladder.reference
         capacity = 1 / reference.profile.of(ROWS)

@@ -70,14 +70,14 @@ def _address(server: subprocess.Popen[str], log: TextIO) -> str:
     raise SystemExit(f"The server did not start: {log.read()}")
 
 
-def requests(reference: str, service: str) -> Workload:
+def requests(reference: str, service: str, rows: int = ROWS, images: int = 20 * ROWS) -> Workload:
     """Requests of some images each, prepared as the reference declares."""
     spec: Input = find(reference).manifest.inputs[0]
     prepare = build_prepare(spec, TensorSpec("input", spec.shape, spec.dtype))
-    with contextlib.closing(open_dataset("demo", limit=20 * ROWS)) as data:
+    with contextlib.closing(open_dataset("demo", limit=images)) as data:
         tensors = np.stack([prepare(data.read(place).value) for place in range(len(data))])
-    batches = [tensors[start : start + ROWS] for start in range(0, len(tensors), ROWS)]
-    return Workload(tuple(InferRequest(service, {"input": batch}) for batch in batches), f"{ROWS} images each")
+    batches = [tensors[start : start + rows] for start in range(0, len(tensors) - rows + 1, rows)]
+    return Workload(tuple(InferRequest(service, {"input": batch}) for batch in batches), f"{rows} images each")
 
 
 def send(url: str, service: str, workload: Workload, arrivals: Arrivals, deadline: float) -> Results:
