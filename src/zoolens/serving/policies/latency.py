@@ -22,17 +22,13 @@ from pydantic import Field
 from zoolens.serving.amounts import Seconds, Share
 from zoolens.serving.ladder import Ladder
 from zoolens.serving.policies.base import Choice, Policy, Situation
+from zoolens.serving.policies.batch_times import BatchTimes
 from zoolens.serving.policies.settings import Settings, read_settings
 
 _SHORTEST_WAIT: Final = 0.25  # times `hold`: how long it stays down at least
 _LONGEST_WAIT: Final = 8.0  # times `hold`: how far repeated failures to come back can stretch that
 _RATES: Final = 50  # samples of the rate of arrivals within `hold`
-_STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
-_SLOWER: Final = 0.3  # the weight of a batch that was slower than the ones before
-_FASTER: Final = 0.1  # the weight of one that was faster
 _ROUNDING: Final = 0.001  # seconds by which a client's deadline must be shorter than the service's promise to count
-_FORGET: Final = 4.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
-_GAIN: Final = 0.9  # a larger batch must save a tenth of the time of each input: its first input waits for all
 _KNOWINGLY: Final = 0.5  # share of the late answers that the percentile allows which may be foreseen
 _MEMORY: Final = 500.0  # requests over which the share of late answers is averaged
 
@@ -67,10 +63,9 @@ class Latency(Policy):
     def __init__(self, ladder: Ladder, settings: Mapping[str, Any]) -> None:
         super().__init__(ladder, settings)
         self._set = read_settings(LatencySettings, settings, self.name)
-        self._profile: dict[tuple[int, int], float] = {}  # seconds by rung and batch size
-        self._slowness = [1.0] * len(ladder.rungs)  # observed seconds / profiled seconds, of late
-        self._judged_at = [0.0] * len(ladder.rungs)
+        self._times = BatchTimes(ladder)
         self._rates: deque[tuple[float, float]] = deque()  # (time, rate of arrivals until then)
+        self._rate: float | None = None  # the average of these, once somebody has asked for it
         self._level: int | None = None  # the rung that answers those who accept any
         self._inputs_each = 1.0  # of a request, on average of late
         self._late = 0.0  # share of late answers that were foreseen, on average of late
@@ -78,53 +73,20 @@ class Latency(Policy):
         self._patience = _SHORTEST_WAIT
         self._now = 0.0
 
-    # --- what a batch takes
-
     def served(self, rung: int, batch: int, seconds: float) -> None:
-        """Believe a slower batch sooner than a faster one: the promise is about the slow ones."""
-        known = self._slowness_now(rung)
-        ratio = min(seconds / max(self._profiled(rung, batch), 1e-9), _STEP * max(known, 1.0))
-        self._slowness[rung] = known + (_SLOWER if ratio > known else _FASTER) * (ratio - known)
-        self._judged_at[rung] = self._now
-
-    def _seconds(self, rung: int, batch: int) -> float:
-        """What a batch would take now."""
-        return self._profiled(rung, batch) * self._slowness_now(rung)
-
-    def _slowness_now(self, rung: int) -> float:
-        """Observed / profiled seconds. Of a rung that has not answered for long, the profile is believed again:
-        otherwise one that was slow once would never be tried any more."""
-        left = math.exp2(-max(0.0, self._now - self._judged_at[rung]) / _FORGET)
-        return 1.0 + (self._slowness[rung] - 1.0) * left
-
-    def _profiled(self, rung: int, batch: int) -> float:
-        known = self._profile.get((rung, batch))
-        if known is None:
-            known = self._profile[rung, batch] = self.ladder.rungs[rung].profile.of(batch)
-        return known
+        self._times.observe(rung, batch, seconds)
 
     # --- predictions
 
-    def _best_size(self, rung: int, least: int, most: int, seconds: float = math.inf) -> int:
-        """How many inputs the rung had better take at once, within so many seconds: the number with the least time for
-        each. Where others come close to it, the smallest of them, so that nobody waits for company without a gain."""
-        sizes = [size for size in _doubled(least, most) if self._seconds(rung, size) <= seconds]
-        if not sizes:
-            return least
-        each = min(self._profiled(rung, size) / size for size in sizes)
-        return next(size for size in sizes if _GAIN * self._profiled(rung, size) / size <= each)
+    def _quickest(self, usable: list[int], situation: Situation) -> int:
+        """The rung that would answer all who wait first."""
+        inputs = max(situation.inputs_waiting, situation.waiting)
+        return min(usable, key=lambda rung: (self._drained(rung, inputs, situation), rung))
 
     def _drained(self, rung: int, inputs: int, situation: Situation) -> float:
-        """Seconds until the rung would have answered so many inputs."""
-        if inputs <= 0:
-            return 0.0
-        least = min(self._unit(situation), inputs)
-        size = self._best_size(rung, least, max(least, min(inputs, situation.max_batch)))
-        rounds = math.ceil(inputs / (size * max(1, situation.instances)))
-        return rounds * self._seconds(rung, size)
-
-    def _quickest(self, usable: list[int], inputs: int, situation: Situation) -> int:
-        return min(usable, key=lambda rung: (self._drained(rung, inputs, situation), rung))
+        return self._times.drained(
+            rung, inputs, _unit(situation), max(1, situation.max_batch), max(1, situation.instances)
+        )
 
     def _planned(self, rung: int, usable: list[int], situation: Situation, left: float | None = None) -> _Batch:
         """The best batch for this rung, when the quickest rung answers those behind it. `left`: seconds that the first
@@ -132,31 +94,28 @@ class Latency(Policy):
         target = self._set.target
         if left is None:
             left = target - situation.oldest_wait
-        least = min(self._unit(situation), max(1, situation.batch))
-        size = self._best_size(rung, least, max(1, situation.batch), self._set.margin * left)
-        seconds = self._seconds(rung, size)
+        least = min(_unit(situation), max(1, situation.batch))
+        size = self._times.best_size(rung, least, max(1, situation.batch), self._set.margin * left)
+        seconds = self._times.seconds(rung, size)
         coming = math.floor(situation.arrival_rate * self._inputs_each * seconds)
         behind = max(situation.inputs_waiting, situation.waiting) - size + coming
         used_behind = 0.0
         if behind > 0:
-            quickest = self._quickest(usable, behind, situation)
+            quickest = self._quickest(usable, situation)
             used_behind = (seconds + self._drained(quickest, behind, situation)) / target
         used = seconds / left if left > 0 else math.inf
         return _Batch(rung, size, max(used, used_behind), used_behind)
-
-    def _unit(self, situation: Situation) -> int:
-        """Inputs of a request: no batch can be smaller."""
-        return max(1, round(situation.inputs_waiting / max(1, situation.waiting)))
 
     def _load(self, rung: int, situation: Situation) -> float:
         """How busy the rung would have been of late, in batches that keep the promise."""
         unit = max(1, round(self._inputs_each))
         limit = self._set.margin * self._set.target
-        size = self._best_size(rung, unit, max(unit, situation.max_batch), limit)
+        size = self._times.best_size(rung, unit, max(unit, situation.max_batch), limit)
         inputs = self._recent_rate() * self._inputs_each
-        return inputs * self._seconds(rung, size) / (size * max(1, situation.instances))
+        return inputs * self._times.seconds(rung, size) / (size * max(1, situation.instances))
 
     def _note_rate(self, situation: Situation) -> None:
+        self._rate = None
         rates, now = self._rates, situation.now
         if len(rates) > 1 and now - rates[-2][0] < self._set.hold / _RATES:
             rates.pop()  # the newest sample stands for the time since the one before
@@ -166,6 +125,11 @@ class Latency(Policy):
 
     def _recent_rate(self) -> float:
         """Requests per second over the last `hold` seconds; in a service that is younger, since its first request."""
+        if self._rate is None:
+            self._rate = self._averaged_rate()
+        return self._rate
+
+    def _averaged_rate(self) -> float:
         begin = max(self._now - self._set.hold, self._rates[0][0])
         requests = 0.0
         last = begin
@@ -187,8 +151,8 @@ class Latency(Policy):
     # --- the choice
 
     def choose(self, situation: Situation) -> Choice:
-        self._now = situation.now
-        self._inputs_each += 0.1 * (self._unit(situation) - self._inputs_each)
+        self._now = self._times.now = situation.now
+        self._inputs_each += 0.1 * (_unit(situation) - self._inputs_each)
         self._note_rate(situation)
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         if self._level is None:  # also the first choice on a ladder that was refreshed
@@ -211,15 +175,16 @@ class Latency(Policy):
                 f"{self._name(better.rung)} would be {self._load(better.rung, situation):.0%} busy at "
                 f"{self._recent_rate():.4g} requests/s and keeps {self._promise}."
             )
-        planned = [self._planned(rung, usable, situation) for rung in usable if rung >= level]
-        if planned and planned[0].rung == level:
-            if self._keeps(planned[0]):
-                return planned[0], f"{self._name(level)} keeps {self._promise}."
-            if self._may_be_late(planned[0]):
-                return planned[0], f"{self._name(level)} keeps {self._promise} for all others."
-        keeping = [batch for batch in planned if self._keeps(batch)]
-        if keeping:
-            return keeping[0], self._why_down(level, keeping[0].rung, usable, situation)
+        for rung in usable:
+            if rung < level:
+                continue
+            batch = self._planned(rung, usable, situation)
+            if rung == level and self._keeps(batch):
+                return batch, f"{self._name(level)} keeps {self._promise}."
+            if rung == level and self._may_be_late(batch):
+                return batch, f"{self._name(level)} keeps {self._promise} for all others."
+            if self._keeps(batch):
+                return batch, self._why_down(level, rung, usable, situation)
         nearest = self._nearest(usable, situation)
         reason = f"No loaded model would answer all who wait within {self._promise}; "
         reason += "none is quicker." if nearest.rung == level else f"{self._name(nearest.rung)} comes nearest."
@@ -238,9 +203,9 @@ class Latency(Policy):
 
     def _nearest(self, usable: list[int], situation: Situation) -> _Batch:
         """Where no rung keeps the promise: a batch of the one that answers all who wait first."""
-        quickest = self._quickest(usable, max(situation.inputs_waiting, situation.waiting), situation)
-        least = min(self._unit(situation), max(1, situation.batch))
-        size = self._best_size(quickest, least, max(1, situation.batch))
+        quickest = self._quickest(usable, situation)
+        least = min(_unit(situation), max(1, situation.batch))
+        size = self._times.best_size(quickest, least, max(1, situation.batch))
         return _Batch(quickest, size, math.inf, math.inf)
 
     def _for_hurried(
@@ -248,7 +213,7 @@ class Latency(Policy):
     ) -> tuple[_Batch, str]:
         """For a client with a shorter deadline than the service promises: this batch alone, so that one hurried client
         does not lower the answers of all others."""
-        if self._seconds(chosen.rung, chosen.size) <= self._set.margin * left:
+        if self._times.seconds(chosen.rung, chosen.size) <= self._set.margin * left:
             return chosen, reason
         planned = [self._planned(rung, usable, situation, left) for rung in usable]
         keeping = [batch for batch in planned if batch.rung > chosen.rung and self._keeps(batch)]
@@ -276,8 +241,10 @@ class Latency(Policy):
     def _likely_next(self, rung: int, situation: Situation) -> tuple[int, ...]:
         """The neighbours, and the quickest of all for a burst; the next one down first."""
         last = len(self.ladder.rungs) - 1
+        if len(situation.loaded) > last:
+            return ()
         largest = max(1, situation.max_batch)
-        quickest = min(range(last + 1), key=lambda place: (self._profiled(place, largest), place))
+        quickest = min(range(last + 1), key=lambda place: (self._times.profiled(place, largest), place))
         wanted = dict.fromkeys(place for place in (rung + 1, quickest, rung - 1) if 0 <= place <= last)
         return tuple(place for place in wanted if place not in situation.loaded)
 
@@ -297,12 +264,9 @@ class Latency(Policy):
         return self.ladder.rungs[rung].model
 
 
-def _doubled(least: int, most: int) -> list[int]:
-    """Numbers from the least to the most, each twice as large as the one before."""
-    sizes = [least]
-    while 2 * sizes[-1] < most:
-        sizes.append(2 * sizes[-1])
-    return sizes if most <= least else [*sizes, most]
+def _unit(situation: Situation) -> int:
+    """Inputs of a request: no batch can be smaller."""
+    return max(1, round(situation.inputs_waiting / max(1, situation.waiting)))
 
 
 def _ms(seconds: float) -> str:
