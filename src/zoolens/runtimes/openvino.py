@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, Final
 
@@ -25,8 +26,19 @@ from zoolens.runtimes.base import (
     check_feeds,
     model_text,
 )
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.openvinolayers import (
+    PRECISIONS,
+    Counters,
+    calls_per_compilation,
+    capture_points,
+    executed_layers,
+    file_names,
+    kept_operators,
+    operators,
+)
 
-_PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
 _HEAVY_LAYERS: Final = {"Convolution", "FullyConnected", "MatMul", "Deconvolution", "RNNCell", "RNNSeq", "MHA", "Gemm"}
 _WEIGHT_TYPES: Final = {"f32", "f16", "bf16", "f64", "i8", "u8", "i4", "u4"}
 # Input positions that hold no weights: quantisation ranges and batch normalisation's running statistics.
@@ -42,12 +54,7 @@ class OpenVino(Runtime):
     distributions = ("openvino",)
     extra = "openvino"
     protocol = 2  # 2: with input tensors of our own, see `_Request`
-    cannot: ClassVar[Mapping[str, str]] = {
-        "compile_mode": "a model is always compiled for the processor",
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
-    }
+    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
 
     def load_library(self) -> Any:
         import openvino
@@ -79,9 +86,9 @@ class OpenVinoSession(Session):
     """Compiled for the batch the file declares, and again for each other batch size that is asked for."""
 
     def __init__(self, openvino: Any, graph: Any, model: ModelFiles, options: Options) -> None:
-        self._openvino = openvino
-        self._core = openvino.Core()
-        self._graph = graph
+        self._openvino, self._core = openvino, openvino.Core()
+        self._graph, self._model = graph, model
+        self._tapped: tuple[tuple[tuple[str, ...], int | None], _Request] | None = None  # the last one that was read
         self._config: dict[str, Any] = {}
         if options.threads is not None:
             self._config["INFERENCE_NUM_THREADS"] = options.threads
@@ -94,34 +101,112 @@ class OpenVinoSession(Session):
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds, any_batch=True)  # OpenVINO itself converts types silently
-        declared, batch = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
-        resized = bool(declared) and declared[0] is not None and declared != batch
+        batch = self._other_batch(feeds)
         try:
-            request = self._resized(batch[0]) if resized else self._request
+            request = self._request if batch is None else self._resized(batch)
             answers = request.infer([feeds[spec.name] for spec in self.inputs])
         except Exception as error:
             raise ModelError(f"openvino failed while running the model: {_reason(error)}") from error
         named = {spec.name: answers[i] for i, spec in enumerate(self.outputs)}
-        if resized:
-            check_batch(self.outputs, named, int(declared[0] or 0), batch[0])
+        if batch is not None:
+            check_batch(self.outputs, named, int(self.inputs[0].shape[0] or 0), batch)
         return named
+
+    def _other_batch(self, feeds: Mapping[str, Tensor]) -> int | None:
+        """The batch size that was given, where the file declares another one."""
+        declared, batch = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
+        return batch[0] if declared and declared[0] is not None and declared != batch else None
 
     def _resized(self, batch: int) -> _Request:
         if batch not in self._for_batch:
             if len(self._for_batch) >= _KEPT_BATCHES:
                 del self._for_batch[next(iter(self._for_batch))]
-            graph = self._graph.clone()
-            shapes = [[batch, *spec.shape[1:]] for spec in self.inputs]
-            graph.reshape({i: [-1 if e is None else e for e in shape] for i, shape in enumerate(shapes)})
-            compiled = self._core.compile_model(graph, "CPU", self._config)
+            compiled = self._core.compile_model(self._copy(batch), "CPU", self._config)
             self._for_batch[batch] = _Request(self._openvino, compiled)
         return self._for_batch[batch]
 
+    def _copy(self, batch: int | None) -> Any:
+        """A copy of the model, for this batch size or for what the file declares."""
+        graph = self._graph.clone()
+        if batch is not None:
+            shapes = [[batch, *spec.shape[1:]] for spec in self.inputs]
+            graph.reshape({i: [-1 if e is None else e for e in shape] for i, shape in enumerate(shapes)})
+        return graph
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        """Kernels are told with the operators, whether or not they are asked for."""
+        self.predict(feeds)
+        profiles: list[Profile] = []
+        try:
+            while len(profiles) < repeats:
+                profiles += self._profiles(feeds, repeats - len(profiles))
+        except Exception as error:
+            raise ModelError(f"openvino failed while profiling the model: {_reason(error)}") from error
+        return profiles
+
+    def _profiles(self, feeds: Mapping[str, Tensor], most: int) -> list[Profile]:
+        """As many calls as can be told apart with one compilation (see `openvinolayers`)."""
+        graph = self._copy(self._other_batch(feeds))
+        compiled = self._core.compile_model(graph, "CPU", {**self._config, "PERF_COUNT": True})
+        layers = {layer.name: layer for layer in executed_layers(compiled)}
+        request, values = _Request(self._openvino, compiled), [feeds[spec.name] for spec in self.inputs]
+        counters = Counters(request.request)
+        request.infer(values)
+        counters.durations()
+        profiles: list[Profile] = []
+        while len(profiles) < most:
+            (call,) = observed_calls(lambda: request.infer(values), 1)
+            ran = operators(counters.durations(), layers, self._file_names)
+            profiles.append(Profile(call.start, call.duration, ran, call.delay))
+            most = min(most, calls_per_compilation(profiles[0].duration, len(ran)))
+        return profiles
+
+    @cached_property
+    def _file_names(self) -> dict[str, tuple[str, ...]]:
+        return file_names(self._graph, self._model)
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return tuple(point for point, _ in self._points.values())
+
+    @cached_property
+    def _points(self) -> dict[str, tuple[CapturePoint, Any]]:
+        # In bfloat16 or float16 an activation that is read is computed in float32, which moves the answer.
+        exact = self.effective().precision == "float32"
+        kept = kept_operators(self._graph, list(executed_layers(self._compiled))) if exact else set()
+        return capture_points(self._graph, self._model, kept)
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_points(tuple(names), self.capture_points())
+        check_feeds(self.inputs, feeds, any_batch=True)
+        key = tuple(sorted(set(names))), self._other_batch(feeds)
+        try:
+            if self._tapped is None or self._tapped[0] != key:
+                self._tapped = None  # before the next one is made: two would take twice the memory
+                self._tapped = key, self._opened_with_outputs(*key)
+            answers = self._tapped[1].infer([feeds[spec.name] for spec in self.inputs])
+        except Exception as error:
+            raise ModelError(f"openvino failed while running the model: {_reason(error)}") from error
+        outputs = {spec.name: answers[i] for i, spec in enumerate(self.outputs)}
+        values = dict(zip(key[0], answers[len(self.outputs) :], strict=True))
+        return Captured({name: values[name] for name in names}, outputs)
+
+    def _opened_with_outputs(self, names: tuple[str, ...], batch: int | None) -> _Request:
+        """The model with inner tensors as outputs, in the order of their names."""
+        graph = self._copy(batch)
+        ops = {op.get_friendly_name(): op for op in graph.get_ops()}
+        results = []
+        for name in names:
+            port = self._points[name][1]
+            twin = ops[port.get_node().get_friendly_name()].output(port.get_index())
+            results.append(self._openvino.op.Result(twin))
+        graph.add_results(results)
+        return _Request(self._openvino, self._core.compile_model(graph, "CPU", self._config))
+
     def effective(self) -> Effective:
-        layers = list(_executed_layers(self._compiled))
-        heavy = [layer for layer in layers if layer[0] in _HEAVY_LAYERS] or layers
-        precisions = sorted({_PRECISIONS.get(precision, precision) for _, precision, _ in heavy})
-        kernels = Counter(kernel for _, _, kernel in heavy if kernel)
+        layers = list(executed_layers(self._compiled))
+        heavy = [layer for layer in layers if layer.kind in _HEAVY_LAYERS] or layers
+        precisions = sorted({PRECISIONS.get(layer.precision, layer.precision) for layer in heavy})
+        kernels = Counter(layer.kernel for layer in heavy if layer.kernel)
         return Effective(
             provider=", ".join(self._compiled.get_property("EXECUTION_DEVICES")),
             precision="+".join(precisions) or None,
@@ -133,7 +218,7 @@ class OpenVinoSession(Session):
         return sum(prod(op.shape) for op in self._graph.get_ops() if _is_weight(op))
 
     def close(self) -> None:
-        self._request = self._compiled = self._graph = None
+        self._request = self._compiled = self._graph = self._tapped = None
         self._for_batch.clear()
 
 
@@ -148,7 +233,7 @@ class _Request:
 
     def __init__(self, openvino: Any, compiled: Any) -> None:
         self._openvino = openvino
-        self._request = compiled.create_infer_request()
+        self.request = compiled.create_infer_request()
         self._types = [port.get_element_type() for port in compiled.inputs]
         self._outputs = len(compiled.outputs)
         texts = (*self._types, *(port.get_element_type() for port in compiled.outputs))
@@ -159,20 +244,20 @@ class _Request:
     def infer(self, values: list[Tensor]) -> list[Tensor]:
         """Answers to these inputs, as copies, in the order of the model's outputs."""
         if self._has_texts:
-            answers = self._request.infer(values, share_outputs=False)
+            answers = self.request.infer(values, share_outputs=False)
             return [np.asarray(answers[i]) for i in range(self._outputs)]
         if (shapes := [value.shape for value in values]) != self._shapes:
             self._take_tensors(shapes)
         for tensor, value in zip(self._tensors, values, strict=True):
             tensor.data[...] = value
-        self._request.infer(share_outputs=True)
-        return [self._request.get_output_tensor(i).data.copy() for i in range(self._outputs)]
+        self.request.infer(share_outputs=True)
+        return [self.request.get_output_tensor(i).data.copy() for i in range(self._outputs)]
 
     def _take_tensors(self, shapes: list[tuple[int, ...]]) -> None:
         make, extents = self._openvino.Tensor, self._openvino.Shape
         self._tensors = [make(kind, extents(list(shape))) for kind, shape in zip(self._types, shapes, strict=True)]
         for i, tensor in enumerate(self._tensors):
-            self._request.set_input_tensor(i, tensor)
+            self.request.set_input_tensor(i, tensor)
         self._shapes = shapes
 
 
@@ -207,15 +292,6 @@ def _with_scales(
             TensorSpec(spec.name, spec.shape, spec.dtype, tensor.scale, tensor.zero_point) if scaled else spec
         )
     return tuple(result)
-
-
-def _executed_layers(compiled: Any) -> Iterator[tuple[str, str, str]]:
-    """(layer type, precision, kernel) of every layer as the plug-in really runs it."""
-    for op in compiled.get_runtime_model().get_ops():
-        info = op.get_rt_info()
-        kind, precision, kernel = (info[key].astype(str) for key in ("layerType", "runtimePrecision", "primitiveType"))
-        if kind not in ("Input", "Output", "Const"):
-            yield kind, precision, kernel
 
 
 def _is_weight(op: Any) -> bool:

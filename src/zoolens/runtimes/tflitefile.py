@@ -7,6 +7,7 @@ needs to feed it. Both ask here.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -90,6 +91,15 @@ class TfliteGraph:
         return [
             (op.code, op.inputs) for op in self.operators if op.code in _LAYERS and len(op.inputs) > _LAYERS[op.code][0]
         ]
+
+
+def tensor_labels(graph: TfliteGraph) -> tuple[str, ...]:
+    """A name for each tensor, of which no two are equal. The label of an operator is that of its first output."""
+    counts = Counter(tensor.name for tensor in graph.tensors)
+    return tuple(
+        tensor.name if tensor.name and counts[tensor.name] == 1 else f"{tensor.name}#{index}"
+        for index, tensor in enumerate(graph.tensors)
+    )
 
 
 def read_graph(path: Path) -> TfliteGraph:

@@ -17,7 +17,7 @@ from zoolens.graph.importers.tflite.translation import TfliteCall, TfliteTransla
 from zoolens.graph.importers.translation import damage_at
 from zoolens.graph.model import Graph
 from zoolens.runtimes.base import TensorSpec
-from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator, read_graph
+from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator, read_graph, tensor_labels
 
 _OPERATORS: Final[dict[str, Callable[[TfliteCall], None]]] = {**LAYERS, **ARRANGEMENT}
 
@@ -57,11 +57,7 @@ def _check(file: TfliteGraph) -> None:
 
 
 def _opened(file: TfliteGraph, name: str, *, weights: bool) -> TfliteTranslation:
-    counts = Counter(tensor.name for tensor in file.tensors)
-    labels = tuple(
-        tensor.name if tensor.name and counts[tensor.name] == 1 else f"{tensor.name}#{index}"
-        for index, tensor in enumerate(file.tensors)
-    )
+    labels = tensor_labels(file)
     uses = Counter(str(index) for operator in file.operators for index in operator.inputs)
     uses.update(str(index) for index in file.outputs)
     batch = fixed_batch(file.tensors[index].shape for index in file.inputs)

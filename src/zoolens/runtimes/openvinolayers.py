@@ -1,0 +1,197 @@
+"""What OpenVINO says of the layers it runs: their times, kernels and precisions, and which operators of the file each
+one computes.
+
+OpenVINO's counters tell each layer's average over all calls since the model was compiled, in whole microseconds. The
+time of one call is recovered from the averages before and after it; `Counters` says how exact that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Final
+
+from zoolens.runtimes import onnxfile, tflitefile
+from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.observing import CapturePoint, OperatorTime
+from zoolens.runtimes.onnxediting import node_label
+
+PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
+_NOT_RUN: Final = ("Input", "Output", "Const")
+_SPLIT: Final = "/WithoutBiases"  # behind the name of an operator whose bias is added by another one
+_NUMBERED: Final = re.compile(r"\b([A-Z][A-Za-z]+)_\d+")
+_FEWEST_CALLS, _MOST_CALLS = 2, 50
+_TOLERATED: Final = 0.01  # error of a call's time, as a part of it
+_SPREAD: Final = 1 / sqrt(6)  # standard deviation of the difference of two numbers, each cut to a whole one
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of the executed graph. `originals` are names of operators of the model that was compiled."""
+
+    name: str
+    kind: str
+    precision: str
+    kernel: str
+    originals: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def executed_layers(compiled: Any) -> Iterator[Layer]:
+    """Every layer as the plug-in really runs it."""
+    for op in compiled.get_runtime_model().get_ops():
+        info = op.get_rt_info()
+        kind, precision, kernel, names = (
+            info[key].astype(str) for key in ("layerType", "runtimePrecision", "primitiveType", "originalLayersNames")
+        )
+        if kind not in _NOT_RUN:
+            shapes = [port.get_partial_shape() for port in op.outputs()]
+            static = tuple(tuple(shape.to_shape()) for shape in shapes if shape.is_static)
+            originals = tuple(filter(None, names.split(",")))
+            yield Layer(op.get_friendly_name(), kind, precision, kernel, originals, static)
+
+
+class Counters:
+    """A request's counters, read between calls.
+
+    An average of n calls is cut to whole microseconds, so that the sum of these calls is known to within n. The time of
+    the n-th call is the difference of two such sums. On average over many calls the errors cancel.
+    """
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._calls = 0
+        self._sums: list[float] = []
+
+    def durations(self) -> list[tuple[Any, int]]:
+        """The layers that ran in the call since the counters were read last, with nanoseconds."""
+        self._calls += 1
+        infos = self._request.get_profiling_info()
+        unread = (self._calls - 1) / 2  # what is cut off, on average
+        sums = [info.real_time.total_seconds() * 1e6 * self._calls + unread for info in infos]
+        before = self._sums or [0.0] * len(sums)
+        self._sums = sums
+        return [
+            (info, max(0, round((now - then) * 1000)))
+            for info, now, then in zip(infos, sums, before, strict=True)
+            if info.status == info.Status.EXECUTED
+        ]
+
+
+def calls_per_compilation(nanoseconds: int, layers: int) -> int:
+    """How many calls can be told apart before the error of their sums matters."""
+    error = _SPREAD * sqrt(max(1, layers))  # of a call's layers together, in microseconds, for each call before
+    return max(_FEWEST_CALLS, min(_MOST_CALLS, int(nanoseconds / 1000 * _TOLERATED / error)))
+
+
+def operators(
+    durations: Sequence[tuple[Any, int]], layers: Mapping[str, Layer], names: Mapping[str, tuple[str, ...]]
+) -> tuple[OperatorTime, ...]:
+    """`names`: what the file calls each operator, as `file_names` gives it."""
+    ran = []
+    seen: Counter[str] = Counter()
+    for info, duration in durations:
+        # Operators that OpenVINO adds are numbered on through the life of a process.
+        name = info.node_name if info.node_name in names else _NUMBERED.sub(r"\1", info.node_name)
+        seen[name] += 1
+        unique = name if seen[name] == 1 else f"{name} #{seen[name]}"
+        ran.append(_operator(info, unique, duration, layers.get(info.node_name), names))
+    return tuple(ran)
+
+
+def _operator(
+    info: Any, name: str, duration: int, layer: Layer | None, names: Mapping[str, tuple[str, ...]]
+) -> OperatorTime:
+    nodes = [node for original in layer.originals for node in names.get(original, ())] if layer else []
+    return OperatorTime(
+        name,
+        info.node_type,
+        duration,
+        nodes=tuple(dict.fromkeys(nodes)),
+        kernel=info.exec_type,
+        precision=PRECISIONS.get(layer.precision, layer.precision) if layer else None,
+        shapes=layer.shapes if layer else (),
+    )
+
+
+def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
+    """What the file calls the operators of the model that OpenVINO made of it, by OpenVINO's names for them.
+
+    OpenVINO adds operators under names such as "Reshape_17", which nodes of the file may have as well. Of a format
+    whose tensors have names those operators count that make such a tensor.
+    """
+    makers = _tensor_makers(model)
+    names: dict[str, tuple[str, ...]] = {}
+    for op in graph.get_ops():
+        name = op.get_friendly_name()
+        if makers is None:
+            names[name] = (name,)
+            continue
+        made = [makers[tensor] for port in op.outputs() for tensor in sorted(port.get_names()) if tensor in makers]
+        if made:
+            names[name] = names[name + _SPLIT] = tuple(made)
+    return names
+
+
+def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, tuple[CapturePoint, Any]]:
+    """The tensors that depend on an input, each with its port, by name. `kept`: operators whose output is made anyway,
+    by OpenVINO's names."""
+    makers = _tensor_makers(model)
+    points: dict[str, tuple[CapturePoint, Any]] = {}
+    computed: set[str] = set()
+    for op in graph.get_ordered_ops():
+        kind, own = op.get_type_name(), op.get_friendly_name()
+        depends = kind == "Parameter" or any(
+            source.get_source_output().get_node().get_friendly_name() in computed for source in op.inputs()
+        )
+        if not depends:
+            continue
+        computed.add(own)
+        if kind in ("Parameter", "Result"):
+            continue
+        for place, port in enumerate(op.outputs()):
+            names = sorted(port.get_names())
+            if makers is None and not names:
+                names = [own if place == 0 else f"{own}.{place}"]
+            for name in names:
+                node = own if makers is None else makers.get(name)
+                if node is not None and name not in points:
+                    points[name] = _point(name, node, port, kept=place == 0 and own in kept), port
+    return points
+
+
+def _point(name: str, node: str, port: Any, *, kept: bool) -> CapturePoint:
+    shape = port.get_partial_shape()
+    extents = () if shape.rank.is_dynamic else tuple(None if each.is_dynamic else each.get_length() for each in shape)
+    tensor = name if name in port.get_names() else ""
+    return CapturePoint(name, node, tensor, kept, extents, str(port.get_element_type().to_dtype()))
+
+
+def kept_operators(graph: Any, layers: Sequence[Layer]) -> set[str]:
+    """The operators whose output a layer of the executed graph gives on: the last one of those that it computes."""
+    order = {op.get_friendly_name(): place for place, op in enumerate(graph.get_ordered_ops())}
+    return {
+        max(known, key=order.__getitem__)
+        for layer in layers
+        if (known := [name for name in layer.originals if name in order])
+    }
+
+
+def _tensor_makers(model: ModelFiles) -> dict[str, str] | None:
+    """The label of the operator that makes each tensor of the file; None where the format names operators only."""
+    if model.format == "onnx":
+        nodes = onnxfile.read_graph(model.path()).nodes
+        return {tensor: node_label(node) for node in nodes for tensor in node.outputs if tensor}
+    if model.format == "tflite":
+        file = tflitefile.read_graph(model.path())
+        labels = tflitefile.tensor_labels(file)
+        return {
+            file.tensors[index].name: labels[operator.outputs[0]]
+            for operator in file.operators
+            for index in operator.outputs
+            if labels[index] == file.tensors[index].name
+        }
+    return None

@@ -1,0 +1,95 @@
+"""OpenVINO's counters are averages since the model was compiled; single calls and the file's nodes are told apart."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from zoolens.runtimes.base import Options
+from zoolens.runtimes.openvino import OpenVino
+from zoolens.runtimes.openvinolayers import Counters, calls_per_compilation
+from zoolens.testing import models
+from zoolens.testing.runtime_contract import RuntimeContract
+
+STATUS = SimpleNamespace(EXECUTED="executed", NOT_RUN="not run")
+
+
+class Request:
+    """Keeps counters as OpenVINO 2026.4 does: whole microseconds of each call, averaged and cut to whole ones."""
+
+    def __init__(self):
+        self.calls = []
+
+    def get_profiling_info(self):
+        averages = np.array(self.calls).sum(axis=0) // len(self.calls)
+        infos = [
+            SimpleNamespace(Status=STATUS, status=STATUS.EXECUTED, real_time=timedelta(microseconds=int(value)))
+            for value in averages
+        ]
+        return [*infos, SimpleNamespace(Status=STATUS, status=STATUS.NOT_RUN, real_time=timedelta(0))]
+
+
+def test_single_calls_are_recovered_from_averages():
+    random = np.random.default_rng(0)
+    request = Request()
+    counters = Counters(request)
+    errors = []
+    for call in range(20):
+        truth = [10_000, 500] if call == 0 else random.integers(200, 400, 2).tolist()  # the first call is cold
+        request.calls.append(truth)
+        durations = [duration / 1000 for _, duration in counters.durations()]
+        assert len(durations) == 2
+        errors += [found - wanted for found, wanted in zip(durations, truth, strict=True)]
+        assert all(abs(error) <= call + 1 for error in errors[-2:])
+    assert abs(np.mean(errors)) < 1
+
+
+def test_small_models_are_compiled_more_often():
+    assert calls_per_compilation(300_000, 10) == 2
+    assert calls_per_compilation(50_000_000, 80) == 50
+    assert 2 < calls_per_compilation(5_000_000, 30) < 50
+
+
+@pytest.fixture
+def session(tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    with OpenVino().open(models.onnx(tmp_path), Options(precision="float32")) as opened:
+        yield opened
+
+
+def test_layers_name_the_nodes_of_the_file_and_their_kernels(session):
+    (profile,) = session.profile(RuntimeContract.feeds(session, batch=2))
+    by_node = {node: operator for operator in profile.operators for node in operator.nodes}
+    assert by_node["features"] is by_node["rectified"]
+    assert by_node["features"].kind == "Convolution"
+    assert by_node["features"].precision == "float32"
+    assert by_node["features"].kernel
+    assert by_node["features"].start is None
+    assert by_node["logits"] is not by_node["features"]
+
+
+def test_captured_values_are_those_of_the_network(session):
+    images = models.images(2)
+    points = {point.name: point for point in session.capture_points()}
+    captured = session.capture({"image": images}, ["features", "rectified"])
+    assert list(points) == ["features", "rectified", "means", "flat", "logits"]
+    assert not points["features"].kept, "it is fused with what comes after it"
+    assert points["rectified"].kept
+    np.testing.assert_array_equal(captured.tensors["rectified"], np.maximum(captured.tensors["features"], 0))
+    np.testing.assert_allclose(captured.outputs["logits"], models.reference(images), atol=1e-5)
+
+
+def test_names_are_the_same_in_every_session(tmp_path):
+    pytest.importorskip("onnx")
+    pytest.importorskip("openvino")
+    names = []
+    for _ in range(2):
+        with OpenVino().open(models.onnx(tmp_path, batch=1)) as session:
+            feeds = RuntimeContract.feeds(session, batch=3)  # another batch than the file declares
+            names.append([operator.name for operator in session.profile(feeds)[0].operators])
+            RuntimeContract().close_to(session.capture(feeds, ["flat"]).outputs, session.predict(feeds))
+    assert names[0] == names[1]
