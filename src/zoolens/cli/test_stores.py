@@ -20,8 +20,8 @@ READ = (
     ("index", "remove", "a"), ("index", "add", "a"), ("index", "estimate"), ("index", "rebuild"), ("index", "verify"),
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
-    ("crosstrain", "report", "study", "-o", "folder"), ("trace", "show", "last"), ("events",),
-    ("serve", "services.yaml", "--check"),
+    ("crosstrain", "report", "study", "-o", "folder"), ("trace", "show", "last"), ("trace", "compare", "a", "b"),
+    ("events",), ("serve", "services.yaml", "--check"),
 )  # fmt: skip
 KEEP = (
     ("audit", "--zoo", "demo"), ("cost", "demo:mlp-small"), ("diff", "demo:mlp-small", "demo:lenet-wide"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from zoolens.measure.plan import Outcome
     from zoolens.present.tables import Table
     from zoolens.store.store import Store
+    from zoolens.tracing.comparison import TraceComparison
     from zoolens.tracing.stored import Trace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -167,6 +169,53 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
         _write(opened, traces, chosen)
 
 
+@command.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Differences to print.")
+@click.option("--html", type=OUT_FILE, help="Write a page with both traces and all differences.")
+@store_option("reads")
+@json_option
+@wide_option
+def compare(a: str, b: str, top: int, html: Path | None, store: str | None, as_json: bool) -> None:
+    """Say which layers make the difference between two traces.
+
+    A and B are runs as for `zoolens trace show`: ids, or MODEL@RUNTIME for the newest trace of these. Layers are
+    matched by the operators of the file, through what each runtime fuses, or through the graphs where files differ.
+    """
+    from zoolens.present.terminal import echo_json
+    from zoolens.store.store import open_store
+    from zoolens.tracing.comparison import compare_traces, comparison_as_data
+
+    with open_store(store, must_exist=True) as opened:
+        comparison = compare_traces(a, b, store=opened)
+        if html is not None:
+            from zoolens.tracing.page import comparison_page
+            from zoolens.tracing.stored import spans_of
+
+            sides = (comparison.a, comparison.b)
+            spans = [(trace, spans_of(opened, trace.run)) for trace in sides]
+            html.write_text(comparison_page(comparison, spans), encoding="utf-8", errors="replace")
+            click.echo(f"Wrote {html}.", err=True)
+    if as_json:
+        echo_json(comparison_as_data(comparison))
+    else:
+        _print_comparison(comparison, top)
+
+
+def _print_comparison(comparison: TraceComparison, top: int) -> None:
+    from zoolens.present.terminal import echo_prose
+    from zoolens.tracing.comparison import comparison_table, sentences
+
+    first, *rest = sentences(comparison)
+    echo_prose(first)
+    click.echo()
+    _print_table(comparison_table(comparison, top))
+    click.echo()
+    for sentence in rest:
+        echo_prose(sentence)
+
+
 def _write(store: Store, traces: Sequence[Trace], chosen: dict[str, Any]) -> None:
     """Write what the options ask for; what was written is said on the error stream, since JSON may be on the other."""
     from zoolens.tracing.stored import spans_of
@@ -211,6 +260,19 @@ def _show(traces: Sequence[Trace], *, top: int, as_json: bool) -> None:
         if place:
             click.echo()
         _print(trace, top)
+    _say_why(traces)
+
+
+def _say_why(traces: Sequence[Trace]) -> None:
+    """Of several traces that have layers: why the slowest takes longer than the quickest."""
+    from zoolens.tracing.comparison import compare_traces
+
+    comparable = [trace for trace in traces if trace.layers and trace.unlayered is not None]
+    if len(comparable) < 2:
+        return
+    ordered = sorted(comparable, key=lambda trace: trace.unlayered.median if trace.unlayered else 0.0)
+    click.echo()
+    _print_comparison(compare_traces(ordered[0], ordered[-1]), 10)
 
 
 def _print(trace: Trace, top: int) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from zoolens.present.figures import figure
 from zoolens.present.pages import Page, Section, Tile, page_html
+from zoolens.tracing.comparison import TraceComparison, comparison_table
+from zoolens.tracing.comparison import sentences as comparison_sentences
 from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Trace
@@ -31,6 +33,17 @@ def traces_page(traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section
             facts={f"run {trace.run.id[:8]}": _facts(trace) for trace, _ in traces},
         )
     )
+
+
+def comparison_page(comparison: TraceComparison, traces: Sequence[tuple[Trace, Spans]]) -> str:
+    """Both traces, with what differs between them in front."""
+    first, *rest = comparison_sentences(comparison)
+    section = Section(
+        "What makes the difference",
+        paragraphs=(first, *rest),
+        tables=(("", comparison_table(comparison, None)),),
+    )
+    return traces_page(traces, [section])
 
 
 def _tiles(trace: Trace) -> Iterator[Tile]:

@@ -1,0 +1,168 @@
+"""Which layers of two traces compute the same: groups of operators that both sides cover as a whole.
+
+Runtimes fuse operators of a file differently. Where one computes conv and relu in one layer and the other in two, both
+belong to one group. Two traces of the same file meet in the names of its operators. Traces of different files meet in
+the canonical graph: an operator of either file is known there by its source, and the two graphs are aligned.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zoolens.catalog.lookup import find
+from zoolens.errors import ZoolensError
+from zoolens.graph.diff.alignment import align
+from zoolens.graph.model import Graph
+from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.weighted_graph import raw_graph
+from zoolens.tracing.layers import Layer, timing
+from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import Trace
+
+Names = Mapping[str, Sequence[str]]  # what an operator of a file is called where both sides meet
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers of both sides that compute the same operators. A side without layers computes them elsewhere, or not."""
+
+    nodes_a: tuple[str, ...]
+    nodes_b: tuple[str, ...]
+    a: tuple[Layer, ...]
+    b: tuple[Layer, ...]
+
+
+@dataclass(frozen=True)
+class AlignedLayers:
+    """`groups` in the order of computation. `only_a` and `only_b` are layers of which nobody knows what they compute,
+    such as changes of layout. `by` says how both sides met: "file", "graph" or "kind"."""
+
+    groups: tuple[Group, ...]
+    only_a: tuple[Layer, ...]
+    only_b: tuple[Layer, ...]
+    by: str
+    reason: str = ""  # why they met in kinds of operators only
+
+
+def align_layers(a: Trace, b: Trace) -> AlignedLayers:
+    """The layers of two traces side by side; by kinds of operators where nothing better is known."""
+    left, right = list(_units(a.layers, a)), list(_units(b.layers, b))
+    if not (any(layer.nodes for layer in left) and any(layer.nodes for layer in right)):
+        silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
+        return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")
+    if a.run.model.fingerprint == b.run.model.fingerprint:
+        return _by_nodes(left, right, {}, {}, "file")
+    try:
+        names_a, names_b = _meeting_names(a, b)
+    except ZoolensError as error:
+        return _by_kind(left, right, error.message)
+    aligned = _by_nodes(left, right, names_a, names_b, "graph")
+    if not any(group.a and group.b for group in aligned.groups):
+        return _by_kind(left, right, "the two graphs have no operator in common")
+    return aligned
+
+
+def _units(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:
+    """The layers to compare: the innermost ones whose operators are known. What a layer does besides those inside it
+    is a layer of its own, of which nothing is known."""
+    for layer in layers:
+        inner = [child for child in layer.children if child.level == Level.LAYER]
+        if not any(_knows_nodes(child) for child in inner):
+            yield layer
+            continue
+        yield from _units(inner, trace)
+        beside = layer.samples - np.nansum([child.samples for child in inner], axis=0)
+        clean = trace.layer.clean if trace.layer is not None else np.ones(len(beside), bool)
+        samples = np.maximum(beside, 0.0)
+        yield replace(layer, samples=samples, timing=timing(samples, clean), nodes=(), children=())
+
+
+def _knows_nodes(layer: Layer) -> bool:
+    return bool(layer.nodes) or any(_knows_nodes(child) for child in layer.children)
+
+
+def _by_nodes(a: Sequence[Layer], b: Sequence[Layer], names_a: Names, names_b: Names, by: str) -> AlignedLayers:
+    """Join layers that have an operator in common, until no two groups have one."""
+    sides = [(layer, _names(layer, names_a, by)) for layer in a], [(layer, _names(layer, names_b, by)) for layer in b]
+    joined = _Joined()
+    for side in sides:
+        for _, names in side:
+            joined.join(names)
+    members: dict[str, tuple[list[Layer], list[Layer]]] = {}
+    unknown: tuple[list[Layer], list[Layer]] = ([], [])
+    for place, side in enumerate(sides):
+        for layer, names in side:
+            own = members.setdefault(joined.root(names[0]), ([], [])) if names else unknown
+            own[place].append(layer)
+    groups = [
+        Group(_nodes(from_a), _nodes(from_b), tuple(from_a), tuple(from_b)) for from_a, from_b in members.values()
+    ]
+    ordered = sorted(groups, key=lambda group: min(layer.started for layer in group.a or group.b))
+    return AlignedLayers(tuple(ordered), tuple(unknown[0]), tuple(unknown[1]), by)
+
+
+def _nodes(layers: Sequence[Layer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node for layer in layers for node in layer.nodes))
+
+
+def _names(layer: Layer, names: Names, by: str) -> list[str]:
+    """What the operators of a layer are called where both sides meet; none where they are not known there."""
+    if by == "file":
+        return list(layer.nodes)
+    return [name for node in layer.nodes for name in names.get(node, ())]
+
+
+class _Joined:
+    """Sets of names that are joined (union–find)."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+
+    def root(self, name: str) -> str:
+        path = []
+        while (above := self._above.setdefault(name, name)) != name:
+            path.append(name)
+            name = above
+        for passed in path:
+            self._above[passed] = name
+        return name
+
+    def join(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._above[self.root(name)] = self.root(names[0])
+
+
+def _by_kind(a: Sequence[Layer], b: Sequence[Layer], reason: str) -> AlignedLayers:
+    """All layers of one kind of operator beside those of the other side. Kinds are called as the frameworks do."""
+    kinds: dict[str, tuple[list[Layer], list[Layer]]] = defaultdict(lambda: ([], []))
+    for place, side in enumerate((a, b)):
+        for layer in side:
+            kinds[layer.kind][place].append(layer)
+    groups = [Group((kind,), (kind,), tuple(from_a), tuple(from_b)) for kind, (from_a, from_b) in kinds.items()]
+    return AlignedLayers(tuple(groups), (), (), "kind", reason)
+
+
+def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names]:
+    """The places of the aligned canonical graphs that each operator of either file has a part in."""
+    left, right = _graph(a), _graph(b)
+    partner = align(left, right).partner
+    names_a: dict[str, list[str]] = defaultdict(list)
+    names_b: dict[str, list[str]] = defaultdict(list)
+    reverse = {node.name: name for name, node in partner.items()}
+    for node in left.nodes:
+        names_a[node.source].append(f"a:{node.name}")
+    for node in right.nodes:
+        names_b[node.source].append(f"a:{reverse[node.name]}" if node.name in reverse else f"b:{node.name}")
+    return names_a, names_b
+
+
+def _graph(trace: Trace) -> Graph:
+    entry = find(str(trace.run.origin.get("file") or trace.run.origin.get("ref") or trace.run.model.ref))
+    asset = next((asset for asset in entry.manifest.assets if asset.format == trace.run.model.format), None)
+    if asset is None:
+        raise ZoolensError(f"{entry.ref} has no file in the format {trace.run.model.format} any more")
+    return canonical(raw_graph(entry, asset))

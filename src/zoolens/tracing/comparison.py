@@ -1,0 +1,281 @@
+"""Two traces side by side: which layers make the difference, by how much, and what computes them on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ZoolensError
+from zoolens.present.figures import NOTHING, figure
+from zoolens.present.tables import Column, Table
+from zoolens.statistics.intervals import CONFIDENCE, RESAMPLES, Interval
+from zoolens.store.records import Run
+from zoolens.store.store import Store
+from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
+from zoolens.tracing.layers import Layer, ObservedCalls, Samples, Timing, timing
+from zoolens.tracing.report import share_words, short_name
+from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import Trace, load_trace
+
+TOP: Final = 10
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """What one group of operators takes on both sides, in seconds; None: this side has no layer for it."""
+
+    name: str
+    nodes: tuple[str, ...]
+    a: Timing | None
+    b: Timing | None
+    difference: float
+    interval: Interval
+    computed_a: str
+    computed_b: str
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval tells which side is slower."""
+        return not self.interval.contains(0.0)
+
+
+@dataclass(frozen=True)
+class TraceComparison:
+    """`differences` come with the largest first. `rest`: what the calls without a profiler differ by beyond them."""
+
+    a: Trace
+    b: Trace
+    by: str
+    reason: str
+    call: LayerDifference
+    differences: tuple[LayerDifference, ...]
+    rest: float
+
+
+def compare_traces(
+    a: Trace | Run | str, b: Trace | Run | str, *, store: Store | str | Path | None = None
+) -> TraceComparison:
+    """Align two traces by layer, and say which layers make the difference. Traces are given as they are, or as
+    `load_trace` takes them. ZoolensError where one of them has no layers."""
+    left, right = (given if isinstance(given, Trace) else load_trace(given, store=store) for given in (a, b))
+    for trace in (left, right):
+        if trace.layer is None or not trace.layers:
+            raise ZoolensError(
+                f"The trace of {trace.title} has no layers.",
+                hint=trace.missing.get(Level.LAYER) or "Trace it again with --level layer.",
+            )
+    assert left.layer is not None  # as was just checked
+    assert right.layer is not None
+    aligned = align_layers(left, right)
+    differences = sorted(_differences(aligned, left.layer, right.layer), key=lambda row: -abs(row.difference))
+    call = _call(left, right)
+    return TraceComparison(
+        left,
+        right,
+        aligned.by,
+        aligned.reason,
+        call,
+        tuple(differences),
+        call.difference - sum(row.difference for row in differences),
+    )
+
+
+def _differences(aligned: AlignedLayers, a: ObservedCalls, b: ObservedCalls) -> Iterator[LayerDifference]:
+    for group in aligned.groups:
+        yield _difference(_group_name(group), group.nodes_a or group.nodes_b, group.a, group.b, a, b)
+    for kind in dict.fromkeys(layer.kind for layer in (*aligned.only_a, *aligned.only_b)):
+        from_a, from_b = ([layer for layer in side if layer.kind == kind] for side in (aligned.only_a, aligned.only_b))
+        yield _difference(f"{kind} that belongs to no operator", (), from_a, from_b, a, b)
+
+
+def _difference(
+    name: str,
+    nodes: Sequence[str],
+    from_a: Sequence[Layer],
+    from_b: Sequence[Layer],
+    a: ObservedCalls,
+    b: ObservedCalls,
+) -> LayerDifference:
+    samples_a, samples_b = _summed(from_a, a), _summed(from_b, b)
+    timing_a = timing(samples_a, a.clean) if from_a else None
+    timing_b = timing(samples_b, b.clean) if from_b else None
+    medians = [0.0 if times is None else times.median for times in (timing_a, timing_b)]
+    return LayerDifference(
+        name,
+        tuple(nodes),
+        timing_a,
+        timing_b,
+        medians[1] - medians[0],
+        _interval(_used(samples_a, a, timing_a), _used(samples_b, b, timing_b)),
+        _computed(from_a),
+        _computed(from_b),
+    )
+
+
+def _call(a: Trace, b: Trace) -> LayerDifference:
+    """The calls as a whole, without a profiler."""
+    left, right = a.unlayered, b.unlayered
+    assert left is not None  # a trace with layers has calls beside them
+    assert right is not None
+    low = (right.low or right.median) - (left.high or left.median)
+    high = (right.high or right.median) - (left.low or left.median)
+    return LayerDifference("predict", (), left, right, right.median - left.median, Interval(low, high), "", "")
+
+
+def _summed(layers: Sequence[Layer], observed: ObservedCalls) -> Samples:
+    return np.asarray(np.nansum([np.zeros(len(observed.clean)), *(layer.samples for layer in layers)], axis=0))
+
+
+def _used(samples: Samples, observed: ObservedCalls, times: Timing | None) -> Samples:
+    return samples if times is not None and times.disturbed else samples[observed.clean]
+
+
+def _interval(a: Samples, b: Samples) -> Interval:
+    """Bootstrap interval of the difference of two medians of independent samples; seeded, so that it is repeatable."""
+    if not len(a) or not len(b):
+        return Interval(-np.inf, np.inf)
+    random = np.random.default_rng(0)
+    drawn = [np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in (a, b)]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
+    estimate = float(np.median(b) - np.median(a))
+    return Interval(min(float(low), estimate), max(float(high), estimate))
+
+
+def _group_name(group: Group) -> str:
+    """The operators of A, and those of B where they are called otherwise: of the same file both name the same ones."""
+    names = [_nodes_words(nodes) for nodes in (group.nodes_a, group.nodes_b) if nodes]
+    same = set(group.nodes_a) & set(group.nodes_b) or len(names) == 1
+    return names[0] if same else " ↔ ".join(names)
+
+
+def _nodes_words(nodes: Sequence[str]) -> str:
+    if len(nodes) <= 3:
+        return " + ".join(short_name(node, 40) for node in nodes)
+    return f"{short_name(nodes[0], 30)} … {short_name(nodes[-1], 30)} ({len(nodes)} operators)"
+
+
+def _computed(layers: Sequence[Layer]) -> str:
+    """What computes some layers: kernel and precision, else the kind of operator."""
+    words = [
+        " ".join(dict.fromkeys(word for word in (layer.kernel or layer.kind, layer.precision) if word))
+        for layer in layers
+    ]
+    counted = {word: words.count(word) for word in words}
+    return " + ".join(word if count == 1 else f"{count} × {word}" for word, count in counted.items())
+
+
+# --- in words
+
+
+def sentences(comparison: TraceComparison) -> Iterator[str]:
+    a, b, call = comparison.a, comparison.b, comparison.call
+    assert call.a is not None
+    assert call.b is not None
+    slower = call.b.median / call.a.median if call.a.median else float("inf")
+    ratio = f"{slower:.2f} times as long" if slower >= 1 else f"{1 / slower:.2f} times as fast"
+    yield (
+        f"{b.title} takes {figure(call.b.median, 's')} where {a.title} takes {figure(call.a.median, 's')}: "
+        f"{'it takes' if slower >= 1 else 'it is'} {ratio}."
+    )
+    if a.batch != b.batch:
+        yield f"A batch of {a.batch} is compared with a batch of {b.batch}."
+    leading = [row for row in comparison.differences[:3] if row.sure and (row.difference > 0) == (call.difference > 0)]
+    for row in leading:
+        yield f"{row.name}: {_change(row)}."
+    met = {
+        "file": "Layers are matched by the operators of the file, joined where a runtime fuses them.",
+        "graph": "The files differ: layers are matched through the aligned graphs of both.",
+        "kind": f"Layers are only matched by their kind, because {comparison.reason}.",
+    }
+    yield met[comparison.by]
+    for trace in (a, b):
+        if trace.covered is not None and not 0.95 <= trace.covered <= 1.05:
+            yield (
+                f"In {trace.runtime} the layers sum to {100 * trace.covered:.0f} % of the call without a profiler: "
+                "differences of layers are differences of profiled times."
+            )
+    layers = sum(row.difference for row in comparison.differences)
+    yield (
+        f"The differences of all layers sum to {_signed(layers)}; the calls without a profiler differ by "
+        f"{_signed(call.difference)} {_bounds(call.interval)}."
+    )
+
+
+def _change(row: LayerDifference) -> str:
+    before, after = (NOTHING if times is None else figure(times.median, "s") for times in (row.a, row.b))
+    how = f", {row.computed_a or 'nothing'} → {row.computed_b or 'nothing'}" if row.computed_a != row.computed_b else ""
+    return f"{before} → {after} ({_signed(row.difference)} {_bounds(row.interval)}){how}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '−'}{figure(abs(seconds), 's')}"
+
+
+def _bounds(interval: Interval) -> str:
+    return f"[{_signed(interval.low)}, {_signed(interval.high)}]"
+
+
+def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Table:
+    columns = (
+        Column("operators", keep=9),
+        Column(f"A {comparison.a.runtime}", "number", keep=8),
+        Column(f"B {comparison.b.runtime}", "number", keep=8),
+        Column("difference [95 %]", "number", keep=9),
+        Column("share", "number", keep=5),
+        Column("computed by", folds=True, keep=6),
+    )
+    whole = comparison.call.difference
+    rows = comparison.differences if top is None else comparison.differences[:top]
+    cells: list[tuple[Any, ...]] = []
+    for row in rows:
+        mark = "" if row.sure else " (noise)"
+        same = row.computed_a == row.computed_b
+        cells.append(
+            (
+                row.name,
+                NOTHING if row.a is None else figure(row.a.median, "s"),
+                NOTHING if row.b is None else figure(row.b.median, "s"),
+                f"{_signed(row.difference)} {_bounds(row.interval)}{mark}",
+                share_words(row.difference / whole if whole else None).replace("-", "−"),
+                row.computed_a if same else f"{row.computed_a or NOTHING} → {row.computed_b or NOTHING}",
+            )
+        )
+    if len(rows) < len(comparison.differences):
+        left = comparison.differences[len(rows) :]
+        more = sum(row.difference for row in left)
+        share = share_words(more / whole if whole else None).replace("-", "−")
+        cells.append((f"{len(left)} more", "", "", _signed(more), share, ""))
+    return Table("comparison", columns, tuple(cells))
+
+
+def comparison_as_data(comparison: TraceComparison) -> dict[str, Any]:
+    return {
+        "a": {"run": comparison.a.run.id, "title": comparison.a.title, "layers_share": comparison.a.covered},
+        "b": {"run": comparison.b.run.id, "title": comparison.b.title, "layers_share": comparison.b.covered},
+        "matched_by": comparison.by,
+        "reason": comparison.reason or None,
+        "predict": _row_data(comparison.call),
+        "differences": [_row_data(row) for row in comparison.differences],
+        "rest_seconds": comparison.rest,
+        "notes": list(sentences(comparison)),
+    }
+
+
+def _row_data(row: LayerDifference) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "nodes": list(row.nodes),
+        "a": None if row.a is None else row.a.as_data,
+        "b": None if row.b is None else row.b.as_data,
+        "difference_seconds": row.difference,
+        "low": row.interval.low if np.isfinite(row.interval.low) else None,
+        "high": row.interval.high if np.isfinite(row.interval.high) else None,
+        "sure": row.sure,
+        "computed_a": row.computed_a or None,
+        "computed_b": row.computed_b or None,
+    }
