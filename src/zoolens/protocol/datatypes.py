@@ -90,8 +90,9 @@ class Layout:
         count = element_count(name, shape)
         return cls(name, datatype, tuple(shape), numpy_type(datatype), count)
 
-    def read(self, buffer: Buffer, limits: Limits = DEFAULT) -> Tensor:
-        """The tensor that these bytes are: a view of them where its type allows it and they are aligned."""
+    def read(self, buffer: Buffer, limits: Limits = DEFAULT, *, aligned: bool = True) -> Tensor:
+        """The tensor that these bytes are: a view of them where its type allows it and, unless `aligned` is False, they
+        lie in memory as the processor likes it. numpy also computes with others."""
         size = len(buffer)
         if size > limits.tensor_bytes:
             raise too_large(self.name, size, limits)
@@ -107,7 +108,7 @@ class Layout:
         if self.datatype == "BOOL" and np.frombuffer(buffer, np.uint8).max() > 1:
             raise invalid(f"Tensor {self.name!r} of type BOOL holds a byte that is neither 0 nor 1.")
         tensor = np.frombuffer(buffer, self.dtype).reshape(self.shape)
-        return tensor if tensor.flags.aligned else tensor.copy()
+        return tensor.copy() if aligned and not tensor.flags.aligned else tensor
 
 
 def from_bytes(name: str, datatype: str, shape: Sequence[int], buffer: Buffer, limits: Limits = DEFAULT) -> Tensor:

@@ -6,14 +6,15 @@ Tensors are sent as raw bytes, which every client reads; typed contents, which a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.protocol import json_text
-from zoolens.protocol.datatypes import datatype_of, from_bytes, numpy_type, strings, to_bytes
-from zoolens.protocol.limits import DEFAULT, Limits, check_count, element_count, invalid
+from zoolens.protocol.datatypes import Buffer, Layout, datatype_of, strings, to_bytes
+from zoolens.protocol.limits import DEFAULT, Limits, check_count, invalid
 from zoolens.protocol.messages import InferRequest, InferResponse, Parameter, Parameters, RequestedOutput, Tensor
 from zoolens.protocol.protobuf import message
 from zoolens.protocol.rest import NOBODY, Caller
@@ -43,20 +44,64 @@ def request_to_protobuf(request: InferRequest) -> Any:
     return protobuf
 
 
-def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT, caller: Caller = NOBODY) -> InferRequest:
-    """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, sets its deadline, too."""
+@dataclass(frozen=True)
+class DescribedTensors:
+    """The tensors of a message without their values. `typed`: one whose values stand with its description."""
+
+    layouts: tuple[Layout, ...]
+    typed: str | None
+
+    def read(self, raw: Sequence[Buffer], limits: Limits, *, aligned: bool = True) -> dict[str, Tensor]:
+        """The tensors whose values are these raw contents; for `aligned` see `Layout`."""
+        if len(raw) != len(self.layouts):
+            raise invalid(f"There are {len(self.layouts)} tensors, but raw contents for {len(raw)}.")
+        if self.typed is not None:
+            raise invalid(f"Tensor {self.typed!r} has raw and typed contents.")
+        pairs = zip(self.layouts, raw, strict=True)
+        return {layout.name: layout.read(values, limits, aligned=aligned) for layout, values in pairs}
+
+
+@dataclass(frozen=True)
+class RequestHead:
+    """What a ModelInferRequest says besides the values of its tensors. It may be shared by many requests."""
+
+    model: str
+    version: str
+    id: str
+    outputs: tuple[RequestedOutput, ...]
+    parameters: Parameters
+    deadline: float | None
+
+    def request(self, tensors: Mapping[str, Tensor], caller: Caller) -> InferRequest:
+        return InferRequest(
+            self.model,
+            tensors,
+            self.version,
+            self.id,
+            self.outputs,
+            self.parameters,
+            caller.deadline(self.deadline),
+            caller.traceparent,
+            caller.headers,
+        )
+
+
+def request_head(protobuf: Any, limits: Limits = DEFAULT) -> RequestHead:
     parameters = _read_parameters(protobuf.parameters, limits)
-    return InferRequest(
+    return RequestHead(
         model=json_text.text(protobuf.model_name, "The name of the model", limits),
         version=json_text.text(protobuf.model_version, "The version of the model", limits),
         id=json_text.text(protobuf.id, "The id of a request", limits),
-        inputs=_read_tensors(protobuf.inputs, protobuf.raw_input_contents, limits),
         outputs=_read_requested(protobuf.outputs, limits),
         parameters=parameters,
-        deadline=caller.deadline(deadline_of(parameters)),
-        traceparent=caller.traceparent,
-        headers=caller.headers,
+        deadline=deadline_of(parameters),
     )
+
+
+def request_from_protobuf(protobuf: Any, limits: Limits = DEFAULT, caller: Caller = NOBODY) -> InferRequest:
+    """The request in a ModelInferRequest. The parameter `timeout`, in microseconds, sets its deadline, too."""
+    tensors = _read_tensors(protobuf.inputs, protobuf.raw_input_contents, limits)
+    return request_head(protobuf, limits).request(tensors, caller)
 
 
 def response_to_protobuf(response: InferResponse) -> Any:
@@ -116,23 +161,28 @@ def _read_requested(items: Sequence[Any], limits: Limits) -> tuple[RequestedOutp
     return tuple(outputs.values())
 
 
-def _read_tensors(items: Sequence[Any], raw: Sequence[bytes], limits: Limits) -> dict[str, Tensor]:
+def described_tensors(items: Sequence[Any], limits: Limits = DEFAULT) -> DescribedTensors:
     check_count(len(items), limits)
-    if len(raw) and len(raw) != len(items):
-        raise invalid(f"There are {len(items)} tensors, but raw contents for {len(raw)}.")
-    tensors: dict[str, Tensor] = {}
-    for place, item in enumerate(items):
-        name = _name(item.name, tensors, limits)
+    layouts: dict[str, Layout] = {}
+    typed: str | None = None
+    for item in items:
+        name = _name(item.name, layouts, limits)
         if item.parameters:
             refuse_shared_memory(name, _read_parameters(item.parameters, limits))
-        if len(raw) and item.contents.ListFields():  # MLServer sends empty contents beside raw ones
-            raise invalid(f"Tensor {name!r} has raw and typed contents.")
-        shape = tuple(item.shape)
-        if len(raw):
-            tensors[name] = from_bytes(name, item.datatype, shape, raw[place], limits)
-        else:
-            tensors[name] = _typed(name, item.datatype, shape, item.contents, limits)
-    return tensors
+        if typed is None and item.contents.ListFields():  # MLServer sends empty contents beside raw ones
+            typed = name
+        layouts[name] = Layout.of(name, item.datatype, tuple(item.shape))
+    return DescribedTensors(tuple(layouts.values()), typed)
+
+
+def _read_tensors(items: Sequence[Any], raw: Sequence[bytes], limits: Limits) -> dict[str, Tensor]:
+    described = described_tensors(items, limits)
+    if len(raw):
+        return described.read(raw, limits)
+    return {
+        layout.name: _typed(layout, item.contents, limits)
+        for layout, item in zip(described.layouts, items, strict=True)
+    }
 
 
 def _name(name: str, known: Iterable[str], limits: Limits) -> str:
@@ -142,8 +192,8 @@ def _name(name: str, known: Iterable[str], limits: Limits) -> str:
     return name
 
 
-def _typed(name: str, datatype: str, shape: tuple[int, ...], contents: Any, limits: Limits) -> Tensor:
-    count, dtype = element_count(name, shape), numpy_type(datatype)
+def _typed(layout: Layout, contents: Any, limits: Limits) -> Tensor:
+    name, datatype, shape, count, dtype = layout.name, layout.datatype, layout.shape, layout.count, layout.dtype
     field = _CONTENTS.get(datatype)
     if field is None:
         raise invalid(f"Tensor {name!r} of type {datatype} must be sent as raw contents.")

@@ -6,9 +6,10 @@ All methods are called on the event loop; those that may wait are coroutines. Wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
+from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import (
     InferRequest,
     InferResponse,
@@ -66,4 +67,18 @@ class DataPlane(Protocol):
 
     async def drain(self, seconds: float) -> None:
         """Accept nothing more, and wait until what was accepted is answered, at most so long."""
+        ...
+
+
+@runtime_checkable
+class CallbackPlane(Protocol):
+    """A data plane that also takes a callback instead of being awaited. A task takes three turns of the event loop for
+    a request, which is as long as a small model takes."""
+
+    def submit(
+        self, request: InferRequest, done: Callable[[InferResponse | ServingError], object]
+    ) -> Callable[[], None]:
+        """Accept a request, or raise a ServingError. `done` is called once, on the event loop, with the answer or the
+        error; it may be called before this returns. What is returned is called when nobody waits for the answer any
+        more: `done` is not called after that."""
         ...

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import grpc
@@ -16,8 +17,9 @@ import grpc.aio
 
 from zoolens.protocol import documents
 from zoolens.protocol.errors import Refusal, ServingError
-from zoolens.protocol.grpc_messages import request_from_protobuf, response_to_protobuf
+from zoolens.protocol.grpc_wire import decode_request, encode_response, encode_streamed, parse, split
 from zoolens.protocol.limits import check_body, invalid
+from zoolens.protocol.messages import InferResponse
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
 from zoolens.serving.bodies import BodyReader
 from zoolens.serving.call import caller, traceparent, unforeseen
@@ -33,6 +35,7 @@ _OPEN: Final = frozenset(
 )
 _DECODE_IN_THREAD: Final = 1 << 18
 _LONGEST_ERROR: Final = 1000  # gRPC sends it as metadata, which has a limit of its own
+_FINAL: Final = "triton_final_response"
 _WATCH_SECONDS: Final = 1.0
 _OVERHEAD: Final = 1 << 16  # what names and shapes may add to the tensors' bytes
 
@@ -48,11 +51,10 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
             ("grpc.max_connection_idle_ms", int(options.idle_seconds * 1000)),
             ("grpc.max_concurrent_streams", options.connections),
         ],
-        interceptors=(_Gate(options),),
         maximum_concurrent_rpcs=options.connections * 4,
     )
     service = _Service(plane, options, bodies)
-    server.add_generic_rpc_handlers((service.inference(), service.health()))
+    server.add_generic_rpc_handlers((_Handlers(options.token, {**service.inference(), **service.health()}),))
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{host}:{options.grpc_port}"
     try:
@@ -69,20 +71,22 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
     return GrpcServer(server, service, port)
 
 
-class _Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Refuses calls without the token before their messages are read. Probes of health need none."""
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds the handler of a call, and refuses one without the token before its messages are read. Probes of health
+    need none. (An interceptor would do the same, and take each call another turn of the event loop.)"""
 
-    def __init__(self, options: ServerOptions) -> None:
-        self._token = options.token
+    def __init__(self, token: str | None, handlers: Mapping[str, Any]) -> None:
+        self._token, self._handlers = token, handlers
 
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        headers = dict(details.invocation_metadata or ())
-        try:
-            if details.method not in _OPEN:
+    def service(self, handler_call_details: Any) -> Any:
+        method = handler_call_details.method
+        if self._token is not None and method not in _OPEN:
+            headers = dict(handler_call_details.invocation_metadata or ())
+            try:
                 check_token(self._token, headers.get("authorization"))
-        except ServingError as error:
-            return grpc.stream_stream_rpc_method_handler(_refusing(error))  # which reads nothing by itself
-        return await continuation(details)
+            except ServingError as error:
+                return grpc.stream_stream_rpc_method_handler(_refusing(error))  # which reads nothing by itself
+        return self._handlers.get(method)
 
 
 def _refusing(error: ServingError) -> Callable[[Any, Context], Awaitable[None]]:
@@ -109,49 +113,46 @@ class _Service:
         self._plane, self._options, self._bodies = plane, options, bodies
         self.closing = asyncio.Event()
 
-    def inference(self) -> Any:
+    def inference(self) -> dict[str, Any]:
         handlers = {}
         for name, method in methods(INFERENCE).items():
             if name == "ModelStreamInfer":
-                handlers[name] = grpc.stream_stream_rpc_method_handler(self._stream)
+                handlers[method.path] = grpc.stream_stream_rpc_method_handler(self._stream)
             elif name == "ModelInfer":
-                handlers[name] = grpc.unary_unary_rpc_method_handler(self._infer)
+                handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._infer)
             else:
-                handlers[name] = grpc.unary_unary_rpc_method_handler(self._unary(method, _HANDLERS[name]))
-        return grpc.method_handlers_generic_handler(INFERENCE, handlers)
+                handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._unary(method, _HANDLERS[name]))
+        return handlers
 
-    def health(self) -> Any:
-        return grpc.method_handlers_generic_handler(
-            HEALTH,
-            {
-                "Check": grpc.unary_unary_rpc_method_handler(self._check),
-                "Watch": grpc.unary_stream_rpc_method_handler(self._watch),
-            },
-        )
+    def health(self) -> dict[str, Any]:
+        return {
+            f"/{HEALTH}/Check": grpc.unary_unary_rpc_method_handler(self._check),
+            f"/{HEALTH}/Watch": grpc.unary_stream_rpc_method_handler(self._watch),
+        }
 
     # --- inference
 
     async def _infer(self, content: bytes, context: Context) -> bytes:
         headers = _headers(context)
         try:
-            response = await self._answer(content, headers, context.time_remaining())
-            serialised: bytes = response.SerializeToString()
+            serialised = encode_response(await self._answer(content, headers, context.time_remaining()))
         except Exception as error:
             return await _refuse(context, error)
         if (trace := traceparent(headers)) is not None:
             context.set_trailing_metadata((("traceparent", trace),))
         return serialised
 
-    async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> Any:
+    async def _answer(self, content: bytes, headers: Mapping[str, str], remaining: float | None) -> InferResponse:
+        limits = self._options.limits
+        check_body(len(content), limits)
         with self._bodies.holding() as held:
             held.add(len(content))
-            request = self._read(message("ModelInferRequest"), content)
-            arguments = (request, self._options.limits, caller(headers, remaining))
-            if len(content) > _DECODE_IN_THREAD and not request.raw_input_contents:
-                plain = await asyncio.to_thread(request_from_protobuf, *arguments)
+            known = caller(headers, remaining)
+            if len(content) > _DECODE_IN_THREAD and split(content) is None:  # its values are parsed one by one
+                request = await asyncio.to_thread(decode_request, content, limits, known)
             else:
-                plain = request_from_protobuf(*arguments)
-            return response_to_protobuf(await self._plane.infer(plain))
+                request = decode_request(content, limits, known)
+            return await self._plane.infer(request)
 
     async def _stream(self, contents: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
         """Answers in the order of the requests, several of which are worked on at a time."""
@@ -181,16 +182,16 @@ class _Service:
 
     async def _streamed(self, content: bytes, headers: Mapping[str, str], context: Context) -> bytes:
         """An error ends its request and not the stream."""
-        answer = message("ModelStreamInferResponse")()
         try:
-            answer.infer_response.CopyFrom(await self._answer(content, headers, context.time_remaining()))
+            response = await self._answer(content, headers, context.time_remaining())
+            return encode_streamed(replace(response, parameters={**response.parameters, _FINAL: True}))
         except Exception as error:
             refused = error if isinstance(error, ServingError) else unforeseen(error)
             answer = message("ModelStreamInferResponse")(error_message=str(refused))
             answer.infer_response.id = _id_of(content)
-        answer.infer_response.parameters["triton_final_response"].bool_param = True
-        serialised: bytes = answer.SerializeToString()
-        return serialised
+            answer.infer_response.parameters[_FINAL].bool_param = True
+            serialised: bytes = answer.SerializeToString()
+            return serialised
 
     # --- everything else
 
@@ -231,13 +232,8 @@ class _Service:
         return state
 
     def _read(self, kind: Any, content: bytes) -> Any:
-        from google.protobuf.message import DecodeError
-
         check_body(len(content), self._options.limits)
-        try:
-            return kind.FromString(content)
-        except DecodeError:
-            raise invalid(f"The message is not a {kind.DESCRIPTOR.name} of the protocol.") from None
+        return parse(kind, content)
 
 
 async def _next(contents: AsyncIterator[bytes]) -> bytes | None:

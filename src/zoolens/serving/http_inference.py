@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from zoolens.protocol import documents
@@ -19,6 +20,7 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.protocol.rest import (
     HEADER_LENGTH,
+    Body,
     Caller,
     decode_request,
     encode_response,
@@ -27,7 +29,7 @@ from zoolens.protocol.rest import (
     raw_request,
 )
 from zoolens.serving.call import answered_by, caller, unforeseen
-from zoolens.serving.contract import DataPlane
+from zoolens.serving.contract import CallbackPlane, DataPlane
 from zoolens.serving.options import ServerOptions
 
 INFER_PATH: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", re.DOTALL)
@@ -80,44 +82,99 @@ class Answer:
         return sum(map(len, self.parts))
 
 
+Done = Callable[[Answer], object]
+
+
 class Inference:
     """Answers of one data plane."""
 
     def __init__(self, plane: DataPlane, options: ServerOptions) -> None:
         self._plane, self._limits = plane, options.limits
+        self._submit = plane.submit if isinstance(plane, CallbackPlane) else None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def answer(self, head: Head, content: Buffer) -> Answer:
         """The answer to a request whose body is here and unpacked. Whatever is wrong becomes an answer, too."""
         try:
-            request = await self._request(head, content)
+            if _is_long(head, content):
+                request = await asyncio.to_thread(self._request, head, content)
+            else:
+                request = self._request(head, content)
             return await _answer(await self._plane.infer(request), request, head)
         except Exception as error:
             return error_answer(error)
 
-    async def _request(self, head: Head, content: Buffer) -> InferRequest:
-        limits, length = self._limits, head.header_length
-        if length == 0:
+    def begin(self, head: Head, content: Buffer, done: Done) -> Callable[[], None] | None:
+        """As `answer`, but without a task: `done` gets the answer, perhaps before this returns. What is returned
+        cancels it. None: this request or this data plane needs a task, and nothing was done."""
+        if self._submit is None or head.encoding or _is_long(head, content):
+            return None
+        try:
+            request = self._request(head, content)
+            return self._submit(request, partial(self._finish, request, head, done))
+        except Exception as error:
+            done(error_answer(error))
+            return _nothing
+
+    def _finish(self, request: InferRequest, head: Head, done: Done, result: InferResponse | ServingError) -> None:
+        if isinstance(result, ServingError):
+            done(error_answer(result))
+        elif _values_as_json(result, request) > _ENCODE_IN_THREAD:
+            task = asyncio.ensure_future(_answer_later(result, request, head, done))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            try:
+                answer = _encoded(encode_response(result, request), result, request)
+            except Exception as error:
+                answer = error_answer(error)
+            done(answer)
+
+    def _request(self, head: Head, content: Buffer) -> InferRequest:
+        if head.header_length == 0:
             metadata = self._plane.model_metadata(head.model, head.version)
-            return raw_request(metadata, head.version, content, limits, head.caller)
-        arguments = (head.model, head.version, content, length, limits, head.caller)
-        if (len(content) if length is None else length) > _DECODE_IN_THREAD:
-            return await asyncio.to_thread(decode_request, *arguments)
-        return decode_request(*arguments)
+            return raw_request(metadata, head.version, content, self._limits, head.caller)
+        return decode_request(head.model, head.version, content, head.header_length, self._limits, head.caller)
+
+
+def _nothing() -> None:
+    """There is nothing to cancel: the request was answered at once."""
+
+
+def _is_long(head: Head, content: Buffer) -> bool:
+    """Whether the JSON is so long that other clients would notice if it were read on the event loop."""
+    return (len(content) if head.header_length is None else head.header_length) > _DECODE_IN_THREAD
+
+
+def _values_as_json(response: InferResponse, request: InferRequest) -> int:
+    return sum(response.outputs[name].size for name in outputs_as_json(response, request))
+
+
+async def _answer_later(response: InferResponse, request: InferRequest, head: Head, done: Done) -> None:
+    try:
+        answer = await _answer(response, request, head)
+    except Exception as error:
+        answer = error_answer(error)
+    done(answer)
 
 
 async def _answer(response: InferResponse, request: InferRequest, head: Head) -> Answer:
-    values = sum(response.outputs[name].size for name in outputs_as_json(response, request))
-    if values > _ENCODE_IN_THREAD:
+    if _values_as_json(response, request) > _ENCODE_IN_THREAD:
         body = await asyncio.to_thread(encode_response, response, request)
     else:
         body = encode_response(response, request)
+    answer = _encoded(body, response, request)
+    if not head.encoding:
+        return answer
+    fields = {**answer.fields, "Content-Encoding": head.encoding}
+    return Answer(200, fields, (await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()),))
+
+
+def _encoded(body: Body, response: InferResponse, request: InferRequest) -> Answer:
     fields = {**body.headers, **answered_by(response.parameters)}
     if request.traceparent is not None:
         fields["traceparent"] = request.traceparent
-    if not head.encoding:
-        return Answer(200, fields, body.parts)
-    fields["Content-Encoding"] = head.encoding
-    return Answer(200, fields, (await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()),))
+    return Answer(200, fields, body.parts)
 
 
 def error_answer(error: Exception) -> Answer:

@@ -2,17 +2,20 @@
 
 uvicorn itself waits for headers without end, so that a client that sends one byte a minute keeps a connection for ever.
 And a request takes it two tasks, an event and two writes to the socket, which is more than a small model takes. So an
-inference whose length is declared is read here, straight into one buffer, answered in one task and written at once.
+inference whose length is declared is read here, straight into one buffer, answered without a task and written at once.
 Whatever is unusual about a request (compression, chunks, pipelining, a path with escapes) goes uvicorn's way.
+
+A client says the same again and again. So a head (the request line and the headers) that was parsed once is kept, byte
+by byte, with what it says, and is not parsed again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import httptools
@@ -31,6 +34,8 @@ log = logging.getLogger("zoolens.serving")
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
 _LINGER_SECONDS: Final = 5.0
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_LARGE_BODY: Final = 1 << 17  # bytes that are still to come: it then pays to read them where they belong
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
 _WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
@@ -45,19 +50,17 @@ class Usual:
     headers: Mapping[str, str]
     head: Head
     size: int
+    keep_alive: bool
 
 
-def _usual(url: bytes, fields: tuple[tuple[bytes, bytes], ...]) -> Usual | None:
+def _usual(url: bytes, fields: list[tuple[bytes, bytes]], keep_alive: bool) -> Usual | None:
     path = url.decode("latin-1")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
     length = headers.get("content-length", "")
     if "%" in path or not length.isdecimal() or not _UNUSUAL.isdisjoint(headers):
         return None
     head = read_head(path, headers)
-    return None if head is None else Usual(path, headers, head, int(length))
-
-
-_kept_usual = lru_cache(_KEPT)(_usual)  # a client says the same again and again
+    return None if head is None else Usual(path, headers, head, int(length), keep_alive)
 
 
 @lru_cache(_KEPT)
@@ -84,30 +87,72 @@ class Exchange:
         self.disconnected = False
         self.missing = self._size = size
         self.task: asyncio.Task[None] | None = None
+        self.cancel: Callable[[], None] | None = None
         self._start = self._place = -head.offset % ALIGNMENT
         self._whole = b""
         self._view: memoryview | None = None
 
-    def add(self, chunk: bytes) -> None:
+    @property
+    def received(self) -> int:
+        return self._size - self.missing
+
+    def add(self, chunk: bytes | memoryview) -> None:
         """Take the next bytes of the body. One chunk that is all of it is kept as it is."""
-        if len(chunk) == self._size:
+        if isinstance(chunk, bytes) and len(chunk) == self._size:
             self._whole = chunk
-        else:
-            if self._view is None:
-                self._view = np.empty(self._start + self._size, np.uint8).data
-            self._view[self._place : self._place + len(chunk)] = chunk
-            self._place += len(chunk)
-        self.missing -= len(chunk)
+            self.missing = 0
+        elif chunk:
+            self.room()[: len(chunk)] = chunk
+            self.fill(len(chunk))
+
+    def room(self) -> memoryview:
+        """Where the rest of the body belongs."""
+        if self._view is None:
+            self._view = np.empty(self._start + self._size, np.uint8).data
+        return self._view[self._place :]
+
+    def fill(self, size: int) -> None:
+        """Say how many bytes were put where there was room."""
+        self._place += size
+        self.missing -= size
 
     @property
     def content(self) -> bytes | memoryview:
         return self._whole if self._view is None else self._view[self._start :]
 
 
+class BodyReceiver(asyncio.BufferedProtocol):
+    """Stands in for a connection while the rest of a large body arrives: the event loop then reads straight into the
+    place where the body belongs, and nothing is copied."""
+
+    def __init__(self, connection: Connection, exchange: Exchange) -> None:
+        self._connection, self._exchange = connection, exchange
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._exchange.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.body_received(self._exchange, nbytes)
+
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+
 class Connection(HttpToolsProtocol):
-    """One connection. `application` is set by a subclass that the server makes."""
+    """One connection. `application` and `heads`, what is known of heads by their bytes, are those of the server, which
+    makes a subclass."""
 
     application: Application
+    heads: dict[bytes, Usual]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -117,6 +162,9 @@ class Connection(HttpToolsProtocol):
         self._header_bytes = 0
         self._exchange: Exchange | None = None
         self._refused = False  # whatever comes now is thrown away
+        self._between = True  # the parser has seen the end of a request, and nothing of the next one
+        self._idle_since: float | None = None
+        self._taken: tuple[Usual, Exchange] | None = None
 
     # --- limits
 
@@ -130,6 +178,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         self.resume_writing()
         exchange = self._exchange
         if exchange is not None:
@@ -137,12 +187,16 @@ class Connection(HttpToolsProtocol):
             if exchange.task is not None:
                 exchange.task.cancel()
             else:
+                if exchange.cancel is not None:
+                    exchange.cancel()
                 self._finish(exchange)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._header_bytes = 0
+        self._between = False
+        self._idle_since = None
         if self._clock is None:
             self._start_clock(self._options.header_seconds)
 
@@ -175,6 +229,30 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._write(error_answer(ServingError(Refusal.INVALID, "This is not an HTTP request.")), keep_alive=False)
 
+    def _unset_keepalive_if_required(self) -> None:
+        """uvicorn would stop a timer at each request and start another one at its end. Ours runs on over many."""
+
+    def on_response_complete(self) -> None:
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
+
+    def _check_idle(self) -> None:
+        """Close a connection that has waited too long for its next request."""
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None:
+            return  # a request is on its way or being answered
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self._check_idle)
+        else:
+            self.timeout_keep_alive_handler()
+
     def _start_clock(self, seconds: float) -> None:
         self._clock = self.loop.call_later(seconds, self._too_slow)
 
@@ -203,48 +281,117 @@ class Connection(HttpToolsProtocol):
         if self._refused:
             return
         exchange = self._exchange
-        if exchange is None or not exchange.missing:
+        if exchange is not None and exchange.missing:
+            self._receive_body(exchange, data)
+        elif self._between and (self.cycle is None or self.cycle.response_complete):
+            self._receive_head(data)
+        else:
             super().data_received(data)
-            exchange = self._exchange
-            if exchange is not None and exchange.missing and self._clock is None:
-                self._start_clock(self._options.body_seconds)
-        elif len(data) < exchange.missing:
-            self._add(exchange, data)
-        else:  # the parser has seen only the beginning of this body, so that another one takes its place
-            body, rest = data[: exchange.missing], data[exchange.missing :]
-            if not self._add(exchange, body):
+            self._await_body()
+
+    def _receive_head(self, data: bytes) -> None:
+        """The beginning of a request, where no other is being answered."""
+        end = data.find(_END_OF_HEAD, 0, _KEPT_BYTES)
+        head = data[: end + len(_END_OF_HEAD)] if end > 0 else b""
+        usual = self.heads.get(head)
+        if usual is None or len(data) - len(head) > usual.size:
+            self._taken = None
+            super().data_received(data)
+            if self._taken is not None and not self._refused:
+                usual, exchange = self._taken
+                if head and exchange.received == len(data) - len(head):  # the parser, too, saw the head end there
+                    self._keep(head, usual)
+            self._await_body()
+        elif not self.transport.is_closing():
+            self._stop_clock()
+            self._idle_since = None
+            exchange = self._take(usual)
+            whole = len(data) - len(head) == usual.size
+            body = data[len(head) :] if whole else memoryview(data)[len(head) :]
+            if self._refused or not self._add(exchange, body):
                 return
+            if whole:
+                self._begin(exchange)
+            else:
+                self._await_body()
+
+    def _keep(self, head: bytes, usual: Usual) -> None:
+        if len(self.heads) >= _KEPT:
+            self.heads.clear()
+        self.heads[head] = usual
+
+    def _await_body(self) -> None:
+        exchange = self._exchange
+        if exchange is not None and exchange.missing and self._clock is None:
+            self._start_clock(self._options.body_seconds)
+            if exchange.missing >= _LARGE_BODY:
+                self._read_with(BodyReceiver(self, exchange))
+
+    def _read_with(self, protocol: asyncio.BaseProtocol) -> None:
+        self.transport.pause_reading()  # how a loop reads is settled when it begins to
+        self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
+
+    def body_received(self, exchange: Exchange, size: int) -> None:
+        """So many bytes were put where the body had room."""
+        if exchange.response_complete:  # it was refused
+            self._read_with(self)
+            return
+        if not self._count_held(exchange, size):
+            self._read_with(self)
+            return
+        exchange.fill(size)
+        if not exchange.missing:
+            self._read_with(self)
+            self._complete_body(exchange)
+
+    def _receive_body(self, exchange: Exchange, data: bytes) -> None:
+        if len(data) < exchange.missing:
+            self._add(exchange, data)
+            return
+        body, rest = data[: exchange.missing], data[exchange.missing :]
+        if not self._add(exchange, body):
+            return
+        self._complete_body(exchange)
+        if rest:
+            self.data_received(rest)
+
+    def _complete_body(self, exchange: Exchange) -> None:
+        if not self._between:  # the parser has seen only the beginning of this body: another one takes its place
             self.parser = httptools.HttpRequestParser(self)
-            self._begin(exchange)
-            if rest:
-                super().data_received(rest)
+            self._between = True
+        self._begin(exchange)
 
     def on_headers_complete(self) -> None:
         self._stop_clock()
         if self.transport.is_closing():
             return
         idle = self.cycle is None or self.cycle.response_complete
-        if not idle or self.parser.get_method() != b"POST" or not self._take():
+        if not idle or self.parser.get_method() != b"POST" or not self._take_parsed():
             super().on_headers_complete()
 
-    def _take(self) -> bool:
+    def _take_parsed(self) -> bool:
         """Whether this is an inference without anything unusual, which goes the short way; or is refused here."""
-        read = _kept_usual if self._header_bytes <= _KEPT_BYTES else _usual
+        keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
         try:
-            usual = read(self.url, tuple(self.headers))
+            usual = _usual(self.url, self.headers, keep_alive)
         except ServingError:
             return False  # for the long way to say
         if usual is None:
             return False
+        self._taken = usual, self._take(usual)
+        return True
+
+    def _take(self, usual: Usual) -> Exchange:
         exchange = Exchange(usual.head, usual.size, Held(self.application.bodies))
-        exchange.keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        exchange.keep_alive = usual.keep_alive
         self.cycle = self._exchange = exchange  # type: ignore[assignment]
         try:
             check_access(self._options, usual.path, usual.headers)
             check_body(usual.size, self._options.limits)
         except ServingError as error:
             self._refuse(exchange, error)
-        return True
+        return exchange
 
     def on_body(self, body: bytes) -> None:
         exchange = self._receiving()
@@ -254,6 +401,7 @@ class Connection(HttpToolsProtocol):
             self._add(exchange, body)
 
     def on_message_complete(self) -> None:
+        self._between = True
         exchange = self._receiving()
         if exchange is None:
             super().on_message_complete()
@@ -265,34 +413,66 @@ class Connection(HttpToolsProtocol):
         current: Any = self.cycle
         return current if isinstance(current, Exchange) and not current.response_complete else None
 
-    def _add(self, exchange: Exchange, chunk: bytes) -> bool:
+    def _add(self, exchange: Exchange, chunk: bytes | memoryview) -> bool:
         """Count and keep what has arrived; False where that is more than the server may hold."""
-        try:
-            exchange.held.add(len(chunk))
-        except ServingError as error:
-            self._refuse(exchange, error)
+        if not self._count_held(exchange, len(chunk)):
             return False
         exchange.add(chunk)
         return True
 
+    def _count_held(self, exchange: Exchange, size: int) -> bool:
+        try:
+            exchange.held.add(size)
+        except ServingError as error:
+            self._refuse(exchange, error)
+            return False
+        return True
+
     def _begin(self, exchange: Exchange) -> None:
         self._stop_clock()
-        exchange.task = self.loop.create_task(self._answer(exchange))
+        exchange.cancel = self.application.inference.begin(
+            exchange.head, exchange.content, partial(self._answered, exchange)
+        )
+        if exchange.cancel is None:
+            self._spawn(exchange, self._answer(exchange))
+
+    def _spawn(self, exchange: Exchange, work: Coroutine[Any, Any, None]) -> None:
+        exchange.task = self.loop.create_task(work)
         self.tasks.add(exchange.task)
         exchange.task.add_done_callback(self.tasks.discard)
 
     async def _answer(self, exchange: Exchange) -> None:
         try:
             answer = await self.application.inference.answer(exchange.head, exchange.content)
-            if not self.transport.is_closing():
-                self._write(answer, keep_alive=exchange.keep_alive and "Connection" not in answer.fields)
-                await self.flow.drain()  # until the client has taken it, its next request waits
         except asyncio.CancelledError:
+            self._finish(exchange)
             if not exchange.disconnected:
                 raise
+            return
+        exchange.task = None
+        self._answered(exchange, answer)
+
+    def _answered(self, exchange: Exchange, answer: Answer) -> None:
+        if exchange.response_complete:  # its client has gone
+            return
+        try:
+            if not self.transport.is_closing():
+                self._write(answer, keep_alive=exchange.keep_alive and "Connection" not in answer.fields)
         except (RuntimeError, OSError) as error:  # the connection broke while the answer was written
             log.info("An answer was cut off: %s", error)
             self.transport.abort()
+        if self.flow.write_paused:
+            self._spawn(exchange, self._drain(exchange))
+        else:
+            self._finish(exchange)
+
+    async def _drain(self, exchange: Exchange) -> None:
+        """Until the client has taken its answer, its next request waits."""
+        try:
+            await self.flow.drain()
+        except asyncio.CancelledError:
+            if not exchange.disconnected:
+                raise
         finally:
             self._finish(exchange)
 

@@ -72,7 +72,7 @@ class Server:
         application = Application(self._plane, options, self._bodies, self._metrics)
         config = uvicorn.Config(
             application,
-            http=type("ServedConnection", (Connection,), {"application": application}),
+            http=type("ServedConnection", (Connection,), {"application": application, "heads": {}}),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -485,6 +485,148 @@ def test_a_large_body_in_many_pieces_is_one_tensor(server):
     np.testing.assert_array_equal(answer.outputs["logits"], whole)
 
 
+def head_of(model, body, *lines, end="\r\n"):
+    fields = [f"Content-Length: {len(body)}", f"{HEADER_LENGTH}: {body.header_length}", *lines]
+    return end.join([f"POST /v2/models/{model}/infer HTTP/1.1", "Host: localhost", *fields, "", ""]).encode()
+
+
+def binary_body(rows, model="tiny"):
+    return encode_request(InferRequest(model, {"input": rows}, parameters={"binary_data_output": True}))
+
+
+def next_answer(connection):
+    """The status and the content of the next answer over a connection that stays open."""
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return response.status, response.headers, response.read()
+
+
+def test_a_head_that_comes_again_is_taken_for_what_it_says(server):
+    """Heads are remembered by their bytes: each of these comes twice, over one connection, with other values."""
+    random = np.random.default_rng(2)
+    pairs = [(random.random((2, 4), np.float32), random.random((1, 4), np.float32)) for _ in range(3)]
+    for cut in (None, 10, 40):
+        with raw(server) as connection:
+            for rows in [rows for pair in pairs for rows in pair] * 2:
+                body = binary_body(rows)
+                message = head_of("tiny", body, f"X-Cut: {cut}") + body.content()
+                for part in (message[:cut], message[cut:]) if cut else (message,):
+                    connection.sendall(part)
+                status, headers, content = next_answer(connection)
+                assert status == 200, content
+                answer = decode_response(content, int(headers[HEADER_LENGTH])).outputs["logits"]
+                np.testing.assert_array_equal(
+                    answer, outputs(infer(server, InferRequest("tiny", {"input": rows})))["logits"]
+                )
+
+
+@pytest.mark.parametrize("before", [b"", b"\r\n", b"\r\n\r\n"])
+@pytest.mark.parametrize("end", ["\r\n", "\n"])
+def test_no_head_is_remembered_by_other_bytes_than_its_own(server, before, end):
+    """What stands before a request, ends its lines or lies in its body is not taken for the end of its head."""
+    rows = np.frombuffer(b"\r\n\r\n" * 4, np.float32).reshape(1, 4)
+    body = binary_body(rows)
+    message = before + head_of("tiny", body, end=end) + body.content()
+    expected = outputs(infer(server, InferRequest("tiny", {"input": rows})))["logits"]
+    for _ in range(3):
+        with raw(server, message) as connection:
+            status, headers, content = next_answer(connection)
+            if status == 200:
+                answer = decode_response(content, int(headers[HEADER_LENGTH])).outputs["logits"]
+                np.testing.assert_array_equal(answer, expected)
+                connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert next_answer(connection)[2] == b'{"live":true}'
+            else:
+                assert (status, end) == (400, "\n")
+
+
+def test_a_remembered_head_is_closed_after_its_answer_where_it_says_so(server):
+    body = binary_body(X)
+    for _ in range(3):
+        with raw(server, head_of("tiny", body, "Connection: close") + body.content()) as connection:
+            content = b""
+            while piece := connection.recv(10_000):
+                content += piece
+        assert content.startswith(b"HTTP/1.1 200 ")
+        assert b"connection: close" in content
+
+
+def test_a_remembered_head_still_needs_the_token(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.conftest import write_fake
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    body = binary_body(X)
+
+    def statuses(server):
+        lines = ["Authorization: Bearer " + "t" * 32, "Authorization: Bearer " + "f" * 32] * 2
+        for line in lines:
+            with raw(server, head_of("tiny", body, line) + body.content()) as connection:
+                yield next_answer(connection)[0]
+
+    async def session():
+        options = ServerOptions(http_port=0, grpc_port=None, token="t" * 32)
+        async with open_plane([write_fake(tmp_path, "tiny")]) as plane, Server(plane, options) as server:
+            return await asyncio.to_thread(lambda: list(statuses(server)))
+
+    assert asyncio.run(session()) == [200, 401, 200, 401]
+
+
+def test_large_bodies_are_read_where_they_belong(tmp_path, monkeypatch):
+    """One after the other over one connection, in one piece and in several, between small ones."""
+    from zoolens.serving.api import serve
+    from zoolens.serving.conftest import write_fake
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    model = write_fake(tmp_path, "large", input=[200_000])
+    small = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serve(model, http=0, grpc=None) as server, raw(server) as connection:
+        seen = []
+        for seed, pause in ((0, 0), (1, 0), (2, 300_000), (0, 700_000)):
+            rows = np.random.default_rng(seed).random((1, 200_000), np.float32)
+            body = binary_body(rows, "large")
+            message = head_of("large", body) + body.content()
+            connection.sendall(message[:pause])
+            time.sleep(0.01 if pause else 0)
+            connection.sendall(message[pause:])
+            status, headers, content = next_answer(connection)
+            assert status == 200, content
+            seen.append(decode_response(content, int(headers[HEADER_LENGTH])).outputs["logits"])
+            connection.sendall(small)
+            assert next_answer(connection)[2] == b'{"live":true}'
+        connection.sendall(message[:-7])  # this client leaves in the middle of its body
+    np.testing.assert_array_equal(seen[0], seen[3])
+    assert not np.array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[1], seen[2])
+
+
+def test_a_connection_that_only_sends_line_feeds_is_idle(server):
+    """Empty lines before a request are allowed, and do not keep a connection for ever."""
+    import asyncio
+
+    from zoolens.serving.http_protocol import Connection
+
+    class Patient(Connection):
+        def __init__(self, loop):
+            self.loop, self.timeout_keep_alive, self.timeout_keep_alive_task = loop, 0.05, None
+            self._idle_since, self.closed = loop.time(), asyncio.Event()
+
+        def timeout_keep_alive_handler(self):
+            self.closed.set()
+
+    async def closed():
+        connection = Patient(asyncio.get_running_loop())
+        connection._check_idle()
+        connection._unset_keepalive_if_required()  # as uvicorn does when anything arrives
+        await asyncio.wait_for(connection.closed.wait(), 5)
+
+    asyncio.run(closed())
+
+
 def test_a_client_that_reads_nothing_is_cut_off():
     """An answer that nobody takes does not stay in memory for ever."""
     import asyncio

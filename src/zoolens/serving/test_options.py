@@ -105,9 +105,10 @@ def test_a_token_over_tls(tls, tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
     trusted = ssl.create_default_context(cafile=str(tls.certificate))
 
-    def rest(url, **headers):
+    def rest(url, content=None, **headers):
+        request = urllib.request.Request(url, content, headers)
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=trusted) as response:
+            with urllib.request.urlopen(request, context=trusted) as response:
                 return response.status, json.load(response)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -128,21 +129,24 @@ def test_a_token_over_tls(tls, tmp_path, monkeypatch):
             url, target = server.urls["http"], server.urls["grpc"].removeprefix("grpcs://")
             assert url.startswith("https://")
             bearer = {"authorization": f"Bearer {TOKEN}"}
+            raw = {"inference-header-content-length": "0"}
             return [
                 await asyncio.to_thread(rest, f"{url}/v2"),
                 await asyncio.to_thread(rest, f"{url}/v2", **bearer),
                 await asyncio.to_thread(rest, f"{url}/v2/health/live"),
+                await asyncio.to_thread(rest, f"{url}/v2/models/absent/infer", bytes(3_000_000), **bearer, **raw),
                 await asyncio.to_thread(call, target, "ServerMetadata"),
                 await asyncio.to_thread(call, target, "ServerMetadata", **bearer),
                 await asyncio.to_thread(call, target, "ModelInfer"),
                 await asyncio.to_thread(call, target, "ServerLive"),
             ]
 
-    refused, metadata, live, *calls = asyncio.run(answers())
+    refused, metadata, live, absent, *calls = asyncio.run(answers())
     assert refused[0] == 401
     assert "token" in refused[1]["error"]
     assert metadata[1]["name"] == "zoolens"
     assert live == (200, {"live": True})
+    assert absent[0] == 404  # after all of a large body was read
     assert calls == ["UNAUTHENTICATED", "OK", "UNAUTHENTICATED", "OK"]
 
 

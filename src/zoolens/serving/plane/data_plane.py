@@ -35,6 +35,7 @@ from zoolens.serving.plane.description import model_config, model_metadata
 from zoolens.serving.plane.endpoint import Endpoint, Route
 from zoolens.serving.plane.model import ModelKey
 from zoolens.serving.plane.pool import Slot, WarmPool
+from zoolens.serving.plane.queue import Done
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import Signature
 from zoolens.serving.plane.traces import Traces
@@ -297,6 +298,11 @@ class Plane:
         if not self._accepting:
             self._check_accepting()
         return await self.endpoint(request.model, request.version).infer(request)
+
+    def submit(self, request: InferRequest, done: Done) -> Callable[[], None]:
+        if not self._accepting:
+            self._check_accepting()
+        return self.endpoint(request.model, request.version).submit(request, done)
 
     async def feedback(self, model: str, labels: Mapping[str, Any]) -> int:
         self.endpoint(model)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from math import exp
 from typing import Final
@@ -27,7 +28,7 @@ from zoolens.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.pool import Slot, WarmPool
-from zoolens.serving.plane.queue import NEVER, Line, Pending, RequestQueue
+from zoolens.serving.plane.queue import NEVER, Done, Line, Pending, RequestQueue
 from zoolens.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.serving.plane.settings import EndpointSettings
 from zoolens.serving.plane.signature import Signature
@@ -205,9 +206,20 @@ class Endpoint:
     # --- requests
 
     async def infer(self, request: InferRequest) -> InferResponse:
+        future: asyncio.Future[InferResponse] = self._loop.create_future()
+        cancel = self.submit(request, partial(_settle, future))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            cancel()
+            raise
+
+    def submit(self, request: InferRequest, done: Done) -> Callable[[], None]:
+        """Accept a request, or raise a ServingError. `done` is called once, on the event loop, with the answer or the
+        error; it may be called before this returns. What is returned says that nobody waits for the answer any more."""
         arrived_ns = time.perf_counter_ns()
         try:
-            pending = self._accept(request, arrived_ns)
+            pending = self._accept(request, arrived_ns, done)
         except ServingError as error:
             self.refused(request, error, arrived_ns)
             raise
@@ -215,13 +227,14 @@ class Endpoint:
             self.queue.add(pending)
             self._dispatch()
             self._convert_next()
-        try:
-            return await pending.future
-        except asyncio.CancelledError:
-            if not pending.future.done() or pending.future.cancelled():
-                self._drop(pending)
-                self.refused(request, ServingError(Refusal.CANCELLED, "The client has gone."), arrived_ns)
-            raise
+        return partial(self._cancel, pending)
+
+    def _cancel(self, pending: Pending) -> None:
+        if not pending.settled:
+            pending.settled = True
+            self._drop(pending)
+            gone = ServingError(Refusal.CANCELLED, "The client has gone.")
+            self.refused(pending.request, gone, pending.arrived_ns)
 
     async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
         """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
@@ -242,7 +255,7 @@ class Endpoint:
             except Exception:
                 log.exception("an observer of %s failed", self.name)
 
-    def _accept(self, request: InferRequest, arrived_ns: int) -> Pending:
+    def _accept(self, request: InferRequest, arrived_ns: int, done: Done) -> Pending:
         if self.closed:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
         signature = self.signature
@@ -261,7 +274,7 @@ class Endpoint:
         deadline = NEVER if seconds is None else now + seconds
         accepted = [self.rungs[place] for place in allowed]
         check_time(self.name, rows, accepted, self.queue, self._flights, self.settings, now, deadline)
-        pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, self._loop.create_future())
+        pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, done)
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
         return pending
@@ -284,8 +297,8 @@ class Endpoint:
 
     def _fail(self, pending: Pending, error: ServingError) -> None:
         self._drop(pending)
-        if not pending.future.done():
-            pending.future.set_exception(error)
+        if not pending.settled:
+            pending.settle(error)
             self.refused(pending.request, error, pending.arrived_ns)
 
     def _expire(self, pending: Pending) -> None:
@@ -510,7 +523,7 @@ class Endpoint:
         if answers is not None:
             self._answer(flight, outcome, answers)
             return
-        waiting = [pending for pending in flight.pendings if not pending.future.done()]
+        waiting = [pending for pending in flight.pendings if not pending.settled]
         if len(flight.pendings) > 1 and not outcome.worker_lost:
             # The model refused a batch of several requests: each is run by itself, so that a bad one spoils no other.
             for pending in waiting:
@@ -525,27 +538,29 @@ class Endpoint:
                 self._fail(pending, refused)
 
     def _answer(self, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
-        state, model, counters = flight.state, flight.model, self.counters
-        input_ns, infer_ns, output_ns = outcome.input_ns, outcome.infer_ns, outcome.output_ns
+        state, model = flight.state, flight.model
         state.timing.add(flight.rows, outcome.seconds)
         if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
             try:
                 self.policy.served(state.place, flight.rows, outcome.seconds)
             except Exception:  # of a plug-in: the answers are there all the same
                 log.exception("the policy %s failed", self.policy.name)
-        counters.executed(flight.rows, input_ns, infer_ns, output_ns)
+        if self.queue:
+            self._dispatch()  # the worker need not wait until all answers are written
+        answered: list[Pending] = []
+        # What is only counted is counted after the answers have been written, and before whoever awaits one goes on.
+        self._loop.call_soon(self._account, flight, outcome, answers, answered, time.perf_counter_ns())
         shared = len(flight.pendings) > 1
         nans = count_nans(answers)
-        counters.nan_values += nans
+        self.counters.nan_values += nans
         parameters = state.parameters(model, self.service)
         labels = model.labels if self._labels is None else self._labels
         start = 0
-        answered: list[Pending] = []
         for pending in flight.pendings:
             request, rows = pending.request, pending.rows
             own = rows_of(answers, start, rows) if shared else answers
             start += rows
-            if pending.future.done():
+            if pending.settled:
                 continue
             told = parameters
             if nans and (own_nans := count_nans(own)):
@@ -557,20 +572,31 @@ class Endpoint:
                 self._fail_unforeseen([pending], error)
                 continue
             answered.append(pending)
-            if pending.timer is not None:
-                pending.timer.cancel()
-            pending.future.set_result(InferResponse(request.model, self.version, outputs, request.id, told))
-            state.requests += 1
-            total_ns = time.perf_counter_ns() - pending.arrived_ns
+            pending.settle(InferResponse(request.model, self.version, outputs, request.id, told))
+
+    def _account(
+        self,
+        flight: Flight,
+        outcome: Outcome,
+        answers: Mapping[str, Tensor],
+        answered: Sequence[Pending],
+        answered_ns: int,
+    ) -> None:
+        """Count a batch and those of its requests that were answered, and tell the observers."""
+        counters, traces = self.counters, self._traces
+        parts = outcome.input_ns, outcome.infer_ns, outcome.output_ns
+        counters.executed(flight.rows, *parts)
+        flight.state.requests += len(answered)
+        for pending in answered:
             queue_ns = flight.started_ns - pending.arrived_ns
-            counters.succeeded(rows, total_ns, queue_ns, input_ns, infer_ns, output_ns)
-            if self._traces is not None and self._traces.active:
-                parts = (input_ns, infer_ns, output_ns)
-                self._traces.record(self.name, self.version, request, pending.arrived_ns, flight.started_ns, parts)
+            counters.succeeded(pending.rows, answered_ns - pending.arrived_ns, queue_ns, *parts)
+            if traces is not None and traces.active:
+                request = pending.request
+                traces.record(self.name, self.version, request, pending.arrived_ns, flight.started_ns, parts)
         if self.observers and answered:
             report = batch_report(self.name, flight, outcome, answers, answered)
             for observer in self.observers:
-                self._loop.call_soon(self._tell, observer, report)
+                self._tell(observer, report)
 
     def _tell(self, observer: Observer, report: BatchReport) -> None:
         try:
@@ -609,3 +635,12 @@ def _first_requests(batch: Sequence[Pending], most: int | None) -> int:
         if rows > most:
             return place
     return len(batch)
+
+
+def _settle(future: asyncio.Future[InferResponse], result: InferResponse | ServingError) -> None:
+    if future.done():  # whoever awaited it was cancelled
+        return
+    if isinstance(result, ServingError):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.plane.signature import BatchKey
 
 NEVER: Final = float("inf")
+
+log = logging.getLogger("zoolens.serving")
+
+Done = Callable[[InferResponse | ServingError], object]
 
 LineKey = tuple[BatchKey, frozenset[int]]
 Line = deque["Pending"]
@@ -19,12 +25,13 @@ Converting = asyncio.Future[Mapping[str, Tensor]]
 
 
 class Pending:
-    """A request that was accepted and has no answer yet. `arrived` and `deadline` are on the monotonic clock. `alone`:
-    it must not share a batch again. `converted`: its inputs as an adapter makes them, begun while it waits."""
+    """A request that was accepted. `arrived` and `deadline` are on the monotonic clock. `alone`: it must not share a
+    batch again. `converted`: its inputs as an adapter makes them, begun while it waits. `settled`: it has its answer or
+    an error, or nobody waits for it any more."""
 
     __slots__ = (
-        "allowed", "alone", "arrived", "arrived_ns", "bytes", "converted", "deadline", "future", "key", "request",
-        "rows", "timer", "waiting",
+        "_done", "allowed", "alone", "arrived", "arrived_ns", "bytes", "converted", "deadline", "key", "request",
+        "rows", "settled", "timer", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -36,7 +43,7 @@ class Pending:
         arrived_ns: int,
         arrived: float,
         deadline: float,
-        future: asyncio.Future[InferResponse],
+        done: Done,
     ) -> None:
         self.request = request
         self.rows = rows
@@ -45,12 +52,23 @@ class Pending:
         self.arrived_ns = arrived_ns
         self.arrived = arrived
         self.deadline = deadline
-        self.future = future
+        self._done = done
+        self.settled = False
         self.alone = False
         self.bytes = sum(array.nbytes for array in request.inputs.values())
         self.waiting = False
         self.timer: asyncio.TimerHandle | None = None
         self.converted: tuple[Adapter, Converting] | None = None
+
+    def settle(self, result: InferResponse | ServingError) -> None:
+        """Hand over the answer or the error, once."""
+        self.settled = True
+        if self.timer is not None:
+            self.timer.cancel()
+        try:
+            self._done(result)
+        except Exception:  # of whoever takes it: the other requests of its batch must get theirs
+            log.exception("an answer could not be handed over")
 
     @property
     def line_key(self) -> LineKey:
