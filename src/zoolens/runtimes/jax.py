@@ -7,12 +7,13 @@ calls"), Python callbacks among them, so only those that compute are let through
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError, first_line
+from zoolens.errors import ModelError, ZoolensError, first_line
 from zoolens.runtimes.allowlists import allowed
 from zoolens.runtimes.base import (
     Effective,
@@ -26,6 +27,14 @@ from zoolens.runtimes.base import (
     check_feeds,
     model_bytes,
 )
+from zoolens.runtimes.jaxinside import (
+    Instruction,
+    TappedProgram,
+    capture_points,
+    read_instructions,
+    recorded_profiles,
+)
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 
 _CUSTOM_CALLS: Final = re.compile(
     r"shape_assertion|Sharding|SPMD\w+|annotate_device_placement|(stable|m|c)hlo\.\w+|lapack_\w+|mhlo\.\w+"
@@ -49,9 +58,7 @@ class Jax(Runtime):
         "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
         "set_threads": "XLA's thread pool is made once per process and has no setting",
         "compile_mode": "a program is always compiled",
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
+        "kernels": "XLA's profiler times instructions on a CPU, and not the routines that they call",
     }
     fragile = "damaged files can crash the compiler that reads them"
 
@@ -78,8 +85,10 @@ class Jax(Runtime):
 
 class JaxSession(Session):
     def __init__(self, jax: Any, exported: Any, operations: list[tuple[str, Any]], model: ModelFiles) -> None:
-        self._jax = jax
+        self._jax, self._exported = jax, exported
         self._operations = operations
+        self._tapped: dict[tuple[tuple[int, ...], ...], TappedProgram] = {}
+        self._instructions: dict[tuple[tuple[int, ...], ...], dict[str, Instruction]] = {}
         self._tree = exported.in_tree
         self._call = jax.jit(exported.call)
         self.inputs = _specs(exported.in_avals, _names(jax, exported.in_tree, "input", model.inputs))
@@ -107,6 +116,57 @@ class JaxSession(Session):
             for name, kind in self._operations
             if name == "stablehlo.constant" and kind.rank and kind.element in ("f32", "f64", "f16", "bf16", "i8")
         )
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        check_feeds(self.inputs, feeds)
+        try:
+            instructions = self._compiled_instructions(feeds)
+            return recorded_profiles(self._jax, lambda: self.predict(feeds), repeats, instructions, kernels=kernels)
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"jax failed while it profiled the model: {first_line(error)}") from error
+
+    def _compiled_instructions(self, feeds: Mapping[str, Tensor]) -> dict[str, Instruction]:
+        """What XLA made of the program for inputs of these shapes; compiled again, since jit does not show its own."""
+        shapes = tuple(feeds[spec.name].shape for spec in self.inputs)
+        if shapes not in self._instructions:
+            args, kwargs = self._jax.tree_util.tree_unflatten(self._tree, [feeds[spec.name] for spec in self.inputs])
+            compiled = self._call.lower(*args, **kwargs).compile()
+            self._instructions = {shapes: read_instructions(compiled.as_text())}
+        return self._instructions[shapes]
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        try:
+            first = self._program(self._blanks(1))
+            free = any(None in spec.shape for spec in self.inputs)
+            return capture_points(first, self._program(self._blanks(2)) if free else None)
+        except Exception as error:
+            raise ModelError(f"jax cannot list the tensors inside the model: {first_line(error)}") from error
+
+    def _blanks(self, extent: int) -> list[Tensor]:
+        return [np.zeros([known or extent for known in spec.shape], spec.dtype) for spec in self.inputs]
+
+    def _program(self, arrays: Sequence[Tensor]) -> TappedProgram:
+        shapes = tuple(array.shape for array in arrays)
+        if shapes not in self._tapped:
+            self._tapped = {shapes: TappedProgram(self._jax, self._exported, arrays)}
+        return self._tapped[shapes]
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_feeds(self.inputs, feeds)
+        check_points(tuple(names), self._points)
+        try:
+            arrays = [feeds[spec.name] for spec in self.inputs]
+            answers, values = self._program(arrays).run(arrays, names)
+        except Exception as error:
+            raise ModelError(f"jax failed while it observed the model: {first_line(error)}") from error
+        outputs = {spec.name: answer for spec, answer in zip(self.outputs, answers, strict=True)}
+        return Captured(dict(zip(names, values, strict=True)), outputs)
 
     def close(self) -> None:
         self._call = None

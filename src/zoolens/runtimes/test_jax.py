@@ -8,6 +8,7 @@ import pytest
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.jax import Jax
+from zoolens.runtimes.jaxinside import read_instructions
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
@@ -80,3 +81,51 @@ def test_operations_that_talk_to_the_host_are_refused():
 
     with pytest.raises(ModelError, match=r"stablehlo\.outfeed"):
         list(_operations(Exported()))
+
+
+# --- observing
+
+
+def test_instructions_name_the_operations_that_they_compute(tmp_path):
+    def network(x):
+        with jax.named_scope("first"):
+            x = jax.numpy.tanh(x @ np.ones((3, 4), np.float32))
+        with jax.named_scope("second"):
+            return x @ np.ones((4, 2), np.float32) + 1
+
+    files = _export(tmp_path / "scopes.jax", network, (2, 3))
+    feeds = {"input0": np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)}
+    with Jax().open(files) as session:
+        (profile,) = session.profile(feeds)
+        points = [point.name for point in session.capture_points()]
+        captured = session.capture(feeds, ["first/dot_general", "first/tanh"])
+        answer = session.predict(feeds)["output0"]
+    nodes = {node for operator in profile.operators for node in operator.nodes}
+    assert {"first/dot_general", "first/tanh", "second/dot_general", "second/add"} <= nodes
+    assert points == ["first/dot_general", "first/tanh", "second/dot_general", "second/add"]
+    np.testing.assert_allclose(
+        captured.tensors["first/tanh"], np.tanh(captured.tensors["first/dot_general"]), rtol=1e-6
+    )
+    np.testing.assert_allclose(captured.outputs["output0"], answer, rtol=1e-6)
+
+
+def test_a_name_of_several_instructions_is_no_node():
+    text = """HloModule m
+%fused (p: f32[2,4]) -> f32[2,4] {
+  %p = f32[2,4]{1,0} parameter(0)
+  ROOT %max.1 = f32[2,4]{1,0} maximum(%p, %p), metadata={op_name="jit(f)/relu/max"}
+}
+
+ENTRY %main (x: f32[2,3]) -> f32[2,4] {
+  %x = f32[2,3]{1,0} parameter(0)
+  %dot.1 = f32[2,4]{1,0} dot(%x, %x), metadata={op_name="jit(f)/a/add"}
+  %dot.2 = bf16[2,4]{1,0} dot(%x, %x), metadata={op_name="jit(f)/a/add"}
+  ROOT %fusion = f32[2,4]{1,0} fusion(%dot.1), kind=kLoop, calls=%fused
+}
+"""
+    instructions = read_instructions(text)
+    assert instructions["dot.1"].nodes == ()
+    assert instructions["dot.2"].precision == "bfloat16"
+    assert instructions["fusion"].nodes == ("relu/max",)
+    assert instructions["fusion"].shapes == ((2, 4),)
+    assert "max.1" not in instructions
