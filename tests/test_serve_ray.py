@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ services:
     within: 50%
     objectives:
       latency: {percentile: 99, bound: 500 ms}
+    splits:
+      - {model: demo:lenet-narrow, weight: 10%}
 """
 CLIENTS = 8
 
@@ -61,6 +64,7 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
         async with running_on_ray(models, options, services=[file], store=store, cluster=cluster) as server:
             plane = server.plane
             assert {entry.name: entry.state for entry in plane.repository()} == {"digits": "READY", "fashion": "READY"}
+            await labels_and_metrics(server, image)
             victim, other = (replica.pid for replica in plane.view.replicas)
             assert victim != other
             answers, refusals = await under_load(plane, lambda: os.kill(victim, signal.SIGKILL), image)
@@ -107,6 +111,24 @@ def test_a_replica_is_added_when_requests_pile_up(service):
             await asyncio.gather(*asking)
 
     asyncio.run(asyncio.wait_for(main(), 300))
+
+
+async def labels_and_metrics(server, image):
+    """Whichever replica answered a request, its label is counted; and the front counts what became of requests."""
+    for number in range(4):
+        await server.plane.infer(InferRequest("fashion", {"input": image}, id=f"request-{number}"))
+    labels = {f"request-{number}": number for number in range(5)}
+    assert await server.plane.feedback("fashion", labels) == 4
+    with pytest.raises(ServingError, match="no class of service"):
+        await server.plane.feedback("fashion", {"request-0": "no such class"})
+
+    def scraped():
+        with urllib.request.urlopen(f"{server.urls['http']}/metrics") as response:
+            return response.read().decode()
+
+    text = await asyncio.to_thread(scraped)
+    assert 'zoolens_requests_total{endpoint="fashion",outcome="answered"} 4.0' in text
+    assert "zoolens_ready_replicas 2.0" in text
 
 
 async def under_load(plane, disturb, image):

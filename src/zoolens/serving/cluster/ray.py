@@ -36,7 +36,7 @@ from zoolens.store.target import STORE_VARIABLE, resolve
 
 _START: Final = 300.0  # seconds for the first replicas to be ready
 _LOOK: Final = 0.5  # seconds between two looks meanwhile
-_LABELS: Final = 10.0  # seconds for all replicas to take labels
+_ALL: Final = 10.0  # seconds for all replicas to do what each of them is told
 _HEALTH: Final = {"health_check_period_s": 2.0, "health_check_timeout_s": 10.0}
 _CONTROLLER: Final = "controller"
 _REPLICA: Final = "replica"
@@ -101,6 +101,9 @@ class RayReplica:
         except ServingError as error:
             return Refused(error.refusal, error.message, error.hint)
 
+    async def flush(self) -> None:
+        await self._replica.flush()
+
     async def check_health(self) -> None:
         if self._replica.problem:
             raise RuntimeError(self._replica.problem)
@@ -162,6 +165,7 @@ async def running_on_ray(
         deploying = loop.run_in_executor(None, _deploy, application, plan, chosen, options.drain_seconds)
         stack.push_async_callback(_in_thread, _delete, application)
         replicas, controller = await deploying
+        stack.push_async_callback(_flush, replicas)
         metrics = metrics or ClusterMetrics()
         plane = ClusterPlane(_sender(replicas), _looker(controller), _labeller(replicas), metrics)
         await plane.start()
@@ -220,6 +224,14 @@ def _delete(application: str) -> None:
         log.warning("the application %s cannot be deleted: %s", application, first_line(error))
 
 
+async def _flush(replicas: Any) -> None:
+    """Have the replicas report for the last time while the controller is there: Ray ends both at once."""
+    try:
+        await replicas.broadcast("flush").results_async(timeout_s=_ALL)
+    except Exception as error:  # of the cluster, which may be gone
+        log.warning("the last counts of the replicas may be missing: %s", first_line(error))
+
+
 def _ray_serve() -> Any:
     try:
         from ray import serve
@@ -271,7 +283,7 @@ def _labeller(handle: Any) -> Any:
     async def label(model: str, labels: Mapping[str, Any]) -> list[int | Refused]:
         said = handle.broadcast("feedback", model, dict(labels))
         try:
-            answers: list[int | Refused] = await said.results_async(timeout_s=_LABELS)
+            answers: list[int | Refused] = await said.results_async(timeout_s=_ALL)
         except Exception as error:  # Ray raises nearly anything where a replica is lost
             raise ServingError(
                 Refusal.UNAVAILABLE,

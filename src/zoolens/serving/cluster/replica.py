@@ -28,6 +28,7 @@ from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.memory_limit import follow_memory_limit
 
 _EVERY: Final = 1.0  # seconds between two reports
+_COUNTS: Final = 5.0  # seconds between two counts of answers: those since the last are lost with a replica
 _PATIENCE: Final = 5.0  # seconds for the controller to take one: at the end it may be gone before its replicas are
 _WAITING: Final = 10_000  # events that wait for the controller
 _THREADS: Final = "OMP_NUM_THREADS"
@@ -106,6 +107,13 @@ class Replica:
         await self._stack.aclose()
         await self._report()
 
+    async def flush(self) -> None:
+        """Tell the controller all that it does not know yet, before both of them end."""
+        await asyncio.sleep(0)  # what was answered just now is reported in a moment
+        for service in self._hosted.values():
+            service.write_counts()
+        await self._report()
+
     def record(self, service: str, entry: Entry) -> None:
         """Keep an event of a service for the next report. Comparisons are sums of this replica, and say so."""
         if isinstance(entry, Compared):
@@ -118,7 +126,7 @@ class Replica:
         if not self._plan.services:
             return
         for name, (number, built) in (await self._control.ladders({})).items():
-            service = HostedService(name, plane, built, self)
+            service = HostedService(name, plane, built, self, flush=_COUNTS)
             self._hosted[name], self._numbers[name] = service, number
             await service.start()
             self._stack.push_async_callback(service.close)

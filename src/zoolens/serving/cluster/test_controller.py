@@ -66,6 +66,27 @@ def test_replicas_share_the_ladder_and_what_happens_is_in_the_store(store_path):
     assert sum(answered.requests for answered in session.answers) == 2
 
 
+def test_what_was_answered_is_told_before_the_controller_ends(store_path):
+    """A cluster ends both at once, and counts are written every few seconds only."""
+    service = Service(reference="demo:lenet-wide", within=0.5, runtime="onnxruntime", batch={"size": 2})
+    plan = ClusterPlan(services={"fashion": service}, store=str(store_path))
+
+    async def main():
+        controller = Controller(plan, HostSettings(refresh=0, latency=QUICK))
+        await controller.start()
+        replica = Replica(plan, controller, "only")
+        await replica.start()
+        await replica.infer(InferRequest("fashion", {"input": np.zeros((1, 28, 28), np.float32)}))
+        await replica.flush()
+        await controller.close()
+        await replica.close(5)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    with open_store(store_path) as store:
+        (session,) = sessions(store)
+    assert session.answered == {("demo:lenet-wide@1.0.0", "onnxruntime"): 1}
+
+
 def test_a_service_without_a_measured_reference_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
     plan = ClusterPlan(

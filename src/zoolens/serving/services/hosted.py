@@ -40,10 +40,17 @@ log = logging.getLogger("zoolens.serving")
 
 class HostedService:
     """Belongs to the event loop. `broken` is called with model, runtime and reason of a rung that broke its promise and
-    is to be taken off the ladder."""
+    is to be taken off the ladder. `flush`: seconds between two records of how many requests were answered."""
 
     def __init__(
-        self, name: str, plane: Plane, built: ServiceLadder, events: Recorder, *, seed: int | None = None
+        self,
+        name: str,
+        plane: Plane,
+        built: ServiceLadder,
+        events: Recorder,
+        *,
+        seed: int | None = None,
+        flush: float = _FLUSH,
     ) -> None:
         self.name = name
         self.built = built
@@ -57,6 +64,7 @@ class HostedService:
         self._objective_broken = False
         self._plane = plane
         self._events = events
+        self._flush_seconds = flush
         self._endpoint: Endpoint | None = None
         self._policy = self._new_policy(built)
         self._shadow = Shadow(self._ask, seed)
@@ -101,7 +109,7 @@ class HostedService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._write_counts()
+        self.write_counts()
         if self._endpoint is not None:
             self.record(Event(EventKind.STOP, "The service has ended."))
         self._policy.close()
@@ -119,7 +127,7 @@ class HostedService:
         spec = self._spec(built, policy)
         slots = self._plane.slots(spec)
         # Nothing has changed as long as anything can fail: numbers of rungs belong to both, this and the endpoint.
-        self._write_counts()
+        self.write_counts()
         self._forget_changed(built)
         old, self._policy, self.built = self._policy, policy, built
         self._endpoint.replace_ladder(spec.ladder, policy, slots, spec.adapters, spec.extra, labels=spec.labels)
@@ -211,10 +219,11 @@ class HostedService:
 
     async def _flush(self) -> None:
         while True:
-            await asyncio.sleep(_FLUSH)
-            self._write_counts()
+            await asyncio.sleep(self._flush_seconds)
+            self.write_counts()
 
-    def _write_counts(self) -> None:
+    def write_counts(self) -> None:
+        """Record what was answered, and what was found out, since the last time."""
         self._write_objective()
         counts, self._uncounted = self._uncounted, {}
         for (model, runtime), (requests, rows) in counts.items():
