@@ -24,7 +24,7 @@ from pathlib import Path
 
 import yaml
 
-from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
+from serve_switching import DEMO, LONGEST_WAIT, NAME, NICENESS, Bench, Setup, definition, fill, imagenet
 from served import serving
 from zoolens.load.api import Inputs, Target, prepare, transport_to
 from zoolens.load.arrivals import Arrivals, varying
@@ -105,7 +105,7 @@ def answered_class(response: InferResponse) -> int:
 
 
 def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int, ladder: Ladder) -> Results:
-    with serving(path, "--store", store, "--queue", "100000", "--log-level", "warning") as urls:
+    with serving(path, "--store", store, "--queue", "100000", "--log-level", "warning", niceness=NICENESS) as urls:
         target, workload = unseen(urls["http"], setup, probes)
         workload = judged_by_reference(target, workload, ladder.reference)
         settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=0)

@@ -25,7 +25,7 @@ import psutil
 import yaml
 from numpy.typing import NDArray
 
-from serve_switching import DEMO, Bench, definition, fill, imagenet
+from serve_switching import DEMO, NICENESS, Bench, definition, fill, imagenet
 from served import serving_process
 from zoolens.load.api import LoadRun
 from zoolens.load.arrivals import Arrivals, varying
@@ -265,7 +265,7 @@ def main() -> int:
         print(f"The reference answers {capacity:.1f} requests/s, a lone one in {1e3 * alone:.1f} ms.")
         print(f"{arrivals.pattern}; bound {3e3 * alone:.0f} ms", flush=True)
         path = service_file(definition(setup, 3 * alone, "latency", Path(name)))
-        with serving_process(path, "--store", store, "--log-level", "warning") as (urls, pid):
+        with serving_process(path, "--store", store, "--log-level", "warning", niceness=NICENESS) as (urls, pid):
             watcher = Watcher(pid)
             watcher.start()
             run = bench.load(urls["http"], arrivals, 3 * alone)
