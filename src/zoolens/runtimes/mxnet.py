@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from zoolens.runtimes.base import (
     check_feeds,
 )
 from zoolens.runtimes.mxnetsymbol import check_symbol
+from zoolens.runtimes.observing import Captured, CapturePoint, check_points
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -36,9 +38,8 @@ class MxNet(Runtime):
         "force_precision": "MXNet computes in the types of the graph and cannot be told otherwise",
         "report_precision": "MXNet does not tell what its kernels compute in",
         "compile_mode": "an executor is always optimised when it is bound",
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
+        "profile": "MXNet's profiler tells kinds of operators, and not which node of the model each one is",
+        "kernels": "MXNet's profiler does not tell what its operators call",
     }
 
     def load_library(self) -> Any:
@@ -108,23 +109,60 @@ class MxNetSession(Session):
     def close(self) -> None:
         self._executor = None
 
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        """Every output of every node. `kept` is not known: MXNet may join nodes where their outputs are not read."""
+        internals = self._symbol.get_internals()
+        two, three = (internals.infer_shape(**_with_batch(self.inputs, batch))[1] for batch in (2, 3))
+        kinds = internals.infer_type(**{spec.name: np.dtype(spec.dtype) for spec in self.inputs})[1]
+        given = {*internals.list_arguments(), *internals.list_auxiliary_states()}
+        return tuple(
+            CapturePoint(
+                name,
+                node=re.sub(r"_output\d*$", "", name),
+                tensor=name,
+                shape=tuple(a if a == b else None for a, b in zip(left, right, strict=True)),
+                dtype=np.dtype(kind).name,
+            )
+            for name, left, right, kind in zip(internals.list_outputs(), two, three, kinds, strict=True)
+            if name not in given
+        )
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_feeds(self.inputs, feeds)
+        check_points(tuple(names), self.capture_points())
+        try:
+            internals = self._symbol.get_internals()
+            tapped = self._mx.sym.Group([self._symbol, *(internals[name] for name in names)])
+            executor = self._bound(tapped, {spec.name: tuple(feeds[spec.name].shape) for spec in self.inputs})
+            for spec in self.inputs:
+                executor.arg_dict[spec.name][:] = feeds[spec.name]
+            values = [value.asnumpy() for value in executor.forward(is_train=False)]
+        except Exception as error:
+            raise ModelError(f"mxnet failed while it observed the model: {_reason(error)}") from error
+        count = len(self.outputs)
+        outputs = {spec.name: value for spec, value in zip(self.outputs, values[:count], strict=True)}
+        return Captured(dict(zip(names, values[count:], strict=True)), outputs)
+
     def _bind(self, shapes: Shapes) -> None:
-        """Make the executor for these input shapes; the weights are shared, not copied."""
-        wanted, _, states = self._symbol.infer_shape(**shapes)
+        self._executor = self._bound(self._symbol, shapes)
+        self._shapes = shapes
+
+    def _bound(self, symbol: Any, shapes: Shapes) -> Any:
+        """An executor of a symbol for these input shapes; the weights are shared, not copied."""
+        wanted, _, states = symbol.infer_shape(**shapes)
         arguments = dict(self._arguments)
         kinds = {spec.name: spec.dtype for spec in self.inputs}
-        for name, shape in zip(self._symbol.list_arguments(), wanted, strict=True):
+        for name, shape in zip(symbol.list_arguments(), wanted, strict=True):
             if name not in arguments:  # inputs, and labels that only training looks at
                 arguments[name] = self._mx.nd.zeros(shape, dtype=kinds.get(name, "float32"))
             elif arguments[name].shape != shape:
                 raise ModelError(f"Weight {name} has shape {arguments[name].shape} where the graph wants {shape}.")
-        names = self._symbol.list_auxiliary_states()
+        names = symbol.list_auxiliary_states()
         kept = {name: array for name, array in self._states.items() if name in names}
         if missing := [name for name, _ in zip(names, states, strict=True) if name not in kept]:
             raise ModelError(f"The weights file lacks {', '.join(missing[:3])}, which the graph needs.")
-        used = {name: arguments[name] for name in self._symbol.list_arguments()}
-        self._executor = self._symbol.bind(self._mx.cpu(), args=used, grad_req="null", aux_states=kept)
-        self._shapes = shapes
+        used = {name: arguments[name] for name in symbol.list_arguments()}
+        return symbol.bind(self._mx.cpu(), args=used, grad_req="null", aux_states=kept)
 
     def _infer_outputs(self) -> tuple[TensorSpec, ...]:
         """A dimension that follows the batch size is a free one."""

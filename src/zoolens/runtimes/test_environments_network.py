@@ -88,6 +88,19 @@ def test_mxnet_describes_itself(mxnet_session):
     assert mxnet_session.phases["import"] > 0.1
 
 
+def test_mxnet_gives_the_values_of_its_nodes(mxnet_session, images):
+    feeds = {"data": images[1][:2]}
+    answer = mxnet_session.predict(feeds)["fc3_output"]
+    points = {point.name: point for point in mxnet_session.capture_points()}
+    assert points["fc3_output"].node == "fc3"
+    assert "data" not in points
+    first = next(iter(points))
+    captured = mxnet_session.capture(feeds, [first, "fc3_output"])
+    assert captured.tensors[first].shape[1:] == points[first].shape[1:]
+    np.testing.assert_allclose(captured.tensors["fc3_output"], answer, rtol=1e-5)
+    np.testing.assert_allclose(captured.outputs["fc3_output"], answer, rtol=1e-5)
+
+
 def test_mxnet_explains_wrong_inputs(mxnet_session):
     with pytest.raises(ModelError, match=r"wants shape \?×3×32×32 but was given 2×1×32×32"):
         mxnet_session.predict({"data": np.zeros((2, 1, 32, 32), np.float32)})
