@@ -74,9 +74,17 @@ class Placement:
             code=self._code(),
         )
 
-    def open_isolated(self) -> IsolatedSession:
-        """Open the model in a worker of its own, also where the user trusts it."""
-        return open_isolated(self.runtime, self.files(), self.options, environment=self.environment, code=self._code())
+    def open_isolated(self, *, yielding: bool = False) -> IsolatedSession:
+        """Open the model in a worker of its own, also where the user trusts it. `yielding`: for servers, see
+        `Runtime`."""
+        return open_isolated(
+            self.runtime,
+            self.files(),
+            self.options,
+            environment=self.environment,
+            code=self._code(),
+            yielding=yielding,
+        )
 
     def _code(self) -> dict[str, str] | None:
         return self.manifest.code.model_dump(exclude_none=True) if self.manifest.code else None

@@ -197,6 +197,10 @@ class Runtime(ABC):
     compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
     addressed: ClassVar[str | None] = None  # how an address is written, of a runtime that is named as name:address
 
+    # Whether the threads of its sessions sleep as soon as a call has ended. Many frameworks let them spin for a while,
+    # which makes the next call quicker where it comes at once, and takes a core from everybody else. Set by servers.
+    yielding: bool = False
+
     def __init__(self, address: str = "") -> None:
         self.address = address
 

@@ -91,12 +91,13 @@ def open_isolated(
     environment: Environment | None = None,
     code: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
+    yielding: bool = False,
 ) -> IsolatedSession:
     """Open a model in a worker process, in `environment` or else in the environment we run in; sandboxed, unless the
     user trusts the model.
 
     `code` holds what the manifest brings and the user has allowed: "preprocess", "postprocess", "architecture".
-    `timeout` is in seconds, for opening and for each later request.
+    `timeout` is in seconds, for opening and for each later request. `yielding`: see `Runtime`.
     """
     if isinstance(runtime, str):
         runtime = _registered(runtime)
@@ -104,7 +105,9 @@ def open_isolated(
     entry_point = _entry_point(runtime)
     worker = _worker(runtime, environment, model.files.values(), options)
     try:
-        return IsolatedSession(worker, entry_point, model, options, dict(code or {}), timeout=timeout)
+        return IsolatedSession(
+            worker, entry_point, model, options, dict(code or {}), timeout=timeout, yielding=yielding
+        )
     except BaseException:
         worker.stop()
         raise
@@ -125,6 +128,7 @@ class IsolatedSession(Session):
         *,
         timeout: float = DEFAULT_TIMEOUT,
         ends_worker: bool = True,
+        yielding: bool = False,
     ) -> None:
         self._worker = worker
         self._timeout = timeout
@@ -139,6 +143,7 @@ class IsolatedSession(Session):
             "model": _described(model, code.get("architecture")),
             "options": asdict(options),
             "code": code,
+            "yielding": yielding,
         }
         answer = self._ask("open", f"opening {model.path().name}", **request)
         with self._sense():

@@ -61,7 +61,8 @@ class OnnxRuntime(Runtime):
 
     def compile(self, loaded: bytes | str, model: ModelFiles, options: Options) -> Session:
         ort = self.load_library()
-        return OnnxSession(ort, _opened(ort, loaded, options), model, options)
+        entries = {"session.force_spinning_stop": "1"} if self.yielding else {}
+        return OnnxSession(ort, _opened(ort, loaded, options, entries=entries), model, options)
 
 
 def _opened(ort: Any, model: bytes | str, options: Options, **settings: Any) -> Any:

@@ -80,6 +80,19 @@ def test_a_file_in_the_runtimes_own_format_is_not_taken_for_onnx(tmp_path):
 # --- observing
 
 
+@pytest.mark.parametrize("yielding", [False, True])
+def test_threads_of_a_server_do_not_spin_after_a_call(tmp_path, yielding):
+    runtime = OnnxRuntime()
+    runtime.yielding = yielding
+    with runtime.open(models.onnx(tmp_path)) as session:
+        entries = session._session.get_session_options()
+        if yielding:
+            assert entries.get_session_config_entry("session.force_spinning_stop") == "1"
+        else:
+            with pytest.raises(RuntimeError, match="does not have"):
+                entries.get_session_config_entry("session.force_spinning_stop")
+
+
 def test_fused_operators_name_the_nodes_of_the_file(tmp_path):
     """The nodes of this file have no names of their own: their outputs stand for them."""
     with OnnxRuntime().open(models.onnx(tmp_path)) as session:

@@ -49,6 +49,7 @@ class Worker:
         code: Mapping[str, str] = request["code"]
         self._snippets = {name: Snippet(name, source) for name, source in code.items() if name != "architecture"}
         runtime = _runtime(request["runtime"])
+        runtime.yielding = request["yielding"]
         model = _model_files(request["model"])
         options = Options(**request["options"])
         runtime.check(model, options)

@@ -130,7 +130,7 @@ class OpenModel:
                 f"The files of {self.entry.full_ref} have changed since it was loaded: its worker is not replaced.",
                 hint="Load it again.",
             )
-        return self._placement.open_isolated()
+        return self._placement.open_isolated(yielding=True)
 
     def _instance_changed(self, _: Instance) -> None:
         self._changed()
@@ -151,12 +151,12 @@ def open_model(key: ModelKey) -> Opened:
     stamps = _stamps(placement)
     sessions: list[IsolatedSession] = []
     try:
-        sessions.append(placement.open_isolated())
+        sessions.append(placement.open_isolated(yielding=True))
         verdict = probe(sessions[0], key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
         if verdict.spoilt:
             sessions.pop().close()
         tried = len(sessions)
-        sessions += [placement.open_isolated() for _ in range(key.instances - tried)]
+        sessions += [placement.open_isolated(yielding=True) for _ in range(key.instances - tried)]
         for session in sessions[tried:]:
             probe(session, "off", 1)  # warms it up
     except BaseException:
