@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -26,6 +27,9 @@ from zoolens.runtimes.base import (
     model_bytes,
     model_text,
 )
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.opencvlayers import LayerNames, fused_layers, layer_operators
 
 _ELEMENTS_LIMIT: Final = 1 << 28
 
@@ -35,6 +39,7 @@ class Loaded:
     net: Any
     inputs: tuple[TensorSpec, ...]
     parameters: int
+    names: LayerNames
 
 
 class OpenCv(Runtime):
@@ -46,9 +51,7 @@ class OpenCv(Runtime):
     extra = "opencv"
     cannot: ClassVar[Mapping[str, str]] = {
         "compile_mode": "a network is prepared when it first sees an input",
-        "profile": "zoolens does not read its profiler yet",
         "kernels": "OpenCV times its layers, and not the routines that they call",
-        "capture": "zoolens does not read its intermediate tensors yet",
     }
     fragile = "some ONNX graphs end the process (SIGFPE) when the batch size changes"
 
@@ -66,24 +69,39 @@ class OpenCv(Runtime):
                 raise ModelError("OpenCV reads ONNX files that hold their own weights only.")
             graph.check()  # OpenCV 4 crashes on a graph whose tensors nobody makes
             net = dnn.readNetFromONNX(_bytes(model, "model"))
-            return Loaded(net, tuple(graph.inputs), graph.parameters())
-        inputs = _caffe_inputs(model_text(model.path()))
+            return Loaded(net, tuple(graph.inputs), graph.parameters(), LayerNames.of_onnx(graph))
+        text = model_text(model.path())
+        inputs = _caffe_inputs(text)
         net = dnn.readNetFromCaffe(_bytes(model, "model"), _bytes(model, "weights"))
-        return Loaded(net, inputs, _blob_elements(net))
+        return Loaded(net, inputs, _blob_elements(net), LayerNames.of_caffe(text))
 
     def compile(self, loaded: Loaded, model: ModelFiles, options: Options) -> Session:
         cv2 = self.load_library()
-        loaded.net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
-        loaded.net.setPreferableTarget(cv2.dnn.DNN_TARGET_CPU)
-        return OpenCvSession(cv2, loaded, options.threads)
+        _choose_backend(cv2, loaded.net)
+
+        def again() -> Any:
+            net = self.load(model, options).net
+            _choose_backend(cv2, net)
+            return net
+
+        return OpenCvSession(cv2, loaded, options.threads, again)
+
+
+def _choose_backend(cv2: Any, net: Any) -> None:
+    net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+    net.setPreferableTarget(cv2.dnn.DNN_TARGET_CPU)
 
 
 class OpenCvSession(Session):
-    """OpenCV allocates for the first input it sees: an empty one is run when the session is made."""
+    """OpenCV allocates for the first input it sees: an empty one is run when the session is made.
 
-    def __init__(self, cv2: Any, loaded: Loaded, threads: int | None) -> None:
+    `again` reads the network a second time: one whose inner layers are read fuses other layers than one that predicts.
+    """
+
+    def __init__(self, cv2: Any, loaded: Loaded, threads: int | None, again: Callable[[], Any]) -> None:
         self._cv2, self._net, self._threads = cv2, loaded.net, threads
-        self._parameters = loaded.parameters
+        self._parameters, self._names, self._again = loaded.parameters, loaded.names, again
+        self._observed: Any = None
         self._output_names = list(loaded.net.getUnconnectedOutLayersNames())
         self.inputs = loaded.inputs
         self.outputs = ()
@@ -95,24 +113,74 @@ class OpenCvSession(Session):
             TensorSpec(name, (None, *array.shape[1:]) if free else array.shape, str(array.dtype))
             for name, array in self.predict(blanks).items()
         )
+        self._fused = fused_layers(self._net, self._names)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        return self._run(self._net, feeds, self._output_names)
+
+    def _run(
+        self, net: Any, feeds: Mapping[str, Tensor], names: Sequence[str], after: Callable[[], object] | None = None
+    ) -> Tensors:
+        """The values of these layers; `after` is called after each time that the network was run."""
         check_feeds(self.inputs, feeds, any_batch=True)  # OpenCV converts some types silently and crashes on others
         rows = len(feeds[self.inputs[0].name])
         if self._one_by_one and rows > 1:
-            singles = [self.predict({name: array[i : i + 1] for name, array in feeds.items()}) for i in range(rows)]
-            return {name: np.concatenate([answer[name] for answer in singles]) for name in self._output_names}
+            singles = [
+                self._run(net, {name: array[i : i + 1] for name, array in feeds.items()}, names, after)
+                for i in range(rows)
+            ]
+            return {name: np.concatenate([answer[name] for answer in singles]) for name in names}
         try:
             with lent_threads(self._threads, self._cv2.getNumThreads, self._cv2.setNumThreads):
                 for spec in self.inputs:
-                    self._net.setInput(feeds[spec.name], spec.name)
-                answers = self._net.forward(self._output_names)
+                    net.setInput(feeds[spec.name], spec.name)
+                answers = net.forward(names)
         except Exception as error:
             raise ModelError(f"opencv failed while running the model: {first_line(error)}") from error
+        if after is not None:
+            after()
         # Copies: the arrays OpenCV returns may be its own buffers, which the next call overwrites.
-        named = {name: np.array(answer) for name, answer in zip(self._output_names, answers, strict=True)}
+        named = {name: np.array(answer) for name, answer in zip(names, answers, strict=True)}
         check_batch(self.outputs, named, self.inputs[0].shape[0] or 1, feeds[self.inputs[0].name].shape[0])
         return named
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        """OpenCV always times its layers, so that the network that predicts is the one that is profiled."""
+        self.predict(feeds)
+        nanoseconds = 1e9 / self._cv2.getTickFrequency()
+        profiles = []
+        for _ in range(repeats):
+            runs: list[Tensor] = []  # what was run row by row has several
+            keep = partial(_keep_times, self._net, runs)
+            (call,) = observed_calls(partial(self._run, self._net, feeds, self._output_names, keep), 1)
+            ran = [
+                operator
+                for times in runs
+                for operator in layer_operators(self._net, times * nanoseconds, self._fused, self._names)
+            ]
+            profiles.append(Profile(call.start, call.duration, tuple(ran), call.delay))
+        return profiles
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        alone = {name for name, followers in self._fused.items() if not followers}
+        computed = [name for name in self._net.getLayerNames() if self._kind(name) != "Const"]
+        layers = dict.fromkeys([*computed, *self._output_names])
+        return tuple(self._names.point(name, kept=name in alone) for name in layers)
+
+    def _kind(self, layer: str) -> str:
+        return str(self._net.getLayer(int(self._net.getLayerId(layer))).type)
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_points(tuple(names), self._points)
+        if self._observed is None:
+            self._observed = self._again()
+        wanted = list(dict.fromkeys([*self._output_names, *names]))
+        values = self._run(self._observed, feeds, wanted)
+        return Captured({name: values[name] for name in names}, {name: values[name] for name in self._output_names})
 
     def effective(self) -> Effective:
         return Effective(
@@ -122,13 +190,17 @@ class OpenCvSession(Session):
         )
 
     def _layer_kinds(self) -> list[str]:
-        return [self._net.getLayer(int(i)).type for i in range(1, len(self._net.getLayerNames()) + 1)]
+        return [self._kind(name) for name in self._net.getLayerNames()]
 
     def count_parameters(self) -> int:
         return self._parameters
 
     def close(self) -> None:
-        self._net = None
+        self._net = self._observed = None
+
+
+def _keep_times(net: Any, runs: list[Tensor]) -> None:
+    runs.append(net.getPerfProfile()[1])
 
 
 def _bytes(model: ModelFiles, role: str) -> Tensor:

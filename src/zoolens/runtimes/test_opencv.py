@@ -78,3 +78,52 @@ def test_int8_batches_are_computed_right_for_every_row():
         (expected,) = theirs.predict({theirs.inputs[0].name: batch}).values()
     assert (mine.argmax(1) == expected.argmax(1)).all()
     np.testing.assert_allclose(mine, expected, atol=1.0)
+
+
+# --- observing
+
+
+@pytest.mark.parametrize("maker", [pytest.param(models.onnx), pytest.param(models.caffe, marks=needs_caffe)])
+def test_captured_values_are_those_of_the_network(tmp_path, maker):
+    if maker is models.onnx:
+        pytest.importorskip("onnx")
+    images = models.images(2)
+    with OpenCv().open(maker(tmp_path)) as session:
+        points = {point.node: point for point in session.capture_points() if point.node}
+        convolution, rectified, pooled = (
+            points[name].name
+            for name in (("features", "rectified", "means") if maker is models.onnx else ("conv", "relu", "pool"))
+        )
+        captured = session.capture({"image": images}, [convolution, rectified, pooled])
+        assert not next(point for point in session.capture_points() if point.name == convolution).kept
+        assert next(point for point in session.capture_points() if point.name == pooled).kept
+    values = captured.tensors
+    assert values[convolution].min() < 0, "what comes after it works in a place of its own"
+    np.testing.assert_array_equal(values[rectified], np.maximum(values[convolution], 0))
+    np.testing.assert_allclose(values[pooled], values[rectified].mean((2, 3), keepdims=True), rtol=1e-5)
+    (answer,) = captured.outputs.values()
+    np.testing.assert_allclose(answer, models.reference(images), atol=1e-5)
+
+
+@pytest.mark.parametrize("maker", [pytest.param(models.onnx), pytest.param(models.caffe, marks=needs_caffe)])
+def test_fused_layers_are_told_with_the_layer_that_computes_them(tmp_path, maker):
+    if maker is models.onnx:
+        pytest.importorskip("onnx")
+    with OpenCv().open(maker(tmp_path)) as session:
+        (profile,) = session.profile({"image": models.images(3)})
+    assert profile.operators[0].nodes == (("features", "rectified") if maker is models.onnx else ("conv", "relu"))
+    assert all(operator.duration > 0 for operator in profile.operators)
+
+
+def test_an_int8_batch_is_profiled_row_by_row():
+    from zoolens.zoos.demo import MODELS_FOLDER
+
+    with OpenCv().open(ModelFiles("onnx", {"model": MODELS_FOLDER / "lenet-int8.onnx"})) as session:
+        feeds = {session.inputs[0].name: np.zeros((3, 28, 28), np.float32)}
+        (profile,) = session.profile(feeds)
+        name = next(point.name for point in session.capture_points() if point.node == "conv_1")
+        captured = session.capture(feeds, [name])
+        RuntimeContract.same(captured.outputs, session.predict(feeds))
+    RuntimeContract.check_profile(profile, 1)
+    assert [operator.nodes for operator in profile.operators].count(("conv_1",)) == 3
+    assert captured.tensors[name].shape == (3, 16, 8, 8)
