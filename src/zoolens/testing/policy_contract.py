@@ -52,6 +52,7 @@ class PolicyContract:
             assert choice.reason.strip().endswith(".")
             assert "\n" not in choice.reason
             assert all(0 <= rung < len(policy.ladder.rungs) for rung in choice.preload)
+            assert choice.batch is None or choice.batch >= 1
             policy.served(choice.rung, situation.batch, 0.001 * situation.batch)
 
     def test_a_request_for_one_model_does_not_change_who_answers_the_others(self, policy: Policy) -> None:
