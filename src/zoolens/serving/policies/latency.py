@@ -29,7 +29,7 @@ _SHORTEST_WAIT: Final = 0.25  # times `hold`: how long it stays down at least
 _LONGEST_WAIT: Final = 8.0  # times `hold`: how far repeated failures to come back can stretch that
 _RATES: Final = 50  # samples of the rate of arrivals within `hold`
 _ROUNDING: Final = 0.001  # seconds by which a client's deadline must be shorter than the service's promise to count
-_KNOWINGLY: Final = 0.5  # share of the late answers that the percentile allows which may be foreseen
+_KNOWINGLY: Final = 0.25  # share of the late answers that the percentile allows which may be foreseen
 _MEMORY: Final = 500.0  # requests over which the share of late answers is averaged
 
 
@@ -97,12 +97,17 @@ class Latency(Policy):
         least = min(_unit(situation), max(1, situation.batch))
         size = self._times.best_size(rung, least, max(1, situation.batch), self._set.margin * left)
         seconds = self._times.seconds(rung, size)
+        waiting = max(situation.inputs_waiting, situation.waiting)
         coming = math.floor(situation.arrival_rate * self._inputs_each * seconds)
-        behind = max(situation.inputs_waiting, situation.waiting) - size + coming
+        behind = waiting - size + coming
         used_behind = 0.0
         if behind > 0:
             quickest = self._quickest(usable, situation)
             used_behind = (seconds + self._drained(quickest, behind, situation)) / target
+            # Those who wait are taken to have come evenly. Of them the next one has waited longest.
+            left_of_next = target - situation.oldest_wait * max(0, waiting - size) / waiting
+            next_seconds = seconds + self._times.seconds(quickest, least)
+            used_behind = max(used_behind, next_seconds / left_of_next if left_of_next > 0 else math.inf)
         used = seconds / left if left > 0 else math.inf
         return _Batch(rung, size, max(used, used_behind), used_behind)
 
@@ -143,7 +148,7 @@ class Latency(Policy):
         return batch.used <= self._set.margin
 
     def _may_be_late(self, batch: _Batch) -> bool:
-        """Whether the percentile leaves room for this batch to be late, while all behind it are still in time. Half of
+        """Whether the percentile leaves room for this batch to be late, while all behind it are still in time. Most of
         the room is kept for what cannot be foreseen."""
         room = _KNOWINGLY * (1 - self._set.percentile / 100)
         return batch.used_behind <= self._set.margin and self._late + batch.size / _MEMORY <= room
