@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zoolens.catalog.lookup import find
+from zoolens.engine.machine import available_cores
 from zoolens.errors import ZoolensError, first_line
 from zoolens.index.rows import Row
 from zoolens.measure.latency import LatencySettings
@@ -40,6 +41,7 @@ from zoolens.serving.services.profiles import (
     preparation_seconds,
     profiled_sizes,
     stored_timings,
+    with_contention,
     with_preparation,
 )
 from zoolens.store.store import Store
@@ -297,6 +299,8 @@ class LadderBuilder:
             self.store, candidate.job, candidate.run, sizes if fixed is None else (fixed,), self.progress,
             settings=None if self._built else self.latency,
         )  # fmt: skip
+        threads = candidate.job.options.threads or 1
+        profile = with_contention(profile, self.service.batch.instances, threads, available_cores())
         sample = sample_input(self.service, candidate.input)
         if sample is not None:
             adapter = adapter_between(self.service, reference, candidate)

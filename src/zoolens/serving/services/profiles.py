@@ -149,6 +149,13 @@ def with_preparation(profile: Profile, seconds: float) -> Profile:
     return Profile({size: value + size * seconds for size, value in profile.seconds.items()})
 
 
+def with_contention(profile: Profile, instances: int, threads: int, cores: int) -> Profile:
+    """The profile of a model of which several instances run at a time, each with so many threads. Where these are more
+    than the cores, they take turns; that they also share memory and caches shows only while serving."""
+    slower = max(1.0, instances * min(threads, cores) / cores)
+    return Profile({size: value * slower for size, value in profile.seconds.items()})
+
+
 def preparation_seconds(prepare: Callable[[], object]) -> float:
     """Median seconds of preparing one input; the first calls, which build tables, do not count."""
     prepare()

@@ -69,6 +69,14 @@ def test_of_a_timing_that_was_disturbed_the_quick_calls_count(built, measured_st
     assert timings[4].seconds <= plain[4].seconds
 
 
+@pytest.mark.parametrize(
+    ("instances", "threads", "cores", "slower"), [(1, 1, 2, 1), (2, 1, 2, 1), (4, 1, 2, 2), (2, 2, 2, 2), (1, 4, 2, 1)]
+)
+def test_more_threads_than_cores_take_turns(instances, threads, cores, slower):
+    profile = profiles.with_contention(profiles.Profile({1: 0.01, 8: 0.05}), instances, threads, cores)
+    assert profile.seconds == {1: 0.01 * slower, 8: 0.05 * slower}
+
+
 def test_a_model_that_is_slower_and_less_equivalent_is_no_rung(built):
     reasons = {other.model: other.reason for other in built.excluded}
     assert reasons["demo:lenet-deep@1.0.0"].startswith("It is no cheaper than ")
