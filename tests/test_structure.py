@@ -18,7 +18,7 @@ ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics",
     "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
     "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
-    "tracing", "twins", "audit", "crosstrain",
+    "tracing", "twins", "divergence", "audit", "crosstrain",
     "index", "queries", "serving", "load", "contrib", "cli", "testing",
 ]  # fmt: skip
 

@@ -25,6 +25,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "doctor": "zoolens.audit.doctor.diagnose",
     "identify": "zoolens.audit.identification",
     "equiv": "zoolens.comparisons.equivalence",
+    "diverge": "zoolens.divergence.diverging",
     "agreement_matrix": "zoolens.comparisons.matrix",
     "disagree": "zoolens.comparisons.disagreements",
     "common_segments": "zoolens.graph.common_segments",

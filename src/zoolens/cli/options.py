@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import click
 
+from zoolens.errors import ZoolensError
+
 OUT_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 OUT_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
@@ -83,3 +85,22 @@ class TaskName(click.ParamType[str]):
         if value not in BUILT_IN and value not in task_names():
             self.fail(f"there is no task {value!r}; tasks are {', '.join(task_names())}", param, ctx)
         return str(value)
+
+
+class Bytes(click.ParamType[int]):
+    """An amount of memory: 64 MB, or a number of bytes."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from zoolens.queries.quantities import quantity
+
+        if isinstance(value, int) or value.isdecimal():
+            return int(value)
+        try:
+            amount = quantity(value, "memory")
+        except ZoolensError as error:
+            self.fail(error.message, param, ctx)
+        if amount.relative or amount.value < 1:
+            self.fail(f"{value!r} is no amount of memory; write 64 MB.", param, ctx)
+        return round(amount.value)

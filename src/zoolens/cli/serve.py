@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.options import json_option, trust_option
+from zoolens.cli.options import Bytes, json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
@@ -35,25 +35,6 @@ class Port(click.ParamType["int | None"]):
         if not str(value).isdecimal() or int(value) > _HIGHEST_PORT:
             self.fail(f"{value!r} is no port; write a number up to {_HIGHEST_PORT}, 0, or off.", param, ctx)
         return int(value)
-
-
-class Bytes(click.ParamType[int]):
-    """An amount of memory: 64 MB, or a number of bytes."""
-
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from zoolens.queries.quantities import quantity
-
-        if isinstance(value, int) or value.isdecimal():
-            return int(value)
-        try:
-            amount = quantity(value, "memory")
-        except ZoolensError as error:
-            self.fail(error.message, param, ctx)
-        if amount.relative or amount.value < 1:
-            self.fail(f"{value!r} is no amount of memory; write 64 MB.", param, ctx)
-        return round(amount.value)
 
 
 @click.command()

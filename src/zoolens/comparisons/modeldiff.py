@@ -47,7 +47,7 @@ def _as_it_ran(run: Run) -> Entry:
 def manifest_lines(a: Run, b: Run) -> list[Line]:
     """Where the manifests say something else about inputs, outputs or code."""
     ours, theirs = a.model.manifest, b.model.manifest
-    return [line for part in PARTS for line in _lines(part, ours.get(part), theirs.get(part))]
+    return [line for part in PARTS for line in differing_lines(part, ours.get(part), theirs.get(part))]
 
 
 def model_cause(store: Store, a: Run, b: Run) -> str | None:
@@ -194,16 +194,16 @@ def _paths(run: Run) -> dict[str, Path]:
         return {}
 
 
-def _lines(where: str, a: Any, b: Any) -> Iterator[Line]:
+def differing_lines(where: str, a: Any, b: Any) -> Iterator[Line]:
     """The leaves that differ; steps of another kind are shown whole."""
     if a == b:
         return
     if isinstance(a, Mapping) and isinstance(b, Mapping) and a.get("op") == b.get("op"):
         for name in dict.fromkeys((*a, *b)):
-            yield from _lines(f"{where}.{name}", a.get(name), b.get(name))
+            yield from differing_lines(f"{where}.{name}", a.get(name), b.get(name))
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b) and _of_parts(a):
         for place, (part_a, part_b) in enumerate(zip(a, b, strict=True)):
-            yield from _lines(f"{where}[{place}]", part_a, part_b)
+            yield from differing_lines(f"{where}[{place}]", part_a, part_b)
     else:
         yield Line(where, _text(a), _text(b))
 

@@ -1,0 +1,116 @@
+"""`zoolens diverge A B`: at which layer two stacks part, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.cli.options import OUT_FILE, Bytes, json_option, trust_option, wide_option
+from zoolens.cli.stores import store_option
+from zoolens.errors import GateFailed
+from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
+
+if TYPE_CHECKING:
+    from zoolens.divergence.diverging import Divergence, SideFacts
+
+SHOWN = 12  # layers in the table, unless --all
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--data", "-d", help="Dataset: 'demo', a path, or kind:path?key=value; default: that of stored runs.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs.")
+@click.option("--seed", type=click.IntRange(0), default=None, help="Draw them at random; default: the first ones.")
+@click.option(
+    "--examine", type=click.IntRange(1), default=4, show_default=True, help="Inputs to look at layer by layer."
+)
+@click.option(
+    "--memory", type=Bytes(), default="1 GB", show_default=True, help="For the tensors that are compared at a time."
+)
+@click.option("--all", "show_all", is_flag=True, help="List every layer.")
+@click.option("--html", "page", type=OUT_FILE, default=None, help="Write a page with the growth curve.")
+@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'max_error > 1e-3'. Repeatable.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that builds a model (in a process of its own).")
+@store_option(None)
+@json_option
+@trust_option
+@wide_option
+def command(a: str, b: str, **chosen: Any) -> None:
+    """Say at which layer A and B part on the same data, whether that is rounding or a fault, and what removes it.
+
+    A and B are MODEL@RUNTIME, with options behind a colon (MODEL@openvino:precision=float32,threads=1), or stored runs:
+    an id, a prefix of one, 'last' or 'last~1'. Each cause is proved by changing the suspect and computing again; what
+    cannot be proved is said to be suspected only.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.divergence.diverging import diverge
+    from zoolens.divergence.gates import parse_divergence_gate
+    from zoolens.divergence.words import as_data
+
+    gates = [parse_divergence_gate(text) for text in chosen["conditions"]]
+    with Bars() as bars:
+        divergence = diverge(
+            a,
+            b,
+            chosen["data"],
+            limit=chosen["limit"],
+            seed=chosen["seed"],
+            examined=chosen["examine"],
+            memory=chosen["memory"],
+            store=chosen["store"],
+            allow_code=chosen["allow_code"],
+            progress=bars,
+        )
+    verdicts = [gate.verdict(divergence) for gate in gates]
+    if chosen["as_json"]:
+        echo_json(as_data(divergence))
+    else:
+        print_divergence(divergence, chosen["show_all"])
+    if chosen["page"] is not None:
+        _write_page(divergence, chosen["page"])
+    broken = [text for holds, text in verdicts if holds]
+    if broken:
+        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+
+
+def print_divergence(divergence: Divergence, show_all: bool = False) -> None:
+    from zoolens.divergence.words import headline, lines, table
+
+    console = make_console()
+    for label, side in (("A", divergence.a), ("B", divergence.b)):
+        console.print(f"[bold]{label}[/] {plain(_stack(side))}")
+    console.print(f"  {len(divergence.answers.rows):,} inputs of {plain(divergence.data)}\n")
+    if divergence.layers:
+        layers = table(divergence)
+        rows = [[str(cell) for cell in row] for row in layers.rows]
+        shown = rows if show_all else _telling(divergence, rows)
+        print_table(list(layers.columns), shown, console)
+        if len(shown) < len(rows):
+            console.print(f"[dim]{len(rows) - len(shown)} more layers are not listed; --all lists them.[/]")
+        console.print()
+    for line in lines(divergence):
+        echo_prose(line)
+    console.print(f"\n[bold]{plain(headline(divergence))}[/]", soft_wrap=True)
+
+
+def _telling(divergence: Divergence, rows: list[list[str]]) -> list[list[str]]:
+    """The layer before the first that is beyond, those right behind it, and the last."""
+    if len(rows) <= SHOWN:
+        return rows
+    first = next((place for place, fact in enumerate(divergence.layers) if fact.layer.beyond), len(rows) - SHOWN)
+    start = max(0, min(first - 1, len(rows) - SHOWN))
+    return [*rows[start : start + SHOWN - 1], rows[-1]]
+
+
+def _stack(side: SideFacts) -> str:
+    return f"{side.title}  {side.runtime} {side.version} ({side.precision}), {side.layers} layers can be read"
+
+
+def _write_page(divergence: Divergence, target: Path) -> None:
+    from zoolens.divergence.page import html
+
+    target.write_text(html(divergence), encoding="utf-8")
+    click.echo(f"{target} written.", err=True)

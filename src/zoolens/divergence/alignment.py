@@ -1,0 +1,274 @@
+"""Which value of one graph stands beside which value of the other, and what the files say differently there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.graph.diff.alignment import align
+from zoolens.graph.equality import same_structure
+from zoolens.graph.model import Array, Graph, Node, Parameter, unused_name
+from zoolens.graph.reference import node_values, run
+from zoolens.graph.weighted_graph import folded
+from zoolens.numerics.deviation import deviation, root_mean_square
+from zoolens.numerics.rounding import ONE_ROUNDING, rounded
+from zoolens.twins.activations import starting_at
+
+EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
+_LEAVES: Final = ("parameter", "constant")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A node of each graph that stand for each other, by name."""
+
+    a: str
+    b: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.a, self.b
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Two graphs with their pairs in order of computation, and the nodes that only one of them has."""
+
+    a: Graph
+    b: Graph
+    pairs: tuple[Pair, ...]
+    only_a: tuple[str, ...] = ()
+    only_b: tuple[str, ...] = ()
+
+    @property
+    def same_structure(self) -> bool:
+        return not self.only_a and not self.only_b
+
+
+def aligned(a: Graph, b: Graph) -> Aligned:
+    """Nodes beside each other: by place where both have one structure, with norms folded where only one has them."""
+    if a is b:
+        return Aligned(a, b, tuple(Pair(node.name, node.name) for node in a.nodes))
+    for left, right in _forms(a, b):
+        if same_structure(left, right):
+            names = zip(left.nodes, right.nodes, strict=True)
+            return Aligned(left, right, tuple(Pair(node.name, other.name) for node, other in names))
+    a, b = (folded(a), folded(b)) if _norms(a) != _norms(b) else (a, b)
+    partner = align(a, b).partner
+    inputs = {ours.name: theirs for ours, theirs in zip(a.inputs, b.inputs, strict=False)}
+    partner = {**partner, **inputs}
+    pairs = tuple(Pair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
+    beside = {pair.b for pair in pairs}
+    return Aligned(
+        a,
+        b,
+        pairs,
+        tuple(node.name for node in a.nodes if node.name not in partner and node.op not in _LEAVES),
+        tuple(node.name for node in b.nodes if node.name not in beside and node.op not in _LEAVES),
+    )
+
+
+def _forms(a: Graph, b: Graph) -> Iterator[tuple[Graph, Graph]]:
+    yield a, b
+    if _norms(a) or _norms(b):
+        yield folded(a), folded(b)
+
+
+def _norms(graph: Graph) -> int:
+    return sum(node.get("norm") is not None for node in graph.nodes)
+
+
+# --- what the files say differently
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two files say differently at one place. `kind`: "weights", "attribute", "operator", "missing" (B lacks the
+    node) or "extra" (only B has it). `effect`: how far that alone moves the node's value, given A's exact inputs."""
+
+    kind: str
+    a: str | None
+    b: str | None
+    words: str
+    effect: float = 0.0
+
+
+def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference]:
+    """Every place where the two files say something else, in order of computation, with its effect on this input."""
+    differing = {pair.a: pair for pair in graphs.pairs if _differ(graphs, pair)}
+    found = [Difference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a]
+    found += [
+        Difference("extra", None, name, f"B has {_named(graphs.b.by_name[name])}, which A has not")
+        for name in graphs.only_b
+    ]
+    values: dict[str, Array] = {}
+    needed = {name for pair in differing.values() for name in graphs.a.by_name[pair.a].inputs}
+    for node, value in node_values(graphs.a, inputs):
+        if node.name in differing:
+            found.append(_difference(graphs, differing[node.name], values, value))
+        if node.name in needed:
+            values[node.name] = value
+    place = {node.name: number for number, node in enumerate(graphs.a.nodes)}
+    other = {pair.b: place[pair.a] for pair in graphs.pairs}
+    return sorted(found, key=lambda difference: _place(graphs.b, difference, place, other))
+
+
+def _place(b: Graph, difference: Difference, place: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """Where a difference stands in A; a node that only B has stands behind its inputs."""
+    if difference.a is not None:
+        return place[difference.a]
+    assert difference.b is not None
+    before = [other[name] for name in b.by_name[difference.b].inputs if name in other]
+    return max(before, default=0) + 0.5
+
+
+def _differ(graphs: Aligned, pair: Pair) -> bool:
+    a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
+    return a.op != b.op or bool(_attributes(a, b)) or bool(list(_weights(graphs, a, b)))
+
+
+def _difference(graphs: Aligned, pair: Pair, values: Mapping[str, Array], exact: Array) -> Difference:
+    a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
+    weights = list(_weights(graphs, a, b))
+    attributes = _attributes(a, b)
+    kind = "operator" if a.op != b.op else "attribute" if attributes else "weights"
+    words = [f"{a.op} → {b.op}"] if a.op != b.op else []
+    words += [f"{name} {_text(ours)} → {_text(theirs)}" for name, (ours, theirs) in attributes.items()]
+    words += weights
+    return Difference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact))
+
+
+def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
+    names = dict.fromkeys((*a.attributes, *b.attributes))
+    return {name: (a.get(name), b.get(name)) for name in names if not _equal(a.get(name), b.get(name))}
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) <= 1e-6 * max(abs(a), abs(b))
+    return bool(a == b)
+
+
+def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[str]:
+    """Words for each tensor that has other values, or that only one side has."""
+    roles = dict.fromkeys(tensor.role for tensor in (*a.parameters, *b.parameters))
+    for role in roles:
+        ours, theirs = a.parameter(role), b.parameter(role)
+        if ours is None or theirs is None:
+            yield f"{role} {'only in B' if ours is None else 'missing in B'}"
+            continue
+        one, other = _values(graphs.a, ours), _values(graphs.b, theirs)
+        if one is None or other is None:
+            continue
+        if one.size != other.size:
+            yield f"{role} {ours.shape} → {theirs.shape}"
+            continue
+        moved = deviation(other.reshape(-1), one.reshape(-1))
+        if not moved.error <= EQUAL:
+            yield _weight_words(role, one.reshape(-1), other.reshape(-1), moved.error)
+
+
+def _values(graph: Graph, tensor: Parameter) -> Array | None:
+    values = graph.weights.get(tensor.key)
+    return None if values is None or np.asarray(values).dtype.kind != "f" else np.asarray(values)
+
+
+def _weight_words(role: str, one: Array, other: Array, error: float) -> str:
+    for precision in ("float16", "bfloat16"):
+        if np.array_equal(rounded(one, precision), np.asarray(other, np.float32)):
+            return f"{role} rounded to {precision} (relative distance {error:.1e})"
+    changed = int(np.count_nonzero(np.abs(other - one.astype(np.float64)) > EQUAL * root_mean_square(one)))
+    if changed and np.array_equal(np.sort(one), np.sort(other)):
+        return f"{role} holds the same numbers in another order ({changed:,} of {one.size:,} moved)"
+    return f"{role} has other values ({changed:,} of {one.size:,} numbers, relative distance {error:.1e})"
+
+
+def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exact: Array) -> float:
+    """How far B's definition of a node moves its value, given the exact inputs that it has in A."""
+    partner = {pair.a: pair.b for pair in graphs.pairs}
+    renamed = {partner.get(name): name for name in a.inputs}
+    if a.op == "input" or not all(name in renamed for name in b.inputs):
+        return float("inf") if a.op != "input" else 0.0
+    given = {name: values[renamed[name]] for name in b.inputs}
+    if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
+        return float("inf")
+    computed = run(starting_at(graphs.b, given, (b.name,)), given)[b.name]
+    return deviation(computed, exact).error if computed.shape == exact.shape else float("inf")
+
+
+def transplanted(graphs: Aligned, chosen: list[Difference]) -> Graph | None:
+    """A with what B says in the place of what it says itself, at the chosen places; None where that has no meaning."""
+    graph = graphs.a
+    partner = {pair.b: pair.a for pair in graphs.pairs}
+    for difference in chosen:
+        changed = _changed(graph, graphs.b, difference, partner)
+        if changed is None:
+            return None
+        graph = changed
+    return graph
+
+
+def _changed(graph: Graph, b: Graph, difference: Difference, partner: dict[str, str]) -> Graph | None:
+    if difference.kind == "missing":
+        assert difference.a is not None
+        return _without(graph, difference.a)
+    assert difference.b is not None
+    theirs = b.by_name[difference.b]
+    keys = {tensor.key: f"B·{tensor.key}" for tensor in theirs.parameters}
+    weights = {**graph.weights, **{new: b.weights[old] for old, new in keys.items() if old in b.weights}}
+    parameters = tuple(replace(tensor, key=keys[tensor.key]) for tensor in theirs.parameters)
+    if difference.kind == "extra":
+        return _with(replace(graph, weights=weights), replace(theirs, parameters=parameters), partner)
+    ours = graph.by_name[difference.a or ""]
+    if ours.shape != theirs.shape or len(ours.inputs) != len(theirs.inputs):
+        return None
+    moved = replace(ours, op=theirs.op, attributes=theirs.attributes, parameters=parameters)
+    nodes = tuple(moved if node.name == ours.name else node for node in graph.nodes)
+    return replace(graph, nodes=nodes, weights=weights)
+
+
+def _without(graph: Graph, name: str) -> Graph | None:
+    """The graph without a node that keeps the shape of its one input."""
+    node = graph.by_name[name]
+    live = [given for given in node.inputs if graph.by_name[given].op not in _LEAVES]
+    if len(live) != 1 or graph.by_name[live[0]].shape != node.shape:
+        return None
+    return _rerouted(graph, {name: live[0]}, tuple(other for other in graph.nodes if other.name != name))
+
+
+def _with(graph: Graph, node: Node, partner: dict[str, str]) -> Graph | None:
+    """The graph with B's node behind the value that it works on in B, which must keep its shape."""
+    live = [partner[name] for name in node.inputs if name in partner]
+    if len(live) != 1 or len(node.inputs) != 1 or graph.by_name[live[0]].shape != node.shape:
+        return None
+    name = unused_name(f"B·{node.name}", graph.by_name)
+    inserted = replace(node, name=name, inputs=(live[0],))
+    nodes: list[Node] = []
+    for other in graph.nodes:
+        moved = tuple(name if given == live[0] else given for given in other.inputs)
+        nodes.append(replace(other, inputs=moved) if moved != other.inputs else other)
+        if other.name == live[0]:
+            nodes.append(inserted)
+    partner[node.name] = name
+    outputs = tuple(name if out == live[0] else out for out in graph.outputs)
+    return replace(graph, nodes=tuple(nodes), outputs=outputs)
+
+
+def _rerouted(graph: Graph, to: Mapping[str, str], nodes: tuple[Node, ...]) -> Graph:
+    moved = tuple(replace(node, inputs=tuple(to.get(name, name) for name in node.inputs)) for node in nodes)
+    return replace(graph, nodes=moved, outputs=tuple(to.get(name, name) for name in graph.outputs))
+
+
+def _named(node: Node) -> str:
+    return f"{node.op} ({node.source or node.name})"[:120]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "×".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,76 @@
+"""What a cause of a difference is, and its proof.
+
+The difference of two answers is the sum of three: what runtime A adds to the exact answer of its file, what the exact
+answers of the two files and inputs differ by, and what runtime B adds. Each part is explained by itself. A cause is
+proved where the part vanishes, down to rounding, once the suspect is changed; where it does not, the cause is
+withdrawn and what was tried is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from zoolens.graph.model import Graph
+
+
+class Kind(Enum):
+    PREPROCESSING = "preprocessing"
+    WEIGHTS = "weights"
+    STRUCTURE = "structure"
+    PRECISION = "precision"
+    QUANTISATION = "quantisation"
+    KERNEL = "kernel"
+    NOT_FINITE = "not finite"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was changed, and how far the two were apart before and after, relative; `floor` is what rounding may do."""
+
+    words: str
+    before: float
+    after: float
+    floor: float
+
+    @property
+    def holds(self) -> bool:
+        return self.after <= self.floor
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`side`: "A" or "B", or None where both files or inputs are meant. `layer`: the node of A's graph (of the side's
+    own graph, where a side is named). `withdrawn`: what was suspected and not proved."""
+
+    kind: Kind
+    words: str
+    side: str | None = None
+    layer: str | None = None
+    label: str | None = None
+    proof: Proof | None = None
+    withdrawn: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        return self.proof is not None and self.proof.holds
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The three parts of a difference, on one input: relative deviations of the main output, and the floor of each."""
+
+    a: float
+    files: float
+    b: float
+    floor: float
+
+    @property
+    def words(self) -> str:
+        return f"runtime of A {self.a:.1e}, files and inputs {self.files:.1e}, runtime of B {self.b:.1e}"
+
+
+def label_of(graph: Graph, name: str) -> str:
+    node = graph.by_name[name]
+    return f"{node.source or node.name} ({node.op})"

@@ -1,0 +1,285 @@
+"""`diverge`: two sides on the same data, from their answers down to the layer where they part and the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from zoolens.catalog.names import is_run
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.opening import open_dataset
+from zoolens.divergence.alignment import Aligned, Pair, aligned
+from zoolens.divergence.answer_causes import causes_from_answers
+from zoolens.divergence.answers import Answers, compare_answers
+from zoolens.divergence.causes import Cause, Kind, Parts
+from zoolens.divergence.examined import Exact, Examined
+from zoolens.divergence.file_causes import causes_of_files
+from zoolens.divergence.inspection import Layer, SideView, inspect
+from zoolens.divergence.runtime_causes import causes_of_runtime
+from zoolens.divergence.sides import Side, job_named, job_stored, open_side, parse_side, with_graph, with_points
+from zoolens.errors import ZoolensError
+from zoolens.measure.jobs import Job
+from zoolens.numerics.deviation import first_beyond
+from zoolens.progress import Progress, Silent
+from zoolens.store.records import Run
+from zoolens.store.store import Store, borrowed_store
+
+MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
+EXAMINED: Final = 4  # inputs that are looked at layer by layer
+_OUTPUT_FLOOR: Final = 1e-5  # relative, of answers whose graph cannot be computed, so that no floor is measured
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """What one side is, for a report."""
+
+    title: str
+    runtime: str
+    version: str
+    precision: str
+    layers: int  # values inside the model that can be read and found in its graph
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """One layer over all examined inputs: the deviations of the input on which it is farthest beyond its floor."""
+
+    label: str
+    layer: Layer
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
+    floor. `floor`: what rounding may do to an answer. `parts`: the three parts of the difference on the worst input."""
+
+    a: SideFacts
+    b: SideFacts
+    data: str
+    answers: Answers
+    floor: float
+    measured_floor: bool
+    layers: tuple[LayerFacts, ...]
+    first: LayerFacts | None
+    parts: Parts | None
+    causes: tuple[Cause, ...]
+    examined: tuple[int, ...]
+    notes: tuple[str, ...]
+    memory: int
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything is beyond rounding."""
+        return self.first is not None or self.answers.relative_error > self.floor or bool(self.causes)
+
+
+def diverge(
+    a: str,
+    b: str,
+    data: str | None = None,
+    *,
+    limit: int | None = None,
+    seed: int | None = None,
+    examined: int = EXAMINED,
+    memory: int = MEMORY,
+    store: Store | str | Path | None = None,
+    allow_code: bool = False,
+    progress: Progress | None = None,
+) -> Divergence:
+    """Compare two stacks on the same inputs: MODEL@RUNTIME:options each, or stored runs, which bring their data along.
+
+    All inputs are answered by both; `examined` of them, the worst, are looked at layer by layer, with at most `memory`
+    bytes for the tensors that are compared at a time (the models themselves come on top).
+    """
+    watcher = progress or Silent()
+    jobs, spec, chosen = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
+    with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
+        return diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
+
+
+def diverge_jobs(
+    a: Job,
+    b: Job,
+    dataset: Dataset,
+    *,
+    examined: int = EXAMINED,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Divergence:
+    """The same for two jobs on an open dataset."""
+    with ExitStack() as stack:
+        sides = []
+        for label, job in zip("AB", (a, b), strict=True):
+            sides.append(open_side(label, job, dataset))
+            stack.callback(sides[-1].close)
+        return _diverge(sides[0], sides[1], dataset, examined, memory, progress or Silent())
+
+
+def _jobs(
+    names: tuple[str, str],
+    data: str | None,
+    chosen: tuple[int | None, int | None],
+    store: Store | str | Path | None,
+    allow_code: bool,
+    progress: Progress,
+) -> tuple[list[Job], str, tuple[int | None, int | None]]:
+    """The jobs of both sides, and the data they run on: named, or those of the stored run."""
+    runs: dict[int, Run] = {}
+    if any(is_run(name) and not Path(name).exists() for name in names):
+        with borrowed_store(store, must_exist=True) as opened:
+            runs = {
+                place: opened.measured_run(name)
+                for place, name in enumerate(names)
+                if is_run(name) and not Path(name).exists()
+            }
+    jobs = [
+        job_stored(runs[place], allow_code=allow_code)
+        if place in runs
+        else job_named(parse_side(name), allow_code=allow_code, progress=progress)
+        for place, name in enumerate(names)
+    ]
+    if data is not None:
+        return jobs, data, chosen
+    origins = [run.origin for run in runs.values() if run.origin.get("data")]
+    if not origins:
+        raise ZoolensError("No data are named.", hint="Add --data; only stored runs bring their data along.")
+    if len({run.dataset.fingerprint for run in runs.values()}) > 1:
+        raise ZoolensError("The two runs were made on different data.", hint="Name the data with --data.")
+    origin = origins[0]
+    return jobs, origin["data"], (chosen[0] or origin["limit"], chosen[1] if chosen[1] is not None else origin["seed"])
+
+
+def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progress: Progress) -> Divergence:
+    answers = compare_answers(a, b, dataset, progress)
+    a = with_graph(a)
+    b = with_graph(b, a)
+    chosen = _worst(answers, count)
+    examined = [_examine(a, b, index) for index in chosen]
+    notes = [*a.notes, *b.notes]
+    if a.graph is None or b.graph is None:
+        return _by_answers(a, b, dataset, answers, examined, memory)
+    graphs = aligned(a.graph, b.graph)
+    a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
+    exact = {}
+    try:
+        a, b = with_points(a, chosen[0]), with_points(b, chosen[0])
+        notes = [*a.notes, *b.notes]
+        examined = _inspected(a, b, graphs, examined, memory, notes, progress)
+        exact = {one.index: Exact.of(a, b, one) for one in examined}
+    except ZoolensError as error:
+        a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
+        return _by_answers(a, b, dataset, answers, examined, memory)
+    layers = _worst_layers(examined, graphs)
+    worst = examined[0]
+    causes = causes_of_files(a, b, graphs, exact[worst.index])
+    causes += [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
+    floor = max(one.floor for one in exact.values())
+    first = first_beyond(
+        (fact, fact.layer.between, fact.layer.floor) for fact in layers if fact.layer.between is not None
+    )
+    if not causes and (first is not None or answers.relative_error > floor):
+        causes = [Cause(Kind.UNEXPLAINED, "No layer by itself, no file and no input explains the difference")]
+    return Divergence(
+        _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first,
+        exact[worst.index].parts(a, b, worst), tuple(causes), tuple(chosen), tuple(notes), memory,
+    )  # fmt: skip
+
+
+def _by_answers(
+    a: Side, b: Side, dataset: Dataset, answers: Answers, examined: Sequence[Examined], memory: int
+) -> Divergence:
+    """The comparison of answers alone, where layers cannot be compared."""
+    differs = answers.relative_error > _OUTPUT_FLOOR
+    causes = causes_from_answers(a, b, examined, _OUTPUT_FLOOR) if differs else []
+    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes)
+    return Divergence(
+        _facts(a), _facts(b), dataset.name, answers, _OUTPUT_FLOOR, False, (), None, None, tuple(causes),
+        tuple(one.index for one in examined), notes, memory,
+    )  # fmt: skip
+
+
+def _worst(answers: Answers, count: int) -> list[int]:
+    """The inputs to look at: those on which the answers are farthest apart, a flipped one before one that is not."""
+    ordered = sorted(answers.rows, key=lambda row: (not row.flips, -row.deviation.error, row.index))
+    return [row.index for row in ordered[: max(1, count)]]
+
+
+def _examine(a: Side, b: Side, index: int) -> Examined:
+    feeds = a.feeds(index), b.feeds(index)
+    return Examined(index, feeds, (a.answer(feeds[0]), b.answer(feeds[1])))
+
+
+def _inspected(
+    a: Side,
+    b: Side,
+    graphs: Aligned,
+    examined: Sequence[Examined],
+    memory: int,
+    notes: list[str],
+    progress: Progress,
+) -> list[Examined]:
+    pairs = [pair for pair in graphs.pairs if pair.a in a.points or pair.b in b.points]
+    if not pairs:
+        notes.append("No tensor inside the models can be read: only answers and files are compared.")
+        return list(examined)
+    progress.begin("layers", "comparing", len(examined))
+    inspected = []
+    try:
+        for one in examined:
+            views = SideView(a, one.feeds[0]), SideView(b, one.feeds[1])
+            inspected.append(replace(one, inspection=inspect(*views, pairs, memory)))
+            progress.advance(1)
+    finally:
+        progress.end()
+    notes += _said_of(inspected)
+    return inspected
+
+
+def _said_of(examined: Sequence[Examined]) -> list[str]:
+    said = []
+    for label in ("A", "B"):
+        moved = max((one.inspection.observed.get(label, 0.0) for one in examined if one.inspection), default=0.0)
+        if moved:
+            said.append(
+                f"Observing {label} changes how it computes: its answers move by up to {moved:.1e} while tensors "
+                "are read, so that what is said of its layers holds for the observed copy."
+            )
+    skipped = sorted({name for one in examined if one.inspection for name in one.inspection.skipped})
+    if skipped:
+        said.append(
+            f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
+            f"{', '.join(skipped[:3])}{', …' if len(skipped) > 3 else ''}; --memory raises it."
+        )
+    return said
+
+
+def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerFacts, ...]:
+    by_pair: dict[Pair, list[Layer]] = {}
+    for one in examined:
+        for layer in one.inspection.layers if one.inspection is not None else ():
+            by_pair.setdefault(layer.pair, []).append(layer)
+    return tuple(LayerFacts(_label(graphs, pair), max(layers, key=_beyond)) for pair, layers in by_pair.items())
+
+
+def _beyond(layer: Layer) -> float:
+    """How many floors the farthest of what is measured at a layer is beyond."""
+    measured = [(layer.between, layer.floor)]
+    measured += [(side.local, side.local_floor) for side in layer.sides if side is not None]
+    return (
+        max(moved.error / floor for moved, floor in measured if moved is not None)
+        if any(moved is not None for moved, _ in measured)
+        else 0.0
+    )
+
+
+def _label(graphs: Aligned, pair: Pair) -> str:
+    node = graphs.a.by_name[pair.a]
+    return f"{node.source or node.name} ({node.op})"
+
+
+def _facts(side: Side) -> SideFacts:
+    runtime = side.job.runtime
+    return SideFacts(side.title, runtime.full_name, side.job.stack.version, side.precision, len(side.points))

@@ -1,0 +1,163 @@
+"""Why the exact answers of two files differ: other inputs, other weights, another structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from zoolens.comparisons.modeldiff import differing_lines
+from zoolens.divergence.alignment import EQUAL, Aligned, Difference, differences, transplanted
+from zoolens.divergence.causes import Cause, Kind, Proof, label_of
+from zoolens.divergence.examined import Exact, apart, exact_output
+from zoolens.divergence.sides import Side
+from zoolens.errors import ZoolensError
+from zoolens.graph.model import Array
+from zoolens.numerics.deviation import deviation
+
+_LISTED: Final = 5  # differences that are named one by one
+_UNPAIRED: Final = ("missing", "extra")
+
+
+def causes_of_files(a: Side, b: Side, graphs: Aligned, exact: Exact) -> list[Cause]:
+    """Why the exact answers differ: other inputs, other weights, another structure."""
+    before = apart(exact.outputs[1], exact.outputs[0])
+    if not before > exact.floor:
+        return []
+    ours = _fed_to(b, graphs, exact.inputs[0])
+    by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
+    swapped = exact_output(graphs.b, b.output, ours) if ours is not None and by_input else exact.outputs[1]
+    definition = apart(swapped, exact.outputs[0])
+    causes: list[Cause] = []
+    if by_input and definition < before:
+        proof = Proof("B's file given the input tensor of A", before, definition, exact.floor)
+        if proof.holds or apart(exact.outputs[1], swapped) > exact.floor:
+            causes.append(replace(preprocessing(a, b, exact.inputs, graphs), proof=proof))
+        if proof.holds:
+            return causes
+    inputs = exact.inputs[0]
+    target = swapped if causes else exact.outputs[1]
+    return [*causes, *_definitions(a, graphs, inputs, exact, target)]
+
+
+def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+    """A's input tensors under the names of B's graph; None where the shapes do not fit."""
+    names = [(ours.name, theirs) for ours, theirs in zip(graphs.a.inputs, graphs.b.inputs, strict=False)]
+    if len(graphs.a.inputs) != len(graphs.b.inputs):
+        return None
+    if any(inputs[name].shape != theirs.shape for name, theirs in names):
+        return None
+    return {theirs.name: inputs[name] for name, theirs in names}
+
+
+def _inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
+    pairs = zip(graphs.a.inputs, graphs.b.inputs, strict=False)
+    return any(apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL for ours, theirs in pairs)
+
+
+def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:
+    """What is different about the input tensors, in words, and the lines of the manifests that differ."""
+    one, other = (inputs[place][graph.inputs[0].name] for place, graph in enumerate((graphs.a, graphs.b)))
+    lines = manifest_lines(a, b)
+    words = f"The two are fed other input tensors: {_input_words(one, other)}"
+    if lines:
+        words += f"; the manifests differ in {lines}"
+    return Cause(Kind.PREPROCESSING, words)
+
+
+def manifest_lines(a: Side, b: Side) -> str:
+    ours, theirs = (side.job.manifest.model_dump(mode="json")["inputs"] for side in (a, b))
+    lines = list(differing_lines("inputs", ours, theirs))
+    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:_LISTED])
+    return f"{shown}{f' and {len(lines) - _LISTED} more' if len(lines) > _LISTED else ''}"
+
+
+def _input_words(one: Array, other: Array) -> str:
+    if one.shape != other.shape:
+        return f"shapes {one.shape} and {other.shape}"
+    if one.ndim == 4 and one.shape[1] == 3:
+        turned = _fit(one[:, ::-1], other)
+        if turned is not None:
+            return f"red and blue are swapped{turned}"
+    scaled = _fit(one, other)
+    if scaled is not None:
+        return f"the same picture on another scale{scaled}"
+    error = deviation(other, one).error
+    return f"another picture, off by {error:.1e} of its size (resize, crop, decoder or layout)"
+
+
+def _fit(one: Array, other: Array) -> str | None:
+    """Words for the factor and offset of each channel that turn one tensor into the other; None where none do."""
+    channels = one.shape[1] if one.ndim > 1 else 1
+    x, y = (np.moveaxis(value, min(1, value.ndim - 1), 0).reshape(channels, -1) for value in (one, other))
+    means = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    spread = np.square(x - means[0]).sum(1)
+    if not spread.all():
+        return None
+    factors = ((x - means[0]) * (y - means[1])).sum(1) / spread
+    offsets = means[1][:, 0] - factors * means[0][:, 0]
+    if deviation(x * factors[:, None] + offsets[:, None], y).error > 1e-5:
+        return None
+    if np.allclose(factors, 1, atol=1e-5) and np.allclose(offsets, 0, atol=1e-5):
+        return ""
+    listed = ", ".join(f"×{factor:.4g} {offset:+.4g}" for factor, offset in zip(factors[:3], offsets[:3], strict=True))
+    return f" (B = A {listed} by channel)"
+
+
+def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: Exact, target: Array) -> list[Cause]:
+    before = apart(target, exact.outputs[0])
+    every = [
+        difference
+        for difference in differences(graphs, inputs)
+        if difference.kind in _UNPAIRED or difference.effect > EQUAL
+    ]
+    if not every:
+        return [
+            Cause(Kind.UNEXPLAINED, "The exact answers of the two files differ, but nothing in the files was found to.")
+        ]
+
+    def left(chosen: list[Difference]) -> float:
+        changed = transplanted(graphs, chosen)
+        if changed is None:
+            return float("inf")
+        names = dict(zip(graphs.a.outputs, changed.outputs, strict=True))
+        try:
+            return apart(exact_output(changed, names.get(a.output, a.output), inputs), target)
+        except ZoolensError:
+            return float("inf")
+
+    for difference in every[:_LISTED]:
+        proof = Proof(_taken_over([difference]), before, left([difference]), exact.floor)
+        if proof.holds:
+            return [_definition(graphs, difference, proof)]
+    proof = Proof(_taken_over(every), before, left(every), exact.floor)
+    if len({difference.kind for difference in every}) == 1 and every[0].kind == "weights" and len(every) > _LISTED:
+        return [_other_weights(graphs, every, proof)]
+    return [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
+
+
+def _taken_over(chosen: Sequence[Difference]) -> str:
+    what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
+    return f"A's file with {what} as B has it, computed exactly, against B's file"
+
+
+def _definition(graphs: Aligned, difference: Difference, proof: Proof) -> Cause:
+    graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
+    assert name is not None
+    label = label_of(graph, name)
+    kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
+    return Cause(kind, f"The files differ in {label}: {difference.words}", None, name, label, proof)
+
+
+def _other_weights(graphs: Aligned, every: Sequence[Difference], proof: Proof) -> Cause:
+    learned = [pair for pair in graphs.pairs if graphs.a.by_name[pair.a].parameters]
+    first = every[0].a
+    assert first is not None
+    label = label_of(graphs.a, first)
+    words = (
+        f"The files have other weights in {len(every)} of {len(learned)} layers, from {label} on ({every[0].words}): "
+        "another training, or another precision of the file"
+    )
+    return Cause(Kind.WEIGHTS, words, None, first, label, proof)

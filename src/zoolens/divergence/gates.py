@@ -1,0 +1,58 @@
+"""`--fail-on`: a condition on a divergence that makes a CI job fail, such as "max_error > 1e-3" or "flips > 0"."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.divergence.diverging import Divergence
+from zoolens.errors import UnknownName, ZoolensError
+
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+_PATTERN: Final = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*(%?)\s*", re.IGNORECASE)
+_FIGURES: Final[Mapping[str, Callable[[Divergence], float]]] = {
+    "max_error": lambda divergence: divergence.answers.max_error,
+    "relative_error": lambda divergence: divergence.answers.relative_error,
+    "flips": lambda divergence: float(len(divergence.answers.flipped)),
+    "flip_rate": lambda divergence: len(divergence.answers.flipped) / len(divergence.answers.rows),
+    "layers_beyond": lambda divergence: _layers_beyond(divergence),
+    "unproved": lambda divergence: float(sum(not cause.proved for cause in divergence.causes)),
+}
+
+
+@dataclass(frozen=True)
+class DivergenceGate:
+    text: str
+    figure: str
+    op: str
+    limit: float
+
+    def verdict(self, divergence: Divergence) -> tuple[bool, str]:
+        """Whether the condition holds (the gate fails), and the fact behind it. What is not a number fails any gate."""
+        value = _FIGURES[self.figure](divergence)
+        return math.isnan(value) or _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.figure} is {value:.3g}"
+
+
+def parse_divergence_gate(text: str) -> DivergenceGate:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise ZoolensError(f"{text!r} is no condition.", hint='Write one such as "max_error > 1e-3" or "flips > 0".')
+    figure, op, number, percent = match.groups()
+    if figure not in _FIGURES:
+        raise UnknownName(f"There is no figure {figure!r} of a divergence.", hint=f"There are {', '.join(_FIGURES)}.")
+    return DivergenceGate(text, figure, op, float(number) / (100 if percent else 1))
+
+
+def _layers_beyond(divergence: Divergence) -> float:
+    if not divergence.layers:
+        raise ZoolensError(
+            "Layers were not compared, so that a gate on them would prove nothing.",
+            hint="Gate on max_error or flips instead.",
+        )
+    return float(sum(fact.layer.beyond for fact in divergence.layers))

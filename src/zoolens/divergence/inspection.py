@@ -1,0 +1,300 @@
+"""Layer after layer of two sides on one input, in bounded memory.
+
+Each side is held against a float64 evaluation of its own graph on its own input (`total`), and layer by layer against
+the same layer computed in float64 from the tensors that this very side gave it (`local`). The first grows along the
+network, the second belongs to one layer. Floors are measured beside them: how far float32 evaluations get whose
+weights and inputs are disturbed by a few roundings.
+
+Windows of layers are captured one after another, so that the tensors of a window and what is computed beside them fit
+into the budget. The references run once, in step with the windows, and hold only what a later layer needs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from zoolens.divergence.alignment import Pair
+from zoolens.divergence.points import Observed
+from zoolens.divergence.sides import Feeds, Side
+from zoolens.graph.model import Array, Graph
+from zoolens.graph.reference import node_values, run
+from zoolens.numerics.deviation import Deviation, deviation, root_mean_square
+from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed
+from zoolens.twins.activations import starting_at
+
+NOISY_RUNS: Final = 2
+_BYTES: Final = 2 * (4 + 8) + 2 * 8 + 2 * NOISY_RUNS * 4  # of one number: captured, as float64, references, noise
+_SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
+
+
+@dataclass(frozen=True)
+class SideLayer:
+    """One layer of one side. `local` is None where a tensor that goes into the layer cannot be read or is not finite.
+    `finite`: whether the side's own value is; `exact_finite`: whether the float64 value is."""
+
+    total: Deviation
+    floor: float
+    local: Deviation | None
+    local_floor: float
+    finite: bool = True
+    exact_finite: bool = True
+
+    @property
+    def faulty(self) -> bool:
+        """Whether this layer by itself does more than round."""
+        return self.local is not None and self.local.verdict(self.local_floor) == "beyond"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One value of both graphs. `between` is how far the sides are apart there, None where only one of them shows it;
+    `floor` is what rounding may do to that."""
+
+    pair: Pair
+    between: Deviation | None
+    floor: float
+    a: SideLayer | None
+    b: SideLayer | None
+
+    @property
+    def sides(self) -> tuple[SideLayer | None, SideLayer | None]:
+        return self.a, self.b
+
+    @property
+    def beyond(self) -> bool:
+        return self.between is not None and self.between.verdict(self.floor) == "beyond"
+
+    @property
+    def faulty(self) -> tuple[str, ...]:
+        """The sides whose layer does more than round by itself."""
+        return tuple(label for label, side in zip("AB", self.sides, strict=True) if side is not None and side.faulty)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was seen on one input. `observed`: how far the answer with observation lies from the one without, by
+    side. `skipped`: values that alone would exceed the budget."""
+
+    layers: tuple[Layer, ...]
+    observed: Mapping[str, float]
+    skipped: tuple[str, ...] = ()
+
+
+class DisturbedWeights(Mapping[str, Array]):
+    """The weights of a graph, each number off by a few roundings; made when they are read, and not kept."""
+
+    def __init__(self, weights: Mapping[str, Array], seed: int) -> None:
+        self._weights, self._seed = weights, seed
+
+    def __getitem__(self, key: str) -> Array:
+        values = np.asarray(self._weights[key])
+        if values.dtype.kind != "f":
+            return values
+        return disturbed(values, np.random.default_rng([self._seed, zlib.crc32(key.encode())]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+def noisy(graph: Graph, seed: int) -> Graph:
+    return replace(graph, weights=DisturbedWeights(graph.weights, seed))
+
+
+def noisy_inputs(inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    return {name: disturbed(value, generator) if value.dtype.kind == "f" else value for name, value in inputs.items()}
+
+
+class _Walk:
+    """An evaluation that is paused between windows. Values that are wanted later are kept as it passes them."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Array], wanted: set[str]) -> None:
+        self._steps = node_values(graph, inputs)
+        self._wanted = wanted
+        self._kept: dict[str, Array] = {}
+
+    def take(self, name: str) -> Array:
+        while name not in self._kept:
+            node, value = next(self._steps)  # the walk passes every name that it was told of
+            if node.name in self._wanted:
+                self._kept[node.name] = value
+        return self._kept.pop(name)
+
+
+@dataclass(frozen=True)
+class SideView:
+    """A side with an input: what its references walk along, and from which tensors each of its layers is computed."""
+
+    side: Side
+    feeds: Feeds
+
+    @cached_property
+    def graph(self) -> Graph:
+        assert self.side.graph is not None
+        return self.side.graph
+
+    @cached_property
+    def inputs(self) -> dict[str, Array]:
+        return self.side.real_inputs(self.feeds)
+
+    def shows(self, name: str) -> bool:
+        return name in self.side.points
+
+    def givers(self, name: str) -> tuple[str, ...]:
+        """The nearest values before a node that can be read, or inputs of the graph."""
+        found: dict[str, None] = {}
+        seen: set[str] = set()
+        waiting = list(self.graph.by_name[name].inputs)
+        while waiting:
+            before = waiting.pop()
+            if before in seen:
+                continue
+            seen.add(before)
+            node = self.graph.by_name[before]
+            if before in self.side.points or node.op == "input":
+                found[before] = None
+            else:
+                waiting.extend(node.inputs)
+        return tuple(found)
+
+    def local(self, name: str, values: Mapping[str, Array]) -> tuple[Deviation | None, float]:
+        """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there."""
+        given = {giver: values[giver] if giver in values else self.inputs[giver] for giver in self.givers(name)}
+        if not given or not all(np.isfinite(value).all() for value in given.values()):
+            return None, 0.0
+        segment = starting_at(self.graph, given, (name,))
+        exact = run(segment, given)[name]
+        observed = self.side.points[name]
+        floor = _SMALLEST_FLOOR
+        for seed in range(NOISY_RUNS):
+            moved = run(noisy(segment, seed), noisy_inputs(given, seed))[name]
+            floor = max(floor, FACTOR * deviation(moved, exact).error)
+        return _within_range(values[name], exact, observed, floor)
+
+
+def _within_range(value: Array, exact: Array, observed: Observed, floor: float) -> tuple[Deviation, float]:
+    """A quantised tensor saturates at the ends of its range and is right within one step."""
+    if observed.scale is None:
+        return deviation(value, exact), floor
+    clipped = np.clip(exact, observed.scale.low, observed.scale.high)
+    size = max(root_mean_square(clipped), root_mean_square(value))
+    step = observed.scale.step / size if size else 1.0
+    return deviation(value, clipped), max(floor, min(step, 0.999))
+
+
+def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Inspection:
+    """Compare these values of two sides on one input. `budget`: bytes for the tensors that are compared."""
+    views = (a, b)
+    windows, skipped = windows_of(views, pairs, budget)
+    kept = [pair for window in windows for pair in window]
+    same = a.graph is b.graph and all(np.array_equal(value, b.inputs.get(name)) for name, value in a.inputs.items())
+    shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
+    ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
+    walks = [ours, ours if same else list(_walks(b, shown[1]))]
+    layers: list[Layer] = []
+    answers: dict[str, Array] = {}
+    for window in windows:
+        values = []
+        for place, view in enumerate(views):
+            names = [pair.names[place] for pair in window if view.shows(pair.names[place])]
+            captured: dict[str, Array] = {}
+            if names:
+                captured, answers[view.side.label] = _captured(view, names)
+            values.append(captured)
+        layers += [_layer(views, pair, values, walks, same) for pair in window]
+    observed = {
+        view.side.label: deviation(
+            view.side.real_answer(answers[view.side.label]), view.side.real_answer(view.side.answer(view.feeds))
+        ).error
+        for view in views
+        if view.side.label in answers
+    }
+    return Inspection(tuple(layers), observed, skipped)
+
+
+def _layer(
+    views: tuple[SideView, SideView],
+    pair: Pair,
+    values: Sequence[Mapping[str, Array]],
+    walks: Sequence[Sequence[_Walk]],
+    same: bool,
+) -> Layer:
+    """`same`: both sides have one graph and one input, so that one exact value and one floor hold for both."""
+    sides: list[SideLayer | None] = []
+    floors: list[float] = []
+    known: tuple[Array, float] | None = None
+    for place, view in enumerate(views):
+        name = pair.names[place]
+        if not view.shows(name):
+            sides.append(None)
+            continue
+        exact, floor = known if known is not None and same else _exact(walks[place], name)
+        known = exact, floor
+        sides.append(_side_layer(view, name, values[place], exact, floor))
+        floors.append(floor)
+    both = all(side is not None for side in sides)
+    between = deviation(values[1][pair.b], values[0][pair.a]) if both else None
+    return Layer(pair, between, max(floors), sides[0], sides[1])
+
+
+def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:
+    exact = walks[0].take(name)
+    floor = max(FACTOR * deviation(walk.take(name), exact).error for walk in walks[1:])
+    return exact, max(floor, _SMALLEST_FLOOR)
+
+
+def _walks(view: SideView, wanted: set[str]) -> Iterator[_Walk]:
+    """The exact evaluation, then the noisy ones."""
+    yield _Walk(view.graph, view.inputs, set(wanted))
+    for seed in range(NOISY_RUNS):
+        yield _Walk(noisy(view.graph, seed), noisy_inputs(view.inputs, seed), set(wanted))
+
+
+def _captured(view: SideView, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
+    wanted = dict.fromkeys(names)
+    for name in names:
+        wanted.update(dict.fromkeys(giver for giver in view.givers(name) if giver in view.side.points))
+    return view.side.capture(view.feeds, tuple(wanted))
+
+
+def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: Array, floor: float) -> SideLayer:
+    value = values[name]
+    local, local_floor = view.local(name, values)
+    finite, exact_finite = bool(np.isfinite(value).all()), bool(np.isfinite(exact).all())
+    return SideLayer(deviation(value, exact), floor, local, local_floor, finite, exact_finite)
+
+
+def windows_of(
+    views: Sequence[SideView], pairs: Sequence[Pair], budget: int
+) -> tuple[list[list[Pair]], tuple[str, ...]]:
+    """Runs of values, in order, whose tensors fit into the budget together; and those that alone do not."""
+    windows: list[list[Pair]] = []
+    skipped: list[str] = []
+    left = 0
+    for pair in pairs:
+        needed = sum(_bytes(view, name) for view, name in zip(views, pair.names, strict=True) if view.shows(name))
+        if needed > budget:
+            skipped.append(pair.a)
+            continue
+        if not windows or needed > left:
+            windows.append([])
+            left = budget
+        windows[-1].append(pair)
+        left -= needed
+    return windows, tuple(skipped)
+
+
+def _bytes(view: SideView, name: str) -> int:
+    """What one value costs on one side, with the tensors that go into its layer."""
+    sizes = [prod(view.graph.by_name[node].shape) for node in (name, *view.givers(name))]
+    return _BYTES * sum(sizes)

@@ -1,0 +1,74 @@
+"""A divergence as one page that needs nothing else: verdict, figures, causes, the growth curve and all layers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from zoolens.divergence.diverging import Divergence
+from zoolens.divergence.words import FLOOR_IN_WORDS, headline, lines, table
+from zoolens.present.charts import Chart, Spec, axis, heading, series, values
+from zoolens.present.pages import Page, Section, Tile, page_html
+
+_LEAST: Final = 1e-9  # drawn in the place of 0 on a logarithmic scale
+
+
+def html(divergence: Divergence) -> str:
+    answers = divergence.answers
+    tiles = (
+        Tile(f"{len(answers.flipped):,}", f"of {len(answers.rows):,} answers differ"),
+        Tile(f"{answers.max_error:.2g}", f"largest difference of {answers.compared}"),
+        Tile(f"{sum(fact.layer.beyond for fact in divergence.layers)}", f"of {len(divergence.layers)} layers apart"),
+    )
+    sections = [Section("What was found", items=tuple(line.strip() for line in lines(divergence)))]
+    if divergence.layers:
+        layers = table(divergence)
+        sections.append(
+            Section("Layer by layer", (FLOOR_IN_WORDS,), charts=(growth_chart(divergence),), tables=(("", layers),))
+        )
+    return page_html(
+        Page(
+            f"{divergence.a.title} and {divergence.b.title}",
+            f"{len(answers.rows):,} inputs of {divergence.data}",
+            headline(divergence),
+            not divergence.differs,
+            tiles,
+            tuple(sections),
+        )
+    )
+
+
+def growth_chart(divergence: Divergence) -> Chart:
+    """How far the two are apart from layer to layer, beside what rounding may do, on a logarithmic scale."""
+    names = ("A and B", "floor of rounding", "A by itself", "B by itself")
+    rows: list[dict[str, Any]] = []
+    for place, fact in enumerate(divergence.layers, 1):
+        layer = fact.layer
+        figures = (
+            None if layer.between is None else layer.between.error,
+            layer.floor,
+            *(None if side is None or side.local is None else side.local.error for side in layer.sides),
+        )
+        rows += [
+            {"place": place, "layer": fact.label, "series": name, "error": max(error, _LEAST)}
+            for name, error in zip(names, figures, strict=True)
+            if error is not None
+        ]
+    spec: Spec = {
+        "title": heading("How the difference grows", "relative, layer after layer in order of computation"),
+        "data": values(rows),
+        "width": 720,
+        "height": 280,
+        "mark": {"type": "line", "point": {"size": 24}, "strokeWidth": 1.5},
+        "encoding": {
+            "x": {"field": "place", "type": "quantitative", "axis": axis("layer"), "scale": {"zero": False}},
+            "y": {
+                "field": "error",
+                "type": "quantitative",
+                "scale": {"type": "log"},
+                "axis": axis("relative difference", tickCount=6),
+            },
+            "color": series("series", names),
+            "tooltip": [{"field": "layer"}, {"field": "series"}, {"field": "error", "format": ".2e"}],
+        },
+    }
+    return Chart("growth", "Difference of two stacks by layer, beside the floor of rounding", spec)

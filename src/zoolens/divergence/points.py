@@ -1,0 +1,201 @@
+"""Which tensors of a running model are which values of its canonical graph.
+
+A point of a runtime names an operator or a tensor of the file; the importer knows which node of the raw graph makes
+it. From there to the canonical graph, where passes have joined and moved nodes, values are followed by their numbers:
+both graphs are computed in float64 on a real and on a random input, and a value of the one is a value of the other
+only where they agree on both. So a name that means something else after a pass is never taken for its old self.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.model import Array, Graph, Node, Shape
+from zoolens.graph.passes.axis_labels import canonical_order, labels
+from zoolens.graph.reference import node_values
+from zoolens.runtimes.observing import CapturePoint
+from zoolens.runtimes.tflitefile import read_graph
+
+_ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
+_LAST_TO_SECOND: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+_SKIPPED: Final = ("input", "parameter", "constant", "reshape", "flatten")
+
+Order = tuple[int, ...]
+Marks = tuple[tuple[float, float, float], ...]  # for each input: two projections of a value, and its length
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a stored integer stands for a real number: (integer − zero) × step."""
+
+    step: float
+    zero: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A point of a runtime that holds the value of a node. `order` brings the file's axes into the graph's."""
+
+    point: CapturePoint
+    node: str
+    file_shape: Shape
+    order: Order
+    shape: Shape
+    scale: Scale | None = None
+
+    def value(self, captured: Array) -> Array:
+        """What was captured for the first sample, as real numbers in the axes of the graph."""
+        array = np.asarray(captured)
+        array = array[:1] if array.ndim == len(self.file_shape) and self.shape[:1] == (1,) else array
+        if array.size != prod(self.shape):
+            raise ModelError(
+                f"The tensor {self.point.name[:60]!r} was captured in the shape {array.shape}, not {self.file_shape}."
+            )
+        real = array.astype(np.float64)
+        if self.scale is not None and array.dtype.kind in "iu":
+            real = (real - self.scale.zero) * self.scale.step
+        if real.ndim == len(self.order) and self._in_file_axes(real.shape):
+            real = real.transpose(self._turn())
+        return real.reshape(self.shape)
+
+    def _turn(self) -> Order:
+        axes = self.point.axes
+        return canonical_order(axes) if len(axes) == len(self.order) and set(axes) <= set("NCDHW") else self.order
+
+    def _in_file_axes(self, shape: Shape) -> bool:
+        """A runtime may keep a tensor in another order than the file: then its shape is not the file's."""
+        return bool(self.point.axes) or shape[1:] == self.file_shape[1:]
+
+
+def observable(
+    raw: Graph,
+    graph: Graph,
+    points: Sequence[CapturePoint],
+    inputs: Mapping[str, Array],
+    scales: Mapping[str, Scale] | None = None,
+) -> dict[str, Observed]:
+    """The nodes of the canonical graph whose values some point holds, in order of computation."""
+    holders = _holders(raw, points)
+    feeds = [inputs, _random(graph, inputs)]
+    moved = [{name: _in_file_order(raw, graph, name, value) for name, value in feed.items()} for feed in feeds]
+    longest = max((prod(node.shape) for node in (*raw.nodes, *graph.nodes)), default=1)
+    vector = np.random.default_rng(0).standard_normal(longest)
+    known = _marks(graph, feeds, vector, {node.name: ((0,),) for node in graph.nodes if node.op not in _SKIPPED})
+    axes = labels(raw)
+    orders = {name: tuple(_orders(raw.by_name[name], axes.get(name, ""))) for name in holders}
+    candidates = _marks(raw, moved, vector, orders)
+    by_size: dict[int, list[tuple[str, Order, Marks]]] = {}
+    for (name, order), marks in candidates.items():
+        by_size.setdefault(prod(raw.by_name[name].shape), []).append((name, order, marks))
+    found: dict[str, Observed] = {}
+    taken: set[str] = set()
+    for node in graph.nodes:
+        mark = known.get((node.name, (0,)))
+        alike = [
+            (name, order)
+            for name, order, marks in by_size.get(prod(node.shape), ())
+            if mark is not None and name not in taken and _same(mark, marks)
+        ]
+        if alike:
+            name, order = min(alike, key=lambda candidate: not holders[candidate[0]].kept)
+            taken.add(name)
+            point = holders[name]
+            scale = (scales or {}).get(point.tensor or point.name)
+            found[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, scale)
+    return found
+
+
+def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoint]:
+    """The point that holds the value of each raw node; one that the runtime makes anyway is preferred."""
+    tensors: Mapping[str, str] = raw.facts.get("tensors", {})
+    by_source = {node.source: node.name for node in raw.nodes if node.source}  # of several the last
+    holders: dict[str, CapturePoint] = {}
+    for point in points:
+        node = tensors.get(point.tensor) or tensors.get(point.name)
+        if node is None and (not tensors or not point.tensor):
+            node = by_source.get(point.node) or by_source.get(point.name)
+        if node in raw.by_name and (node not in holders or (point.kept and not holders[node].kept)):
+            holders[node] = point
+    return holders
+
+
+def _random(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """An input as large as the real one, so that activations are neither dead nor all saturated."""
+    generator = np.random.default_rng(1)
+    return {
+        name: value
+        if value.dtype.kind != "f"
+        else value.mean() + (value.std() or 1.0) * generator.standard_normal(value.shape)
+        for name, value in inputs.items()
+    }
+
+
+def _in_file_order(raw: Graph, graph: Graph, name: str, value: Array) -> Array:
+    axes = str(graph.facts.get("input_axes", {}).get(name, ""))
+    shape = raw.by_name[name].shape
+    if len(axes) == len(shape) == value.ndim:
+        return np.ascontiguousarray(value.transpose(np.argsort(canonical_order(axes)))).reshape(shape)
+    return value.reshape(shape)
+
+
+def _orders(node: Node, axes: str) -> Iterator[Order]:
+    rank = len(node.shape)
+    if len(axes) == rank and rank:
+        yield canonical_order(axes)
+    plain = tuple(range(rank))
+    if len(axes) != rank or canonical_order(axes) != plain:
+        yield plain
+    if rank in _LAST_TO_SECOND and not axes:
+        yield _LAST_TO_SECOND[rank]
+
+
+def _marks(
+    graph: Graph,
+    feeds: Sequence[Mapping[str, Array]],
+    vector: Array,
+    orders: Mapping[str, tuple[Order, ...]],
+) -> dict[tuple[str, Order], Marks]:
+    """The marks of these nodes' values in each order of axes; (0,) is the order they have."""
+    marks: dict[tuple[str, Order], Marks] = {}
+    for feed in feeds:
+        for node, value in node_values(graph, feed):
+            for order in orders.get(node.name, ()):
+                turned = value if order == (0,) or value.ndim != len(order) else value.transpose(order)
+                marks[node.name, order] = (*marks.get((node.name, order), ()), _mark(turned, vector))
+    return marks
+
+
+def _mark(value: Array, vector: Array) -> tuple[float, float, float]:
+    flat = np.asarray(value, np.float64).reshape(-1)
+    with np.errstate(all="ignore"):
+        there, back = flat @ vector[: flat.size], flat[::-1] @ vector[: flat.size]
+        return float(there), float(back), float(np.sqrt(flat @ flat))
+
+
+def _same(one: Marks, other: Marks) -> bool:
+    return all(
+        abs(a[0] - b[0]) <= _ALIKE * a[2] and abs(a[1] - b[1]) <= _ALIKE * a[2] and abs(a[2] - b[2]) <= _ALIKE * a[2]
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def quantisation(file_format: str, paths: Mapping[str, Path]) -> dict[str, Scale]:
+    """How each quantised tensor of a TFLite file stores real numbers, by name; other formats keep real numbers."""
+    if file_format != "tflite":
+        return {}
+    scales: dict[str, Scale] = {}
+    for tensor in read_graph(paths["model"]).tensors:
+        if tensor.scale and not tensor.constant and tensor.dtype in ("int8", "uint8", "int16"):
+            limits, zero = np.iinfo(tensor.dtype), tensor.zero_point or 0
+            low, high = ((end - zero) * tensor.scale for end in (limits.min, limits.max))
+            scales[tensor.name] = Scale(tensor.scale, zero, low, high)
+    return scales

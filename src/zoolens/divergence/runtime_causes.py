@@ -1,0 +1,180 @@
+"""Why the answer of a runtime is not the exact one of its file: a lower precision, or a layer computed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from zoolens.divergence.causes import Cause, Kind, Proof, label_of
+from zoolens.divergence.examined import Exact, Examined
+from zoolens.divergence.inspection import SideLayer, SideView
+from zoolens.divergence.kernels import kernel_of, profile_of
+from zoolens.divergence.sides import Side, reopened
+from zoolens.errors import ZoolensError
+from zoolens.graph.model import Array
+from zoolens.graph.reference import node_values, run
+from zoolens.numerics.deviation import deviation
+from zoolens.numerics.rounding import is_representable, rounded
+from zoolens.twins.activations import starting_at
+
+_PRECISIONS: Final = ("bfloat16", "float16", "tf32")
+_PROVED_AT: Final = 4  # faulty layers that a repetition is captured at
+_INJECTED_BYTES: Final = 1 << 28
+
+
+def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exact: Mapping[int, Exact]) -> list[Cause]:
+    """Why a runtime's answer is not the exact one of its file, down to rounding."""
+    worst = max(examined, key=lambda one: _added(side, place, one, exact))
+    before, floor = _added(side, place, worst, exact), exact[worst.index].floor
+    layers = _side_layers(worst, place)
+    broken = next((name for name, layer in layers.items() if not layer.finite), None)
+    if broken is not None:
+        return [_not_finite(side, broken, layers[broken])]
+    faulty = [name for name, layer in layers.items() if layer.faulty]
+    if not before > floor and not faulty:
+        return []
+    return [_of_runtime(side, place, worst, exact[worst.index], layers, faulty, before)]
+
+
+def _added(side: Side, place: int, examined: Examined, exact: Mapping[int, Exact]) -> float:
+    answer = side.real_answer(examined.answers[place])
+    return deviation(answer, exact[examined.index].outputs[place]).error
+
+
+def _side_layers(examined: Examined, place: int) -> dict[str, SideLayer]:
+    layers = examined.inspection.layers if examined.inspection is not None else ()
+    return {layer.pair.names[place]: side for layer in layers if (side := layer.sides[place]) is not None}
+
+
+def _not_finite(side: Side, name: str, layer: SideLayer) -> Cause:
+    assert side.graph is not None
+    label = label_of(side.graph, name)
+    whose = "though exact arithmetic gives numbers" if layer.exact_finite else "and so does exact arithmetic"
+    words = f"{label} is the first layer of {side.label} that gives numbers that are not finite, {whose}"
+    return Cause(Kind.NOT_FINITE, words, side.label, name, label)
+
+
+def _of_runtime(
+    side: Side,
+    place: int,
+    examined: Examined,
+    exact: Exact,
+    layers: Mapping[str, SideLayer],
+    faulty: Sequence[str],
+    before: float,
+) -> Cause:
+    assert side.graph is not None
+    first = faulty[0] if faulty else None
+    label = label_of(side.graph, first) if first else None
+    withdrawn: list[str] = []
+    view = SideView(side, examined.feeds[place])
+    kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
+    by = f" by {kernel.words}" if kernel else ""
+    precision = lower_precision(view, faulty, kernel.precision if kernel else None)
+    if precision is not None or side.precision not in ("float32", "unknown precision"):
+        said = precision or side.precision
+        where = f"{label}{by} is its first layer that does more than round" if first else "no layer can be told"
+        words = f"{side.label} computes in {said}: {where}"
+        proof = _in_float32(side, place, examined, exact, faulty, before)
+        if proof is not None and proof.holds:
+            return Cause(Kind.PRECISION, words, side.label, first, label, proof)
+        if side.graph.facts.get("quantised") and not faulty:
+            words = (
+                f"{side.label} computes a quantised file: every layer that can be read is right within one step of its "
+                "scale, and what is left is quantisation"
+            )
+            return Cause(Kind.QUANTISATION, words, side.label)
+        tried = "it cannot be told to compute in float32" if proof is None else f"{proof.after:.1e} is left in float32"
+        withdrawn.append(f"{words}; not proved: {tried}")
+    if first is None:
+        words = f"{side.label} is off the exact answer of its file, and no layer of it that can be read is by itself"
+        return Cause(Kind.UNEXPLAINED, words, side.label, withdrawn=tuple(withdrawn))
+    more = f", and {len(faulty) - 1} more layers" if len(faulty) > 1 else ""
+    local = layers[first].local
+    error = f"{local.error:.1e}" if local is not None else "unknown"
+    words = (
+        f"{side.label} computes {label}{by}{more} otherwise than the file says: given the same tensors, it is off by "
+        f"{error} (floor {layers[first].local_floor:.1e})"
+    )
+    proof = _injected(side, view, examined.answers[place], faulty, before, exact)
+    return Cause(Kind.KERNEL, words, side.label, first, label, proof, tuple(withdrawn))
+
+
+def lower_precision(view: SideView, faulty: Sequence[str], told: str | None) -> str | None:
+    """The precision in which a layer was computed: as the profiler tells, or as its numbers show: each of them is one
+    that this precision can hold, or the layer computed from rounded tensors comes much nearer."""
+    if told is not None and told != "float32":
+        return told
+    if not faulty:
+        return None
+    name = faulty[0]
+    givers = [giver for giver in view.givers(name) if giver in view.side.points]
+    values, _ = view.side.capture(view.feeds, (name, *givers))
+    for precision in _PRECISIONS[:2]:
+        if is_representable(values[name], precision) and np.count_nonzero(values[name]) > 8:
+            return precision
+    given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
+    segment = starting_at(view.graph, given, (name,))
+    exact = deviation(values[name], run(segment, given)[name]).error
+    for precision in _PRECISIONS:
+        weights = {
+            key: rounded(array, precision).astype(np.float64)
+            for node in segment.nodes
+            for key in (tensor.key for tensor in node.parameters if tensor.role == "kernel")
+            if (array := np.asarray(segment.weights[key])).dtype.kind == "f"
+        }
+        lower = replace(segment, weights={**segment.weights, **weights})
+        fed = {giver: rounded(value, precision).astype(np.float64) for giver, value in given.items()}
+        if deviation(values[name], run(lower, fed)[name]).error < exact / 4:
+            return precision
+    return None
+
+
+def _in_float32(
+    side: Side, place: int, examined: Examined, exact: Exact, faulty: Sequence[str], before: float
+) -> Proof | None:
+    """The side again, told to compute in float32; None where it cannot be told."""
+    if not side.job.runtime.can("force_precision") or side.job.options.precision == "float32":
+        return None
+    try:
+        again = reopened(side, precision="float32")
+    except ZoolensError:
+        return None
+    try:
+        feeds = examined.feeds[place]
+        after = deviation(again.real_answer(again.answer(feeds)), exact.outputs[place]).error
+        floor = exact.floor
+        view = SideView(again, feeds)
+        for name in faulty[:_PROVED_AT]:
+            givers = tuple(giver for giver in view.givers(name) if giver in again.points)
+            values, _ = again.capture(feeds, (name, *givers))
+            local, local_floor = view.local(name, values)
+            if local is not None and local.verdict(local_floor) == "beyond":
+                after = max(after, local.error)
+    finally:
+        again.close()
+    words = f"{side.label} told to compute in float32"
+    return Proof(words, before, after, floor)
+
+
+def _injected(
+    side: Side, view: SideView, answer: Array, faulty: Sequence[str], before: float, exact: Exact
+) -> Proof | None:
+    """The exact evaluation with the values of these layers taken from the runtime: it must give the runtime's answer,
+    for then nothing else in the runtime is needed to explain it. None where they do not fit into memory."""
+    sizes = sum(int(np.prod(view.graph.by_name[name].shape)) for name in faulty)
+    if 8 * sizes > _INJECTED_BYTES:
+        return None
+    values, _ = side.capture(view.feeds, tuple(faulty))
+    moved = next(
+        value for node, value in node_values(view.graph, view.inputs, values) if node.name == side.output
+    ).reshape(-1)
+    after = deviation(side.real_answer(answer), moved).error
+    layers = "this layer" if len(faulty) == 1 else f"these {len(faulty)} layers"
+    words = (
+        f"the exact evaluation with the values of {layers} taken from {side.label}, against what {side.label} answers"
+    )
+    return Proof(words, before, after, exact.floor)

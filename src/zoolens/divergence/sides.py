@@ -1,0 +1,310 @@
+"""One side of a comparison: an opened model in a runtime, with its graph and what can be read inside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens import plugins
+from zoolens.catalog.lookup import find
+from zoolens.comparisons.reproduce import job_of_run
+from zoolens.datasets.base import Dataset
+from zoolens.divergence.points import Observed, observable, quantisation
+from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
+from zoolens.graph.model import Array, Graph
+from zoolens.graph.passes.axis_labels import canonical_order
+from zoolens.graph.weighted_graph import canonical_with_facts, raw_graph
+from zoolens.manifests.digests import digest
+from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.subject import Subject, prepare_subject
+from zoolens.progress import Progress
+from zoolens.runtimes.base import Effective, Options, TensorSpec
+from zoolens.runtimes.naming import parse_runtime
+from zoolens.store.records import Run
+
+_OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
+_OPTIONS: Final = ("precision", "threads", "mode", "device", "env")
+
+Feeds = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class SideName:
+    """What a user wrote for one side: MODEL, MODEL@RUNTIME or MODEL@RUNTIME:precision=float32,threads=1."""
+
+    model: str
+    runtime: str | None = None
+    options: Options = field(default_factory=Options)
+    environment: str = ""
+
+
+def parse_side(text: str) -> SideName:
+    """The parts of what a user wrote. An "@" that no runtime follows belongs to the model: its version, or its path."""
+    model, at, rest = text.rpartition("@")
+    name, address = parse_runtime(rest)
+    if not at or name not in plugins.names(plugins.RUNTIMES) or Path(text).exists():
+        return SideName(text)
+    if not address or not all(_OPTION.fullmatch(part) for part in address.split(",")):
+        return SideName(model, rest)
+    chosen = dict(part.split("=", 1) for part in address.split(","))
+    unknown = next((option for option in chosen if option not in _OPTIONS), None)
+    if unknown is not None:
+        raise ZoolensError(f"There is no option {unknown!r} of a side.", hint=f"There are {', '.join(_OPTIONS)}.")
+    environment = chosen.pop("env", "")
+    threads = chosen.pop("threads", None)
+    if threads is not None and not threads.isdecimal():
+        raise ZoolensError(f"threads={threads} is no number of threads.")
+    return SideName(model, name, Options(threads=int(threads) if threads else None, **chosen), environment)
+
+
+def job_named(name: SideName, *, allow_code: bool = False, progress: Progress | None = None) -> Job:
+    """The model in the runtime that was asked for, or in the installed one that reads the fewest other formats."""
+    wanted = Wanted(
+        runtimes=(name.runtime,) if name.runtime else (),
+        environments=(name.environment,),
+        options=name.options,
+        allow_code=allow_code,
+    )
+    jobs, skipped = plan_jobs([find(name.model)], wanted, progress)
+    if not jobs:
+        raise ModelError(" ".join(passed.reason for passed in skipped) or f"{name.model} cannot be run here.")
+    return min(jobs, key=lambda job: len(job.runtime.formats))
+
+
+def job_stored(run: Run, *, allow_code: bool = False) -> Job:
+    """The job that a stored run was made by."""
+    return job_of_run(run, allow_code)
+
+
+@dataclass(frozen=True)
+class Side:
+    """An opened model. `raw` is its graph as the file has it, `graph` the canonical one, both with weights and None
+    where they cannot be read; `points` are the tensors inside that can be read, by node of the canonical graph.
+    `notes` say what is not known of this side, and why."""
+
+    label: str  # "A" or "B"
+    job: Job
+    subject: Subject
+    effective: Effective
+    dataset: Dataset  # decoded as the manifest of this side declares
+    raw: Graph | None = None
+    graph: Graph | None = None
+    points: Mapping[str, Observed] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        options = _options_words(self.job.options)
+        return f"{self.job.title}{f' ({options})' if options else ''}"
+
+    @property
+    def precision(self) -> str:
+        return self.effective.precision or "unknown precision"
+
+    def close(self) -> None:
+        self.subject.session.close()
+
+    # --- what goes in
+
+    def feeds(self, index: int) -> Feeds:
+        """The inputs of the model for one sample, as a batch of one."""
+        ready = np.asarray(self.subject.prepare(self.dataset.read(index)))
+        if ready.dtype.names is None:
+            return {self.subject.input.name: np.ascontiguousarray(ready[np.newaxis])}
+        return {name: np.ascontiguousarray(ready[name][np.newaxis]) for name in ready.dtype.names}
+
+    def real_inputs(self, feeds: Feeds) -> Feeds:
+        """The same as real numbers in the axes of the graph, by name of its inputs."""
+        assert self.graph is not None
+        return {
+            node: _real(feeds[spec.name], spec, self._axes(node)).reshape(self.graph.by_name[node].shape)
+            for spec, node in self._inputs()
+        }
+
+    def feeds_of(self, inputs: Mapping[str, Array]) -> Feeds:
+        """The feeds that real inputs of the graph become: the way back from `real_inputs`."""
+        return {spec.name: _stored(inputs[node], spec, self._axes(node)) for spec, node in self._inputs()}
+
+    def _inputs(self) -> list[tuple[TensorSpec, str]]:
+        """Every input of the session with the node of the graph that it feeds."""
+        assert self.graph is not None
+        nodes = {node.source or node.name: node.name for node in self.graph.inputs}
+        by_place = [node.name for node in self.graph.inputs]
+        specs = self.subject.session.inputs
+        if len(specs) != len(by_place):
+            raise ModelError(f"The graph of {self.job.entry.ref} has {len(by_place)} inputs, its session {len(specs)}.")
+        return [(spec, nodes.get(spec.name, by_place[place])) for place, spec in enumerate(specs)]
+
+    def _axes(self, node: str) -> str:
+        assert self.graph is not None
+        return str(self.graph.facts.get("input_axes", {}).get(node, ""))
+
+    # --- what comes out
+
+    def answer(self, feeds: Feeds) -> Array:
+        """The main output for one sample, as it comes from the runtime."""
+        return self._main(self.subject.session.predict(self._batched(feeds)))
+
+    def answers(self, feeds: Sequence[Feeds]) -> list[Array]:
+        """The main output for several samples, in one batch where the model takes one."""
+        if self.subject.fixed_batch is not None or len(feeds) == 1:
+            return [self.answer(sample) for sample in feeds]
+        together = {name: np.concatenate([sample[name] for sample in feeds]) for name in feeds[0]}
+        rows = self.subject.session.predict(together)[self.subject.outputs[0].tensor.name]
+        return [rows[place : place + 1] for place in range(len(feeds))]
+
+    def capture(self, feeds: Feeds, nodes: Sequence[str]) -> tuple[dict[str, Array], Array]:
+        """Values inside the model by node of the graph, as real numbers in its axes, and the main output with them."""
+        wanted = {node: self.points[node] for node in nodes}
+        names = tuple(dict.fromkeys(observed.point.name for observed in wanted.values()))
+        captured = self.subject.session.capture(self._batched(feeds), names)
+        values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
+        return values, self._main(captured.outputs)
+
+    def real_answer(self, answer: Array) -> Array:
+        """A main output as plain real numbers, in the order of the graph's output."""
+        real = _real(answer, self.subject.outputs[0].tensor, "")
+        node = self.graph.by_name[self.output] if self.graph is not None else None
+        if node is not None and len(node.shape) == real.ndim > 2 and real.shape[1:] != node.shape[1:]:
+            real = np.moveaxis(real, -1, 1)
+        return real.reshape(-1)
+
+    @property
+    def output(self) -> str:
+        """The node of the graph that makes the main output."""
+        assert self.graph is not None
+        names = list(self.graph.facts.get("file_outputs", ()))
+        tensors = self.graph.facts.get("tensors", {})
+        wanted = tensors.get(self.subject.outputs[0].tensor.name, self.subject.outputs[0].tensor.name)
+        return self.graph.outputs[names.index(wanted)] if wanted in names else self.graph.outputs[0]
+
+    def scores(self, answer: Array) -> Array:
+        return self.subject.outputs[0].read(answer)
+
+    def _main(self, outputs: Mapping[str, Array]) -> Array:
+        return np.asarray(outputs[self.subject.outputs[0].tensor.name])[:1]
+
+    def _batched(self, feeds: Feeds) -> Feeds:
+        """A model that was exported for several samples at once gets the same one several times."""
+        batch = self.subject.fixed_batch or 1
+        return feeds if batch == 1 else {name: np.repeat(value, batch, axis=0) for name, value in feeds.items()}
+
+
+def open_side(label: str, job: Job, dataset: Dataset) -> Side:
+    session = job.open()
+    try:
+        decoded = dataset.decoded_with(job.manifest.inputs[0].decoder)
+        subject = prepare_subject(job, session, decoded)
+        subject.check_answers()
+        return Side(label, job, subject, session.effective(), decoded)
+    except BaseException:
+        session.close()
+        raise
+
+
+def reopened(side: Side, **options: Any) -> Side:
+    """The same model in the same runtime with other options; its graph and points are taken over."""
+    job = Job(*(getattr(side.job, part.name) for part in fields(Job)))
+    job = replace(job, options=replace(job.options, **options))
+    session = job.open()
+    try:
+        return replace(
+            side, job=job, subject=prepare_subject(job, session, side.dataset), effective=session.effective()
+        )
+    except BaseException:
+        session.close()
+        raise
+
+
+def with_graph(side: Side, other: Side | None = None) -> Side:
+    """The side with its graph, if that can be read; the very same where the other side has the same files."""
+    if other is not None and other.graph is not None and _same_files(side.job, other.job):
+        return replace(side, raw=other.raw, graph=other.graph)
+    try:
+        raw = raw_graph(side.job.entry, side.job.asset)
+        graph = canonical_with_facts(raw)
+    except ZoolensError as error:
+        return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
+    if graph.unknown:
+        kinds = ", ".join(sorted({str(node.get("source_op")) for node in graph.unknown}))
+        note = f"{side.label}: its graph has operators that the reference cannot compute: {kinds[:200]}."
+        return replace(side, notes=(*side.notes, note))
+    return replace(side, raw=raw, graph=graph)
+
+
+def _same_files(a: Job, b: Job) -> bool:
+    if a.asset.format != b.asset.format or a.paths.keys() != b.paths.keys():
+        return False
+    return all(path == b.paths[role] or digest(path) == digest(b.paths[role]) for role, path in a.paths.items())
+
+
+def with_points(side: Side, index: int) -> Side:
+    """The side with the tensors inside its model that can be read, found in its graph."""
+    assert side.raw is not None
+    assert side.graph is not None
+    try:
+        points = side.subject.session.capture_points()
+        scales = quantisation(side.job.asset.format, side.job.paths)
+        inputs = side.real_inputs(side.feeds(index))
+        return replace(side, points=observable(side.raw, side.graph, points, inputs, scales))
+    except (UnsupportedAbility, NotImplementedError):
+        return replace(side, notes=(*side.notes, _cannot_capture(side)))
+    except ZoolensError as error:
+        return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
+
+
+def _cannot_capture(side: Side) -> str:
+    able = ", ".join(_capturing()) or "none yet"
+    return (
+        f"{side.label}: {side.job.runtime.full_name} does not show the tensors inside a model, so that its layers are "
+        f"not compared; these runtimes do: {able}."
+    )
+
+
+def _capturing() -> list[str]:
+    names = []
+    for name in plugins.names(plugins.RUNTIMES):
+        try:
+            kind = plugins.load(plugins.RUNTIMES, name)
+        except ZoolensError:
+            continue
+        if "capture" not in kind.cannot:
+            names.append(name)
+    return names
+
+
+def _options_words(options: Options) -> str:
+    chosen = {option.name: getattr(options, option.name) for option in fields(Options)}
+    default = Options()
+    return ", ".join(
+        f"{name} {value}" for name, value in chosen.items() if value != getattr(default, name) and name != "mode"
+    )
+
+
+def _real(stored: Array, spec: TensorSpec, axes: str) -> Array:
+    """Stored numbers as the real ones they stand for, with axes in canonical order."""
+    real = stored.astype(np.float64) if stored.dtype.kind in "fiub" else stored
+    if spec.scale and stored.dtype.kind in "iu":
+        real = (real - (spec.zero_point or 0)) * spec.scale
+    return real.transpose(canonical_order(axes)) if len(axes) == real.ndim else real
+
+
+def _stored(real: Array, spec: TensorSpec, axes: str) -> Array:
+    """Real numbers in canonical order as the session takes them."""
+    moved = real.transpose(np.argsort(canonical_order(axes))) if len(axes) == real.ndim else real
+    extents = [
+        given if wanted is None else wanted for wanted, given in zip(spec.shape[1:], moved.shape[1:], strict=False)
+    ]
+    if moved.size == int(np.prod(extents)):
+        moved = moved.reshape(1, *extents)
+    dtype = np.dtype(spec.dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        steps = moved / (spec.scale or 1.0) + (spec.zero_point or 0)
+        moved = np.clip(np.round(steps), limits.min, limits.max)
+    return np.ascontiguousarray(moved.astype(dtype))
