@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.divergence.evaluation import Grid, exact_value, exact_values, grids_of, with_grids
 from zoolens.graph.diff.alignment import align
 from zoolens.graph.equality import same_structure
 from zoolens.graph.model import Array, Graph, Node, Parameter, unused_name
-from zoolens.graph.reference import node_values, run
 from zoolens.graph.weighted_graph import folded
 from zoolens.numerics.deviation import deviation, root_mean_square
 from zoolens.numerics.rounding import ONE_ROUNDING, rounded
-from zoolens.twins.activations import starting_at
 
 EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
 _LEAVES: Final = ("parameter", "constant")
@@ -87,7 +86,8 @@ def _norms(graph: Graph) -> int:
 @dataclass(frozen=True)
 class Difference:
     """What two files say differently at one place. `kind`: "weights", "attribute", "operator", "missing" (B lacks the
-    node) or "extra" (only B has it). `effect`: how far that alone moves the node's value, given A's exact inputs."""
+    node), "extra" (only B has it) or "quantisation" (its values lie on another grid). `effect`: how far that alone
+    moves the node's value, given A's exact inputs."""
 
     kind: str
     a: str | None
@@ -106,7 +106,7 @@ def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference
     ]
     values: dict[str, Array] = {}
     needed = {name for pair in differing.values() for name in graphs.a.by_name[pair.a].inputs}
-    for node, value in node_values(graphs.a, inputs):
+    for node, value in exact_values(graphs.a, inputs):
         if node.name in differing:
             found.append(_difference(graphs, differing[node.name], values, value))
         if node.name in needed:
@@ -127,7 +127,19 @@ def _place(b: Graph, difference: Difference, place: Mapping[str, int], other: Ma
 
 def _differ(graphs: Aligned, pair: Pair) -> bool:
     a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
-    return a.op != b.op or bool(_attributes(a, b)) or bool(list(_weights(graphs, a, b)))
+    if a.op != b.op or _attributes(a, b) or any(_weights(graphs, a, b)):
+        return True
+    return not _same_grid(*_grids(graphs, pair))
+
+
+def _grids(graphs: Aligned, pair: Pair) -> tuple[Grid | None, Grid | None]:
+    return grids_of(graphs.a).get(pair.a), grids_of(graphs.b).get(pair.b)
+
+
+def _same_grid(a: Grid | None, b: Grid | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return abs(a.step - b.step) <= 1e-6 * a.step and abs(a.low - b.low) <= a.step / 2
 
 
 def _difference(graphs: Aligned, pair: Pair, values: Mapping[str, Array], exact: Array) -> Difference:
@@ -138,6 +150,10 @@ def _difference(graphs: Aligned, pair: Pair, values: Mapping[str, Array], exact:
     words = [f"{a.op} → {b.op}"] if a.op != b.op else []
     words += [f"{name} {_text(ours)} → {_text(theirs)}" for name, (ours, theirs) in attributes.items()]
     words += weights
+    grids = _grids(graphs, pair)
+    if not _same_grid(*grids):
+        kind = "quantisation" if kind == "weights" else kind
+        words.append(" → ".join("real numbers" if grid is None else grid.words for grid in grids))
     return Difference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact))
 
 
@@ -190,12 +206,15 @@ def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exac
     """How far B's definition of a node moves its value, given the exact inputs that it has in A."""
     partner = {pair.a: pair.b for pair in graphs.pairs}
     renamed = {partner.get(name): name for name in a.inputs}
-    if a.op == "input" or not all(name in renamed for name in b.inputs):
-        return float("inf") if a.op != "input" else 0.0
+    if a.op == "input":
+        grid = grids_of(graphs.b).get(b.name)
+        return 0.0 if grid is None else deviation(grid.rounded(exact), exact).error
+    if not all(name in renamed for name in b.inputs):
+        return float("inf")
     given = {name: values[renamed[name]] for name in b.inputs}
     if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
         return float("inf")
-    computed = run(starting_at(graphs.b, given, (b.name,)), given)[b.name]
+    computed = exact_value(graphs.b, given, b.name)
     return deviation(computed, exact).error if computed.shape == exact.shape else float("inf")
 
 
@@ -227,7 +246,10 @@ def _changed(graph: Graph, b: Graph, difference: Difference, partner: dict[str, 
         return None
     moved = replace(ours, op=theirs.op, attributes=theirs.attributes, parameters=parameters)
     nodes = tuple(moved if node.name == ours.name else node for node in graph.nodes)
-    return replace(graph, nodes=nodes, weights=weights)
+    grids = {name: grid for name, grid in grids_of(graph).items() if name != ours.name}
+    if theirs.name in grids_of(b):
+        grids[ours.name] = grids_of(b)[theirs.name]
+    return with_grids(replace(graph, nodes=nodes, weights=weights), grids)
 
 
 def _without(graph: Graph, name: str) -> Graph | None:

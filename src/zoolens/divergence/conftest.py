@@ -73,18 +73,9 @@ class PlainSession(Session):
                      (0, 1))  # fmt: skip
 
     def _row(self, feeds, names):
-        given: dict[str, Any] = {}
-        while True:  # each fault changes what comes after it
-            computed = {}
-            for node, value in node_values(self._graph, feeds, given):
-                computed[node.name] = value
-                if self._fault is not None and node.name not in given and node.op != "input":
-                    changed = self._fault(node.name, value)
-                    if changed is not value:
-                        given[node.name] = changed
-                        break
-            else:
-                break
+        fault = self._fault
+        adjust = None if fault is None else lambda node, value: fault(node.name, value)
+        computed = {node.name: value for node, value in node_values(self._graph, feeds, adjust=adjust)}
         tensors = {name: computed[self._graph.facts["tensors"][name]] for name in names}
         return tensors, {spec.name: computed[self._graph.facts["tensors"][spec.name]] for spec in self.outputs}
 

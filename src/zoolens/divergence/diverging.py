@@ -29,6 +29,7 @@ from zoolens.store.store import Store, borrowed_store
 
 MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
 EXAMINED: Final = 4  # inputs that are looked at layer by layer
+_UNEXPLAINED: Final = Cause(Kind.UNEXPLAINED, "No layer by itself, no file and no input explains the difference")
 _OUTPUT_FLOOR: Final = 1e-5  # relative, of answers whose graph cannot be computed, so that no floor is measured
 
 
@@ -72,8 +73,8 @@ class Divergence:
 
     @property
     def differs(self) -> bool:
-        """Whether anything is beyond rounding."""
-        return self.first is not None or self.answers.relative_error > self.floor or bool(self.causes)
+        """Whether the two are farther apart than rounding explains."""
+        return self.first is not None or self.answers.relative_error > self.floor
 
 
 def diverge(
@@ -165,7 +166,12 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
     exact = {}
     try:
+        shared = a.graph is b.graph
         a, b = with_points(a, chosen[0]), with_points(b, chosen[0])
+        b = replace(b, graph=a.graph) if shared else b
+        assert a.graph is not None
+        assert b.graph is not None
+        graphs = replace(graphs, a=a.graph, b=b.graph)
         notes = [*a.notes, *b.notes]
         examined = _inspected(a, b, graphs, examined, memory, notes, progress)
         exact = {one.index: Exact.of(a, b, one) for one in examined}
@@ -174,14 +180,18 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
         return _by_answers(a, b, dataset, answers, examined, memory)
     layers = _worst_layers(examined, graphs)
     worst = examined[0]
-    causes = causes_of_files(a, b, graphs, exact[worst.index])
-    causes += [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
-    floor = max(one.floor for one in exact.values())
+    floor = max(one.floor_between(a, b) for one in exact.values())
     first = first_beyond(
         (fact, fact.layer.between, fact.layer.floor) for fact in layers if fact.layer.between is not None
     )
-    if not causes and (first is not None or answers.relative_error > floor):
-        causes = [Cause(Kind.UNEXPLAINED, "No layer by itself, no file and no input explains the difference")]
+    causes: list[Cause] = []
+    found = [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
+    if first is not None or answers.relative_error > floor:
+        causes = [*causes_of_files(a, b, graphs, exact[worst.index]), *found] or [_UNEXPLAINED]
+    elif found:
+        notes.append(
+            "The two agree, and both are off what their files say exactly: " + "; ".join(c.words for c in found)
+        )
     return Divergence(
         _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first,
         exact[worst.index].parts(a, b, worst), tuple(causes), tuple(chosen), tuple(notes), memory,

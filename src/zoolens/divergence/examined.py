@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zoolens.divergence.causes import Parts
-from zoolens.divergence.inspection import Inspection, SideView, noisy, noisy_inputs
+from zoolens.divergence.evaluation import exact_value, grids_of
+from zoolens.divergence.inspection import (
+    NOISY_RUNS,
+    Inspection,
+    SideView,
+    disturbed_weights,
+    floor_between,
+    noisy,
+    noisy_inputs,
+)
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
-from zoolens.graph.reference import run
 from zoolens.numerics.deviation import deviation
-from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING
-from zoolens.twins.activations import starting_at
+from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 
 
 @dataclass(frozen=True)
@@ -27,34 +34,50 @@ class Examined:
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact main outputs of both files on one input, and what rounding may do to them."""
+    """The exact main outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
+    weights that are the same but for rounding may do, which is all that the exact outputs may differ by."""
 
     inputs: tuple[dict[str, Array], dict[str, Array]]
     outputs: tuple[Array, Array]
-    floor: float
+    floors: tuple[float, float]
+    file_floor: float
 
     @classmethod
     def of(cls, a: Side, b: Side, examined: Examined) -> Exact:
-        views = [SideView(side, feeds) for side, feeds in zip((a, b), examined.feeds, strict=True)]
-        outputs = [exact_output(view.graph, side.output, view.inputs) for side, view in zip((a, b), views, strict=True)]
-        floor = FACTOR * ONE_ROUNDING
-        for side, view, exact in zip((a, b), views, outputs, strict=True):
-            for seed in range(2):
-                moved = exact_output(noisy(view.graph, seed), side.output, noisy_inputs(view.inputs, seed))
-                floor = max(floor, FACTOR * deviation(moved, exact).error)
-        return cls((views[0].inputs, views[1].inputs), (outputs[0], outputs[1]), floor)
+        sides = (a, b)
+        views = [SideView(side, feeds) for side, feeds in zip(sides, examined.feeds, strict=True)]
+        outputs = [exact_output(view.graph, side.output, view.inputs) for side, view in zip(sides, views, strict=True)]
+        floors = [_floor(view, exact, noisy) for view, exact in zip(views, outputs, strict=True)]
+        files = [
+            _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
+            for view, exact, floor in zip(views, outputs, floors, strict=True)
+        ]
+        return cls((views[0].inputs, views[1].inputs), (outputs[0], outputs[1]), (floors[0], floors[1]), max(files))
+
+    def floor_between(self, a: Side, b: Side) -> float:
+        """What rounding may do to the difference of the two answers. Against a file that is quantised, one that is not
+        shows what the grids do: they are no rounding of the other."""
+        return floor_between(a, b, self.floors)
 
     def parts(self, a: Side, b: Side, examined: Examined) -> Parts:
         return Parts(
             deviation(a.real_answer(examined.answers[0]), self.outputs[0]).error,
             apart(self.outputs[1], self.outputs[0]),
             deviation(b.real_answer(examined.answers[1]), self.outputs[1]).error,
-            self.floor,
+            self.floor_between(a, b),
         )
 
 
+def _floor(view: SideView, exact: Array, disturb: Callable[[Graph, int], Graph]) -> float:
+    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+    for seed in range(NOISY_RUNS):
+        moved = exact_output(disturb(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
+        floor = max(floor, FACTOR * deviation(moved, exact).error)
+    return floor
+
+
 def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
-    return run(starting_at(graph, inputs, (name,)), inputs)[name].reshape(-1)
+    return exact_value(graph, inputs, name).reshape(-1)
 
 
 def apart(one: Array, other: Array) -> float:

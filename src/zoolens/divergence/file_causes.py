@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,13 +18,15 @@ from zoolens.graph.model import Array
 from zoolens.numerics.deviation import deviation
 
 _LISTED: Final = 5  # differences that are named one by one
+_COSTLY: Final = 3  # layers of a quantised file that are named
+_RESTORED: Final = 80  # layers that are restored one at a time
 _UNPAIRED: Final = ("missing", "extra")
 
 
 def causes_of_files(a: Side, b: Side, graphs: Aligned, exact: Exact) -> list[Cause]:
     """Why the exact answers differ: other inputs, other weights, another structure."""
     before = apart(exact.outputs[1], exact.outputs[0])
-    if not before > exact.floor:
+    if not before > exact.file_floor:
         return []
     ours = _fed_to(b, graphs, exact.inputs[0])
     by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
@@ -32,8 +34,8 @@ def causes_of_files(a: Side, b: Side, graphs: Aligned, exact: Exact) -> list[Cau
     definition = apart(swapped, exact.outputs[0])
     causes: list[Cause] = []
     if by_input and definition < before:
-        proof = Proof("B's file given the input tensor of A", before, definition, exact.floor)
-        if proof.holds or apart(exact.outputs[1], swapped) > exact.floor:
+        proof = Proof("B's file given the input tensor of A", before, definition, exact.file_floor)
+        if proof.holds or apart(exact.outputs[1], swapped) > exact.file_floor:
             causes.append(replace(preprocessing(a, b, exact.inputs, graphs), proof=proof))
         if proof.holds:
             return causes
@@ -118,22 +120,30 @@ def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: E
             Cause(Kind.UNEXPLAINED, "The exact answers of the two files differ, but nothing in the files was found to.")
         ]
 
-    def left(chosen: list[Difference]) -> float:
+    def with_places(chosen: list[Difference]) -> Array | None:
+        """The exact answer of A's file with these places as B has them; None where that has no meaning."""
         changed = transplanted(graphs, chosen)
         if changed is None:
-            return float("inf")
+            return None
         names = dict(zip(graphs.a.outputs, changed.outputs, strict=True))
         try:
-            return apart(exact_output(changed, names.get(a.output, a.output), inputs), target)
+            return exact_output(changed, names.get(a.output, a.output), inputs)
         except ZoolensError:
-            return float("inf")
+            return None
+
+    def left(chosen: list[Difference]) -> float:
+        answer = with_places(chosen)
+        return float("inf") if answer is None else apart(answer, target)
 
     for difference in every[:_LISTED]:
-        proof = Proof(_taken_over([difference]), before, left([difference]), exact.floor)
+        proof = Proof(_taken_over([difference]), before, left([difference]), exact.file_floor)
         if proof.holds:
             return [_definition(graphs, difference, proof)]
-    proof = Proof(_taken_over(every), before, left(every), exact.floor)
-    if len({difference.kind for difference in every}) == 1 and every[0].kind == "weights" and len(every) > _LISTED:
+    proof = Proof(_taken_over(every), before, left(every), exact.file_floor)
+    kinds = {difference.kind for difference in every}
+    if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
+        return [_quantised(graphs, every, proof, with_places, exact.outputs[0])]
+    if kinds == {"weights"} and len(every) > _LISTED:
         return [_other_weights(graphs, every, proof)]
     return [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
 
@@ -149,6 +159,30 @@ def _definition(graphs: Aligned, difference: Difference, proof: Proof) -> Cause:
     label = label_of(graph, name)
     kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
     return Cause(kind, f"The files differ in {label}: {difference.words}", None, name, label, proof)
+
+
+def _quantised(
+    graphs: Aligned,
+    every: list[Difference],
+    proof: Proof,
+    with_places: Callable[[list[Difference]], Array | None],
+    real: Array,
+) -> Cause:
+    """Quantised against real: which layers cost most, by restoring them one at a time."""
+    costs: list[tuple[float, str]] = []
+    for difference in every if len(every) <= _RESTORED else []:
+        answer = with_places([other for other in every if other is not difference])
+        if answer is not None and difference.a is not None:
+            costs.append((proof.before - apart(answer, real), difference.a))
+    costs.sort(key=lambda cost: -cost[0])
+    shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
+    grids = sum(difference.kind == "quantisation" for difference in every)
+    words = f"One file is quantised: {grids} values lie on grids, and {len(every)} layers differ in all"
+    if shown:
+        words += f"; restoring one layer alone takes off the difference: {shown}"
+    first = costs[0][1] if costs else every[0].a
+    assert first is not None
+    return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
 
 
 def _other_weights(graphs: Aligned, every: Sequence[Difference], proof: Proof) -> Cause:

@@ -21,15 +21,15 @@ from typing import Final
 import numpy as np
 
 from zoolens.divergence.alignment import Pair
-from zoolens.divergence.points import Observed
+from zoolens.divergence.evaluation import dithered, exact_value, exact_values, grids_of
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
-from zoolens.graph.reference import node_values, run
 from zoolens.numerics.deviation import Deviation, deviation, root_mean_square
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed
 from zoolens.twins.activations import starting_at
 
 NOISY_RUNS: Final = 2
+_TRIVIAL: Final = ("input", "parameter", "constant", "reshape", "flatten")
 _BYTES: Final = 2 * (4 + 8) + 2 * 8 + 2 * NOISY_RUNS * 4  # of one number: captured, as float64, references, noise
 _SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
 
@@ -106,8 +106,13 @@ class DisturbedWeights(Mapping[str, Array]):
         return len(self._weights)
 
 
-def noisy(graph: Graph, seed: int) -> Graph:
+def disturbed_weights(graph: Graph, seed: int) -> Graph:
     return replace(graph, weights=DisturbedWeights(graph.weights, seed))
+
+
+def noisy(graph: Graph, seed: int) -> Graph:
+    """The graph with disturbed weights, and with values that are disturbed before they are rounded to a grid."""
+    return dithered(disturbed_weights(graph, seed), seed)
 
 
 def noisy_inputs(inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
@@ -119,7 +124,7 @@ class _Walk:
     """An evaluation that is paused between windows. Values that are wanted later are kept as it passes them."""
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Array], wanted: set[str]) -> None:
-        self._steps = node_values(graph, inputs)
+        self._steps = exact_values(graph, inputs)
         self._wanted = wanted
         self._kept: dict[str, Array] = {}
 
@@ -167,29 +172,30 @@ class SideView:
                 waiting.extend(node.inputs)
         return tuple(found)
 
-    def local(self, name: str, values: Mapping[str, Array]) -> tuple[Deviation | None, float]:
+    def members(self, name: str) -> tuple[str, ...]:
+        """The nodes that the layer which ends with this one is made of: those behind its givers."""
+        givers = self.givers(name)
+        segment = starting_at(self.graph, givers, (name,))
+        return tuple(node.name for node in segment.nodes if node.op not in _TRIVIAL and node.name not in givers)
+
+    def local(self, name: str, captured: Mapping[str, Array]) -> tuple[Deviation | None, float]:
         """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there."""
-        given = {giver: values[giver] if giver in values else self.inputs[giver] for giver in self.givers(name)}
-        if not given or not all(np.isfinite(value).all() for value in given.values()):
+        given = {giver: captured[giver] if giver in captured else self.inputs[giver] for giver in self.givers(name)}
+        if not given or not all(np.isfinite(array).all() for array in given.values()):
             return None, 0.0
         segment = starting_at(self.graph, given, (name,))
-        exact = run(segment, given)[name]
-        observed = self.side.points[name]
+        exact = exact_value(segment, given, name)
         floor = _SMALLEST_FLOOR
         for seed in range(NOISY_RUNS):
-            moved = run(noisy(segment, seed), noisy_inputs(given, seed))[name]
+            moved = exact_value(noisy(segment, seed), noisy_inputs(given, seed), name)
             floor = max(floor, FACTOR * deviation(moved, exact).error)
-        return _within_range(values[name], exact, observed, floor)
+        return deviation(captured[name], exact), max(floor, self._half_a_step(name, exact))
 
-
-def _within_range(value: Array, exact: Array, observed: Observed, floor: float) -> tuple[Deviation, float]:
-    """A quantised tensor saturates at the ends of its range and is right within one step."""
-    if observed.scale is None:
-        return deviation(value, exact), floor
-    clipped = np.clip(exact, observed.scale.low, observed.scale.high)
-    size = max(root_mean_square(clipped), root_mean_square(value))
-    step = observed.scale.step / size if size else 1.0
-    return deviation(value, clipped), max(floor, min(step, 0.999))
+    def _half_a_step(self, name: str, exact: Array) -> float:
+        """Integer kernels round in their own ways: a quantised value is right within half a step, on average."""
+        grid = grids_of(self.graph).get(name) or self.side.points[name].grid
+        size = root_mean_square(exact)
+        return 0.0 if grid is None else min(0.5 * grid.step / size, 0.999) if size else 0.999
 
 
 def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Inspection:
@@ -244,7 +250,15 @@ def _layer(
         floors.append(floor)
     both = all(side is not None for side in sides)
     between = deviation(values[1][pair.b], values[0][pair.a]) if both else None
-    return Layer(pair, between, max(floors), sides[0], sides[1])
+    floor = floor_between(views[0].side, views[1].side, floors)
+    return Layer(pair, between, floor, sides[0], sides[1])
+
+
+def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
+    """The floor of a difference from those of its two sides: the larger, but where only one file is quantised, for
+    what its grids do is not rounding."""
+    one = [side.graph is not None and bool(grids_of(side.graph)) for side in (a, b)]
+    return min(floors) if one[0] != one[1] else max(floors)
 
 
 def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:

@@ -11,34 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from zoolens.divergence.evaluation import Grid
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Shape
 from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.reference import node_values
 from zoolens.runtimes.observing import CapturePoint
-from zoolens.runtimes.tflitefile import read_graph
 
 _ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
 _LAST_TO_SECOND: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
-_SKIPPED: Final = ("input", "parameter", "constant", "reshape", "flatten")
+_SKIPPED: Final = ("parameter", "constant", "reshape", "flatten")
 
 Order = tuple[int, ...]
 Marks = tuple[tuple[float, float, float], ...]  # for each input: two projections of a value, and its length
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How a stored integer stands for a real number: (integer − zero) × step."""
-
-    step: float
-    zero: int
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Observed:
     file_shape: Shape
     order: Order
     shape: Shape
-    scale: Scale | None = None
+    grid: Grid | None = None
 
     def value(self, captured: Array) -> Array:
         """What was captured for the first sample, as real numbers in the axes of the graph."""
@@ -61,8 +50,8 @@ class Observed:
                 f"The tensor {self.point.name[:60]!r} was captured in the shape {array.shape}, not {self.file_shape}."
             )
         real = array.astype(np.float64)
-        if self.scale is not None and array.dtype.kind in "iu":
-            real = (real - self.scale.zero) * self.scale.step
+        if self.grid is not None and array.dtype.kind in "iu":
+            real = (real - self.grid.zero) * self.grid.step
         if real.ndim == len(self.order) and self._in_file_axes(real.shape):
             real = real.transpose(self._turn())
         return real.reshape(self.shape)
@@ -76,42 +65,77 @@ class Observed:
         return bool(self.point.axes) or shape[1:] == self.file_shape[1:]
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was found in a canonical graph: the values that points hold, in order of computation, and the grids of
+    those that the file quantises."""
+
+    points: dict[str, Observed]
+    grids: dict[str, Grid]
+
+
 def observable(
     raw: Graph,
     graph: Graph,
     points: Sequence[CapturePoint],
     inputs: Mapping[str, Array],
-    scales: Mapping[str, Scale] | None = None,
-) -> dict[str, Observed]:
-    """The nodes of the canonical graph whose values some point holds, in order of computation."""
+    tensors: Mapping[str, Grid] | None = None,
+) -> Found:
+    """The nodes of the canonical graph whose values some point holds. `tensors`: grids of the file's tensors."""
+    quantised = tensors or {}
     holders = _holders(raw, points)
-    feeds = [inputs, _random(graph, inputs)]
+    makers: Mapping[str, str] = raw.facts.get("tensors", {})
+    gridded = {node: quantised[tensor] for tensor, node in makers.items() if tensor in quantised}
+    orders = {
+        name: tuple(_orders(raw.by_name[name], labels_of))
+        for name, labels_of in _labelled(raw, {*holders, *gridded} & raw.by_name.keys())
+    }
+    candidates = _candidates(raw, graph, inputs, orders)
+    found = Found({}, {})
+    taken: set[str] = set()
+    for node in graph.nodes:
+        alike = candidates.get(node.name, [])
+        grid = next((gridded[name] for name, _ in alike if name in gridded), None)
+        if grid is not None:
+            found.grids[node.name] = grid
+        held = [(name, order) for name, order in alike if name in holders and name not in taken and node.op != "input"]
+        if held:
+            name, order = min(held, key=lambda candidate: not holders[candidate[0]].kept)
+            taken.add(name)
+            point = holders[name]
+            own = quantised.get(point.tensor or point.name, grid)
+            found.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
+    return found
+
+
+def _labelled(raw: Graph, names: set[str]) -> Iterator[tuple[str, str]]:
+    axes = labels(raw)
+    yield from ((name, axes.get(name, "")) for name in names)
+
+
+def _candidates(
+    raw: Graph, graph: Graph, inputs: Mapping[str, Array], orders: Mapping[str, tuple[Order, ...]]
+) -> dict[str, list[tuple[str, Order]]]:
+    """The raw nodes, each with an order of axes, that have the value of each canonical node."""
+    feeds = [inputs, _random(inputs)]
     moved = [{name: _in_file_order(raw, graph, name, value) for name, value in feed.items()} for feed in feeds]
     longest = max((prod(node.shape) for node in (*raw.nodes, *graph.nodes)), default=1)
     vector = np.random.default_rng(0).standard_normal(longest)
     known = _marks(graph, feeds, vector, {node.name: ((0,),) for node in graph.nodes if node.op not in _SKIPPED})
-    axes = labels(raw)
-    orders = {name: tuple(_orders(raw.by_name[name], axes.get(name, ""))) for name in holders}
-    candidates = _marks(raw, moved, vector, orders)
     by_size: dict[int, list[tuple[str, Order, Marks]]] = {}
-    for (name, order), marks in candidates.items():
+    for (name, order), marks in _marks(raw, moved, vector, orders).items():
         by_size.setdefault(prod(raw.by_name[name].shape), []).append((name, order, marks))
-    found: dict[str, Observed] = {}
-    taken: set[str] = set()
-    for node in graph.nodes:
-        mark = known.get((node.name, (0,)))
-        alike = [
-            (name, order)
-            for name, order, marks in by_size.get(prod(node.shape), ())
-            if mark is not None and name not in taken and _same(mark, marks)
+    place = {node.name: number for number, node in enumerate(raw.nodes)}
+    for sized in by_size.values():
+        sized.sort(key=lambda candidate: place[candidate[0]])
+    return {
+        name: [
+            (other, order)
+            for other, order, marks in by_size.get(prod(graph.by_name[name].shape), ())
+            if _same(mark, marks)
         ]
-        if alike:
-            name, order = min(alike, key=lambda candidate: not holders[candidate[0]].kept)
-            taken.add(name)
-            point = holders[name]
-            scale = (scales or {}).get(point.tensor or point.name)
-            found[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, scale)
-    return found
+        for (name, _), mark in known.items()
+    }
 
 
 def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoint]:
@@ -123,12 +147,16 @@ def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoi
         node = tensors.get(point.tensor) or tensors.get(point.name)
         if node is None and (not tensors or not point.tensor):
             node = by_source.get(point.node) or by_source.get(point.name)
-        if node in raw.by_name and (node not in holders or (point.kept and not holders[node].kept)):
+        if (
+            node is not None
+            and node in raw.by_name
+            and (node not in holders or (point.kept and not holders[node].kept))
+        ):
             holders[node] = point
     return holders
 
 
-def _random(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _random(inputs: Mapping[str, Array]) -> dict[str, Array]:
     """An input as large as the real one, so that activations are neither dead nor all saturated."""
     generator = np.random.default_rng(1)
     return {
@@ -186,16 +214,3 @@ def _same(one: Marks, other: Marks) -> bool:
         abs(a[0] - b[0]) <= _ALIKE * a[2] and abs(a[1] - b[1]) <= _ALIKE * a[2] and abs(a[2] - b[2]) <= _ALIKE * a[2]
         for a, b in zip(one, other, strict=True)
     )
-
-
-def quantisation(file_format: str, paths: Mapping[str, Path]) -> dict[str, Scale]:
-    """How each quantised tensor of a TFLite file stores real numbers, by name; other formats keep real numbers."""
-    if file_format != "tflite":
-        return {}
-    scales: dict[str, Scale] = {}
-    for tensor in read_graph(paths["model"]).tensors:
-        if tensor.scale and not tensor.constant and tensor.dtype in ("int8", "uint8", "int16"):
-            limits, zero = np.iinfo(tensor.dtype), tensor.zero_point or 0
-            low, high = ((end - zero) * tensor.scale for end in (limits.min, limits.max))
-            scales[tensor.name] = Scale(tensor.scale, zero, low, high)
-    return scales

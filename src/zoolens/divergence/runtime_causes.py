@@ -9,26 +9,27 @@ from typing import Final
 import numpy as np
 
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
+from zoolens.divergence.evaluation import exact_value, exact_values, grids_of, with_grids
 from zoolens.divergence.examined import Exact, Examined
 from zoolens.divergence.inspection import SideLayer, SideView
 from zoolens.divergence.kernels import kernel_of, profile_of
 from zoolens.divergence.sides import Side, reopened
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Array
-from zoolens.graph.reference import node_values, run
 from zoolens.numerics.deviation import deviation
 from zoolens.numerics.rounding import is_representable, rounded
 from zoolens.twins.activations import starting_at
 
 _PRECISIONS: Final = ("bfloat16", "float16", "tf32")
 _PROVED_AT: Final = 4  # faulty layers that a repetition is captured at
+_NAMED: Final = 3  # operators of one layer
 _INJECTED_BYTES: Final = 1 << 28
 
 
 def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exact: Mapping[int, Exact]) -> list[Cause]:
     """Why a runtime's answer is not the exact one of its file, down to rounding."""
     worst = max(examined, key=lambda one: _added(side, place, one, exact))
-    before, floor = _added(side, place, worst, exact), exact[worst.index].floor
+    before, floor = _added(side, place, worst, exact), exact[worst.index].floors[place]
     layers = _side_layers(worst, place)
     broken = next((name for name, layer in layers.items() if not layer.finite), None)
     if broken is not None:
@@ -68,9 +69,9 @@ def _of_runtime(
 ) -> Cause:
     assert side.graph is not None
     first = faulty[0] if faulty else None
-    label = label_of(side.graph, first) if first else None
     withdrawn: list[str] = []
     view = SideView(side, examined.feeds[place])
+    label = layer_label(view, first) if first else None
     kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
     by = f" by {kernel.words}" if kernel else ""
     precision = lower_precision(view, faulty, kernel.precision if kernel else None)
@@ -81,12 +82,8 @@ def _of_runtime(
         proof = _in_float32(side, place, examined, exact, faulty, before)
         if proof is not None and proof.holds:
             return Cause(Kind.PRECISION, words, side.label, first, label, proof)
-        if side.graph.facts.get("quantised") and not faulty:
-            words = (
-                f"{side.label} computes a quantised file: every layer that can be read is right within one step of its "
-                "scale, and what is left is quantisation"
-            )
-            return Cause(Kind.QUANTISATION, words, side.label)
+        if grids_of(side.graph) and not faulty:
+            return _between_grids(view, examined.answers[place], before, exact.floors[place])
         tried = "it cannot be told to compute in float32" if proof is None else f"{proof.after:.1e} is left in float32"
         withdrawn.append(f"{words}; not proved: {tried}")
     if first is None:
@@ -99,8 +96,29 @@ def _of_runtime(
         f"{side.label} computes {label}{by}{more} otherwise than the file says: given the same tensors, it is off by "
         f"{error} (floor {layers[first].local_floor:.1e})"
     )
-    proof = _injected(side, view, examined.answers[place], faulty, before, exact)
+    proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
     return Cause(Kind.KERNEL, words, side.label, first, label, proof, tuple(withdrawn))
+
+
+def _between_grids(view: SideView, answer: Array, before: float, floor: float) -> Cause:
+    """A quantised file whose layers are all right within half a step: the runtime rounds to the grids of the file in
+    its own way, or not at all, which is proved by computing the file in real numbers."""
+    side = view.side
+    real = exact_value(with_grids(view.graph, {}), view.inputs, side.output).reshape(-1)
+    after = deviation(side.real_answer(answer), real).error
+    words = (
+        f"{side.label} rounds otherwise than the grids of its quantised file say; no layer that can be read is off by "
+        "more than half a step on average"
+    )
+    proof = Proof("the file computed in real numbers, without its grids", before, after, floor)
+    return Cause(Kind.QUANTISATION, words, side.label, proof=proof)
+
+
+def layer_label(view: SideView, name: str) -> str:
+    """What a layer is called: all operators that the runtime computes between two tensors that it shows."""
+    members = view.members(name) or (name,)
+    shown = " + ".join(label_of(view.graph, member) for member in members[:_NAMED])
+    return f"{shown} + {len(members) - _NAMED} more" if len(members) > _NAMED else shown
 
 
 def lower_precision(view: SideView, faulty: Sequence[str], told: str | None) -> str | None:
@@ -118,7 +136,7 @@ def lower_precision(view: SideView, faulty: Sequence[str], told: str | None) -> 
             return precision
     given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
     segment = starting_at(view.graph, given, (name,))
-    exact = deviation(values[name], run(segment, given)[name]).error
+    exact = deviation(values[name], exact_value(segment, given, name)).error
     for precision in _PRECISIONS:
         weights = {
             key: rounded(array, precision).astype(np.float64)
@@ -128,7 +146,7 @@ def lower_precision(view: SideView, faulty: Sequence[str], told: str | None) -> 
         }
         lower = replace(segment, weights={**segment.weights, **weights})
         fed = {giver: rounded(value, precision).astype(np.float64) for giver, value in given.items()}
-        if deviation(values[name], run(lower, fed)[name]).error < exact / 4:
+        if deviation(values[name], exact_value(lower, fed, name)).error < exact / 4:
             return precision
     return None
 
@@ -146,7 +164,7 @@ def _in_float32(
     try:
         feeds = examined.feeds[place]
         after = deviation(again.real_answer(again.answer(feeds)), exact.outputs[place]).error
-        floor = exact.floor
+        floor = exact.floors[place]
         view = SideView(again, feeds)
         for name in faulty[:_PROVED_AT]:
             givers = tuple(giver for giver in view.givers(name) if giver in again.points)
@@ -161,7 +179,7 @@ def _in_float32(
 
 
 def _injected(
-    side: Side, view: SideView, answer: Array, faulty: Sequence[str], before: float, exact: Exact
+    side: Side, view: SideView, answer: Array, faulty: Sequence[str], before: float, floor: float
 ) -> Proof | None:
     """The exact evaluation with the values of these layers taken from the runtime: it must give the runtime's answer,
     for then nothing else in the runtime is needed to explain it. None where they do not fit into memory."""
@@ -170,11 +188,11 @@ def _injected(
         return None
     values, _ = side.capture(view.feeds, tuple(faulty))
     moved = next(
-        value for node, value in node_values(view.graph, view.inputs, values) if node.name == side.output
+        value for node, value in exact_values(view.graph, view.inputs, values) if node.name == side.output
     ).reshape(-1)
     after = deviation(side.real_answer(answer), moved).error
     layers = "this layer" if len(faulty) == 1 else f"these {len(faulty)} layers"
     words = (
         f"the exact evaluation with the values of {layers} taken from {side.label}, against what {side.label} answers"
     )
-    return Proof(words, before, after, exact.floor)
+    return Proof(words, before, after, floor)

@@ -14,7 +14,9 @@ from zoolens import plugins
 from zoolens.catalog.lookup import find
 from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
-from zoolens.divergence.points import Observed, observable, quantisation
+from zoolens.divergence.evaluation import with_grids
+from zoolens.divergence.points import Observed, observable
+from zoolens.divergence.quantisation import quantised_tensors
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.model import Array, Graph
 from zoolens.graph.passes.axis_labels import canonical_order
@@ -25,6 +27,7 @@ from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.progress import Progress
 from zoolens.runtimes.base import Effective, Options, TensorSpec
 from zoolens.runtimes.naming import parse_runtime
+from zoolens.runtimes.observing import CapturePoint
 from zoolens.store.records import Run
 
 _OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
@@ -166,6 +169,12 @@ class Side:
         values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
         return values, self._main(captured.outputs)
 
+    def is_stored(self, feeds: Feeds, node: str) -> bool:
+        """Whether a point gives integers."""
+        name = self.points[node].point.name
+        captured = self.subject.session.capture(self._batched(feeds), (name,))
+        return captured.tensors[name].dtype.kind in "iu"
+
     def real_answer(self, answer: Array) -> Array:
         """A main output as plain real numbers, in the order of the graph's output."""
         real = _real(answer, self.subject.outputs[0].tensor, "")
@@ -244,18 +253,32 @@ def _same_files(a: Job, b: Job) -> bool:
 
 
 def with_points(side: Side, index: int) -> Side:
-    """The side with the tensors inside its model that can be read, found in its graph."""
+    """The side with the tensors inside its model that can be read, and the grids of those that its file quantises,
+    both found in its graph."""
     assert side.raw is not None
     assert side.graph is not None
+    notes = side.notes
+    points: tuple[CapturePoint, ...] = ()
     try:
-        points = side.subject.session.capture_points()
-        scales = quantisation(side.job.asset.format, side.job.paths)
-        inputs = side.real_inputs(side.feeds(index))
-        return replace(side, points=observable(side.raw, side.graph, points, inputs, scales))
+        every = side.subject.session.capture_points()
+        points = tuple(point for point in every if point.kept) or every  # reading others changes the computation
     except (UnsupportedAbility, NotImplementedError):
-        return replace(side, notes=(*side.notes, _cannot_capture(side)))
+        notes = (*notes, _cannot_capture(side))
     except ZoolensError as error:
-        return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
+        notes = (*notes, f"{side.label}: {error.message}")
+    tensors = quantised_tensors(side.job.asset.format, side.job.paths)
+    if not points and not tensors:
+        return replace(side, notes=notes)
+    found = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors)
+    readable = replace(side, points=found.points, graph=with_grids(side.graph, found.grids), notes=notes)
+    return _without_integers(readable, index) if tensors else readable
+
+
+def _without_integers(side: Side, index: int) -> Side:
+    """Without points that give integers of which nobody knows what real numbers they stand for."""
+    feeds = side.feeds(index)
+    dark = [node for node, observed in side.points.items() if observed.grid is None and side.is_stored(feeds, node)]
+    return replace(side, points={node: point for node, point in side.points.items() if node not in dark})
 
 
 def _cannot_capture(side: Side) -> str:

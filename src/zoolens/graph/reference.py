@@ -7,7 +7,7 @@ empty they are taken to be the second axis.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -25,12 +25,15 @@ def run(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def node_values(
-    graph: Graph, inputs: Mapping[str, Array], given: Mapping[str, Array] | None = None
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    given: Mapping[str, Array] | None = None,
+    adjust: Callable[[Node, Array], Array] | None = None,
 ) -> Iterator[tuple[Node, Array]]:
     """Every node with its value, in order of computation, in the floating type of the inputs.
 
-    Only values that a later node needs are held. `given`: values that are taken instead of being computed. Whoever
-    keeps what is yielded must not change it.
+    Only values that a later node needs are held. `given`: values that are taken instead of being computed. `adjust`
+    changes each computed value before others use it. Whoever keeps what is yielded must not change it.
     """
     dtype = _precision(inputs)
     taken = given or {}
@@ -39,6 +42,8 @@ def node_values(
     for node in graph.nodes:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             value = _valued(graph, node, inputs, taken, values, dtype)
+            if adjust is not None and node.op != "input" and node.name not in taken:
+                value = adjust(node, value)
         values[node.name] = value
         for name in node.inputs:
             left[name] -= 1
