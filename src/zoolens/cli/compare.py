@@ -83,6 +83,9 @@ def print_report(report: Report, shown: int) -> None:
     _print_environment(console, report)
     if report.cause:
         console.print(f"\n[bold]Likely cause:[/] {plain(report.cause)}")
+    if report.parts_by_stack:
+        where = f"zoolens diverge {report.a.id[:8]} {report.b.id[:8]}"
+        console.print(f"At which layer the two part, and why: [bold]{where}[/]")
 
 
 def _print_accuracy(console: Any, answers: Answers) -> None:

@@ -55,7 +55,11 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
         changed = plain(f"{difference.what}: {difference.a} → {difference.b}")
         console.print(f"  {'!' if difference.telling else ' '} {changed}")
     if not result.holds:
-        raise ZoolensError("The answers are not reproduced; the figures marked ✗ are outside their interval.")
+        raise ZoolensError(
+            "The answers are not reproduced; the figures marked ✗ are outside their interval.",
+            hint=f"`zoolens diverge {result.again.id[:8]} MODEL@RUNTIME:env=PACKAGES` says at which layer this stack "
+            "parts from the original one.",
+        )
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:

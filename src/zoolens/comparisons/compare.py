@@ -137,6 +137,13 @@ class Report:
     only_b: tuple[Observation, ...] = ()
     uncompared: tuple[str, ...] = ()
 
+    @property
+    def parts_by_stack(self) -> bool:
+        """Whether one model answers differently in two stacks, so that the layer where they part is worth knowing."""
+        compared = (*((self.answers,) if self.answers is not None else ()), *self.vectors)
+        one_model = self.a.ref == self.b.ref or self.a.model.fingerprint == self.b.model.fingerprint
+        return one_model and any(output.agreement < 1 for output in compared)
+
 
 def compare(
     a: str | Path,

@@ -35,10 +35,10 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
             )
             return causes
     for place, side in enumerate((a, b)):
-        proof = _answers_in_float32(side, place, worst, values[1 - place], before, floor)
-        if proof is not None and proof.holds:
+        forced = _answers_in_float32(side, place, worst, values[1 - place], before, floor)
+        if forced is not None and forced.holds:
             words = f"{side.label} computes in {side.precision}"
-            return [*causes, Cause(Kind.PRECISION, words, side.label, proof=proof)]
+            return [*causes, Cause(Kind.PRECISION, words, side.label, proof=forced)]
     return [
         Cause(Kind.UNEXPLAINED, "Their layers cannot be compared, and nothing that was tried removes the difference")
     ]

@@ -29,6 +29,7 @@ class PlainRuntime(Runtime):
     def __init__(self, fault: Fault | None = None, precision: str = "float32") -> None:
         super().__init__()
         self.fault, self.precision = fault, precision
+        self.stubborn = False  # keeps its fault, whatever precision it is told to compute in
 
     def load_library(self):
         return np
@@ -37,8 +38,9 @@ class PlainRuntime(Runtime):
         return ONNX.load(Request(str(model.path()), weights=True))
 
     def compile(self, loaded, model, options):
-        fault = None if options.precision == "float32" else self.fault
-        return PlainSession(loaded, fault, "float32" if fault is None else self.precision)
+        forced = options.precision == "float32" and not self.stubborn
+        fault = None if forced else self.fault
+        return PlainSession(loaded, fault, "float32" if options.precision == "float32" else self.precision)
 
 
 class PlainSession(Session):

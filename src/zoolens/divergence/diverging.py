@@ -39,7 +39,7 @@ class SideFacts:
 
     title: str
     runtime: str
-    version: str
+    version: str | None
     precision: str
     layers: int  # values inside the model that can be read and found in its graph
 
@@ -96,9 +96,10 @@ def diverge(
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
     watcher = progress or Silent()
-    jobs, spec, chosen = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
+    jobs, spec, chosen, notes = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
     with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
-        return diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
+        found = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def diverge_jobs(
@@ -126,8 +127,8 @@ def _jobs(
     store: Store | str | Path | None,
     allow_code: bool,
     progress: Progress,
-) -> tuple[list[Job], str, tuple[int | None, int | None]]:
-    """The jobs of both sides, and the data they run on: named, or those of the stored run."""
+) -> tuple[list[Job], str, tuple[int | None, int | None], list[str]]:
+    """The jobs of both sides, the data they run on (named, or those of a stored run), and what to say of the runs."""
     runs: dict[int, Run] = {}
     if any(is_run(name) and not Path(name).exists() for name in names):
         with borrowed_store(store, must_exist=True) as opened:
@@ -142,15 +143,27 @@ def _jobs(
         else job_named(parse_side(name), allow_code=allow_code, progress=progress)
         for place, name in enumerate(names)
     ]
+    notes = [note for place, run in runs.items() if (note := _other_stack("AB"[place], run, jobs[place]))]
     if data is not None:
-        return jobs, data, chosen
+        return jobs, data, chosen, notes
     origins = [run.origin for run in runs.values() if run.origin.get("data")]
     if not origins:
         raise ZoolensError("No data are named.", hint="Add --data; only stored runs bring their data along.")
     if len({run.dataset.fingerprint for run in runs.values()}) > 1:
         raise ZoolensError("The two runs were made on different data.", hint="Name the data with --data.")
     origin = origins[0]
-    return jobs, origin["data"], (chosen[0] or origin["limit"], chosen[1] if chosen[1] is not None else origin["seed"])
+    own = (chosen[0] or origin["limit"], chosen[1] if chosen[1] is not None else origin["seed"])
+    return jobs, origin["data"], own, notes
+
+
+def _other_stack(label: str, run: Run, job: Job) -> str | None:
+    """What is to be said where a stored run was made with other versions than are here: they are not compared."""
+    if run.stack.version == job.stack.version:
+        return None
+    return (
+        f"{label}: run {run.id[:8]} was made with {run.stack.runtime} {run.stack.version}, and {job.stack.version} is "
+        "what computes here; name the old one as MODEL@RUNTIME:env=PACKAGES."
+    )
 
 
 def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progress: Progress) -> Divergence:

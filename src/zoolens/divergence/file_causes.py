@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -14,6 +15,7 @@ from zoolens.divergence.causes import Cause, Kind, Proof, label_of
 from zoolens.divergence.examined import Exact, apart, exact_output
 from zoolens.divergence.sides import Side
 from zoolens.errors import ZoolensError
+from zoolens.graph.diff.report import diff
 from zoolens.graph.model import Array
 from zoolens.numerics.deviation import deviation
 
@@ -143,8 +145,11 @@ def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: E
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
         return [_quantised(graphs, every, proof, with_places, exact.outputs[0])]
-    if kinds == {"weights"} and len(every) > _LISTED:
-        return [_other_weights(graphs, every, proof)]
+    learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
+    if kinds == {"weights"} and (len(every) > _LISTED or 2 < len(every) == learned):
+        return [_other_weights(graphs, every, learned, proof)]
+    if math.isinf(proof.after):
+        return [_other_structure(graphs)]
     return [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
 
 
@@ -185,13 +190,21 @@ def _quantised(
     return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
 
 
-def _other_weights(graphs: Aligned, every: Sequence[Difference], proof: Proof) -> Cause:
-    learned = [pair for pair in graphs.pairs if graphs.a.by_name[pair.a].parameters]
+def _other_weights(graphs: Aligned, every: Sequence[Difference], learned: int, proof: Proof) -> Cause:
     first = every[0].a
     assert first is not None
     label = label_of(graphs.a, first)
     words = (
-        f"The files have other weights in {len(every)} of {len(learned)} layers, from {label} on ({every[0].words}): "
+        f"The files have other weights in {len(every)} of {learned} layers, from {label} on ({every[0].words}): "
         "another training, or another precision of the file"
     )
     return Cause(Kind.WEIGHTS, words, None, first, label, proof)
+
+
+def _other_structure(graphs: Aligned) -> Cause:
+    """Two networks of which no part can be exchanged for the other's, so that nothing can be proved by doing it."""
+    found = diff(graphs.a, graphs.b, names=("A", "B"))
+    words = f"The files hold networks of different structure: {found.verdict.rstrip('.')}"
+    return Cause(
+        Kind.STRUCTURE, words, withdrawn=("their parts do not fit into each other, so that none was exchanged",)
+    )

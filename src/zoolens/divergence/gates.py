@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.divergence.diverging import Divergence
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.errors import ZoolensError
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
@@ -45,7 +45,8 @@ def parse_divergence_gate(text: str) -> DivergenceGate:
         raise ZoolensError(f"{text!r} is no condition.", hint='Write one such as "max_error > 1e-3" or "flips > 0".')
     figure, op, number, percent = match.groups()
     if figure not in _FIGURES:
-        raise UnknownName(f"There is no figure {figure!r} of a divergence.", hint=f"There are {', '.join(_FIGURES)}.")
+        known = ", ".join(_FIGURES)
+        raise ZoolensError(f"There is no figure {figure!r} of a divergence.", hint=f"There are {known}.")
     return DivergenceGate(text, figure, op, float(number) / (100 if percent else 1))
 
 

@@ -203,7 +203,7 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Ins
     views = (a, b)
     windows, skipped = windows_of(views, pairs, budget)
     kept = [pair for window in windows for pair in window]
-    same = a.graph is b.graph and all(np.array_equal(value, b.inputs.get(name)) for name, value in a.inputs.items())
+    same = a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
     shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
     ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
     walks = [ours, ours if same else list(_walks(b, shown[1]))]

@@ -85,7 +85,7 @@ def _of_runtime(
         if grids_of(side.graph) and not faulty:
             return _between_grids(view, examined.answers[place], before, exact.floors[place])
         tried = "it cannot be told to compute in float32" if proof is None else f"{proof.after:.1e} is left in float32"
-        withdrawn.append(f"{words}; not proved: {tried}")
+        withdrawn.append(f"{words}; {tried}")
     if first is None:
         words = f"{side.label} is off the exact answer of its file, and no layer of it that can be read is by itself"
         return Cause(Kind.UNEXPLAINED, words, side.label, withdrawn=tuple(withdrawn))

@@ -31,7 +31,7 @@ from zoolens.runtimes.observing import CapturePoint
 from zoolens.store.records import Run
 
 _OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
-_OPTIONS: Final = ("precision", "threads", "mode", "device", "env")
+_OPTIONS: Final = ("precision", "threads", "mode", "device", "env")  # env comes last: it may hold commas
 
 Feeds = dict[str, Array]
 
@@ -52,13 +52,15 @@ def parse_side(text: str) -> SideName:
     name, address = parse_runtime(rest)
     if not at or name not in plugins.names(plugins.RUNTIMES) or Path(text).exists():
         return SideName(text)
-    if not address or not all(_OPTION.fullmatch(part) for part in address.split(",")):
+    options, behind, environment = address.rpartition("env=")
+    parts = (options.rstrip(",") if behind else address).split(",") if address != f"env={environment}" else []
+    if not address or not all(_OPTION.fullmatch(part) for part in parts):
         return SideName(model, rest)
-    chosen = dict(part.split("=", 1) for part in address.split(","))
+    chosen = dict(part.split("=", 1) for part in parts)
     unknown = next((option for option in chosen if option not in _OPTIONS), None)
     if unknown is not None:
         raise ZoolensError(f"There is no option {unknown!r} of a side.", hint=f"There are {', '.join(_OPTIONS)}.")
-    environment = chosen.pop("env", "")
+    environment = environment if behind else ""
     threads = chosen.pop("threads", None)
     if threads is not None and not threads.isdecimal():
         raise ZoolensError(f"threads={threads} is no number of threads.")

@@ -83,7 +83,7 @@ def _on_causes(divergence: Divergence) -> Iterator[str]:
         yield f"{'Cause' if cause.proved else 'Suspected, not proved'}: {cause.words}."
         if cause.proof is not None:
             yield f"  {proof_in_words(cause)}"
-        yield from (f"  Withdrawn: {text}." for text in cause.withdrawn)
+        yield from (f"  Not proved: {text}." for text in cause.withdrawn)
 
 
 def proof_in_words(cause: Cause) -> str:

@@ -68,8 +68,10 @@ def wrong_resize(entry: Entry) -> Entry | None:
     sides = [given.shape[given.layout.index(axis)] for axis in "HW"]
     if None in sides:
         return None
-    half, whole = (tuple(side // divisor for side in sides if side is not None) for divisor in (2, 1))
-    steps = tuple(Resize(op="resize", size=size, method="bilinear") for size in (half, whole))
+    height, width = (side or 1 for side in sides)
+    steps = tuple(
+        Resize(op="resize", size=(height // divisor, width // divisor), method="bilinear") for divisor in (2, 1)
+    )
     changed = given.model_copy(update={"preprocess": (*steps, *given.preprocess)})
     inputs = (changed, *entry.manifest.inputs[1:])
     return replace(entry, manifest=entry.manifest.model_copy(update={"inputs": inputs}))
@@ -131,7 +133,7 @@ def _padding_moved(graph: Any, generator: np.random.Generator) -> str | None:
     """One row and column of padding from the end to the beginning."""
     padded = []
     for node in graph.node:
-        pads = next((part for part in node.attribute if part.name == "pads"), None)
+        pads: Any = next((part for part in node.attribute if part.name == "pads"), None)
         windowed = node.op_type in ("Conv", "MaxPool", "AveragePool") and pads is not None and len(pads.ints) == 4
         if windowed and min(pads.ints[2:]) > 0:
             padded.append((node, pads))
