@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := .venv-demo
+# Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test clients test-slow test-exports fuzz mutants lint docs bench system clean
 

@@ -13,7 +13,10 @@ import signal
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from zoolens.engine.sandbox import trusting
 
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("search", print_blob=True)
@@ -28,7 +31,6 @@ SLOWEST = (
     "src/zoolens/crosstrain/training/lockstep/test_comparison.py",
     "tests/test_crosstrain.py",
     "tests/test_hostile.py",
-    "tests/test_docs_python.py",
     "tests/test_readme.py",
     "tests/test_wheel.py",
     "tests/test_plugin.py",
@@ -39,6 +41,7 @@ SLOWEST = (
     "src/zoolens/crosstrain/training/trainers/test_torch.py",
     "src/zoolens/crosstrain/test_api.py",
     "tests/test_fanout.py",
+    "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 
 
@@ -55,3 +58,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     places = {Path(__file__).parent / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(scope="module")
+def trusted_models():
+    """Models are opened in this process: for tests that open many and whose subject is not the sandbox."""
+    with trusting():
+        yield

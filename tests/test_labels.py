@@ -7,6 +7,8 @@ from PIL import Image
 import zoolens
 from zoolens.measure.evaluate import evaluate
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 FOLDERS = {"n01440764": 0, "n02102040": 217, "n01742172": 61}  # as in Imagenette; index among ImageNet's classes
 
 

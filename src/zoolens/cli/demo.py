@@ -44,7 +44,7 @@ def command(store: str | None) -> None:
         models=["demo:*"],
         data="demo",
         wanted=Wanted(runtimes=runtimes),
-        latency=LatencySettings(max_seconds=0.5),
+        latency=LatencySettings(max_seconds=0.25),
         cold_repeats=1,
     )
     opened = open_store(store)

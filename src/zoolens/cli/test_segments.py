@@ -9,6 +9,8 @@ from zoolens.cli import query, runs, show
 from zoolens.cli.segments import command
 from zoolens.errors import ZoolensError
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 PAIR = ["demo:lenet-wide", "demo:lenet-wide-int8"]
 
 

@@ -11,6 +11,8 @@ from zoolens.statistics.anytime import paired_lowers
 from zoolens.statistics.binomial import binomial_lower
 from zoolens.store.store import open_store
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 N = 100
 LABELS = np.arange(N) % 10
 

@@ -18,6 +18,8 @@ from zoolens.comparisons.modeldiff import (
 )
 from zoolens.measure.evaluate import evaluate
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 

@@ -19,6 +19,8 @@ from zoolens.index.semantic import open_semantic
 from zoolens.measure.predictions import KIND
 from zoolens.zoos.demo import MODELS_FOLDER
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 class Watcher:
     """Counts the signatures that were read, and keeps what was said."""

@@ -6,6 +6,8 @@ from zoolens.measure.evaluate import evaluate
 from zoolens.queries.api import query
 from zoolens.store.store import open_store
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

@@ -42,7 +42,7 @@ def everything(path):
 def test_flipped_bits_change_no_figure_and_end_in_a_sentence(sound, tmp_path):
     expected, content, draw = everything(sound), sound.read_bytes(), random.Random(1)
     path, told = tmp_path / "store.sqlite", []
-    for _ in range(150):
+    for _ in range(60):
         damaged = bytearray(content)
         damaged[draw.randrange(100, len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(damaged)
@@ -56,7 +56,7 @@ def test_flipped_bits_change_no_figure_and_end_in_a_sentence(sound, tmp_path):
             assert all(set(found) <= set(known) for found, known in zip(parts, expected[2], strict=True))
         for log in tmp_path.glob("store.sqlite-*"):
             log.unlink()
-    assert len(told) > 20  # most of the file is rows
+    assert len(told) > 8  # most of the file is rows
     assert not any("\n" in sentence for sentence in told)
 
 

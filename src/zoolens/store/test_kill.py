@@ -13,7 +13,7 @@ from zoolens.store.store import open_store
 from zoolens.testing.postgres import postgres_server
 from zoolens.testing.store_records import begin, some_rows
 
-PARTS = 120
+PARTS = 60
 PARTS_A_STAGE = 6
 OBSERVATIONS_A_STAGE = 20
 
@@ -106,7 +106,7 @@ def check_survives(target, undisturbed, kills):
 
 
 def test_a_killed_writer_on_sqlite(tmp_path):
-    check_survives(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite", kills=10)
+    check_survives(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite", kills=6)
 
 
 @pytest.mark.postgres

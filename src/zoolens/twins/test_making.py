@@ -16,6 +16,8 @@ from zoolens.progress import Silent
 from zoolens.testing import models
 from zoolens.twins.making import as_data, make_twins
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):

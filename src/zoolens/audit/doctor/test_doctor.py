@@ -19,6 +19,8 @@ from zoolens.store.records import RunKind
 from zoolens.store.store import open_store
 from zoolens.zoos.demo import MODELS_FOLDER
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 LIMIT = 200
 
 

@@ -12,6 +12,8 @@ from zoolens.errors import ZoolensError
 from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import Answered, Compared, Event, EventLog, Kept
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 FILE = """
 services:
   fashion:

@@ -25,6 +25,8 @@ from zoolens.serving.services.ladder_query import LadderBuilder, ladder_data
 from zoolens.serving.services.profiles import profiled_sizes, stored_timings
 from zoolens.store.store import open_store
 
+pytestmark = pytest.mark.usefixtures("trusted_models")
+
 REFERENCE = "demo:lenet-wide"
 
 
