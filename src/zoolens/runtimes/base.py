@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.plugins import installed_version
+from zoolens.runtimes.devices import DeviceTimes, device_kind
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile
 from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
@@ -104,7 +105,10 @@ class ModelFiles:
 
 @dataclass(frozen=True)
 class Options:
-    """How to run it. `mode` is "default" or one of the runtime's `modes`; `precision` "default" or "float32"."""
+    """How to run it. `device` is "cpu", or another kind of device with or without a number ("cuda", "cuda:1").
+
+    `mode` is "default" or one of the runtime's `modes`; `precision` is "default" or "float32".
+    """
 
     threads: int | None = None
     device: str = "cpu"
@@ -168,6 +172,11 @@ class Session(ABC):
         """Run one batch and read some tensors on the way; those that are not asked for take no memory."""
         raise NotImplementedError
 
+    def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
+        """Run one batch several times on a device that is no CPU: what was moved and computed there, and how long the
+        host took. A first run that only prepares something is not among those given back."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Release what the framework holds. Calling it twice is fine."""
 
@@ -190,6 +199,7 @@ class Runtime(ABC):
     extra: ClassVar[str | None] = None  # the zoolens extra that brings it
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     modes: ClassVar[tuple[str, ...]] = ()
+    accelerated_modes: ClassVar[tuple[str, ...]] = ()  # further modes on devices other than the CPU
     cannot: ClassVar[Mapping[str, str]] = {}  # ability -> why not
     fragile: ClassVar[str | None] = None  # why a model can take the process down: it has its own even when trusted
     plain: ClassVar[str | None] = None  # why its files are harmless data: they are then read in our own process
@@ -268,12 +278,17 @@ class Runtime(ABC):
             raise ModelError(
                 f"Runtime {self.name} does not run {model.format} models; it runs {', '.join(self.formats)}."
             )
-        if options.device not in self.devices:
+        kind = device_kind(options.device)
+        if kind not in self.devices or (kind == "cpu" and options.device != "cpu"):
             raise ModelError(
                 f"Runtime {self.name} does not run on device {options.device!r}; it has {', '.join(self.devices)}."
             )
-        if options.mode != "default" and options.mode not in self.modes:
-            raise UnsupportedAbility(self.name, f"run in mode {options.mode}", f"its modes are {self.modes or 'none'}")
+        modes = self.modes if kind == "cpu" else self.modes + self.accelerated_modes
+        if options.mode != "default" and options.mode not in modes:
+            listed = ", ".join(modes) or "none"
+            raise UnsupportedAbility(
+                self.name, f"run in mode {options.mode} on {kind}", f"its modes there are {listed}"
+            )
         for path in model.files.values():
             if not path.is_dir():
                 check_file(path)

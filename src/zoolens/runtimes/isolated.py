@@ -25,6 +25,7 @@ from zoolens.engine.scratch import kept_scratch
 from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
 from zoolens.runtimes.calls import ObservedCall
+from zoolens.runtimes.devices import DeviceTimes, read_device_times
 from zoolens.runtimes.interference import Waiting
 from zoolens.runtimes.observing import (
     MOST_CAPTURED_BYTES,
@@ -290,6 +291,11 @@ class IsolatedSession(Session):
             if tensors.keys() != set(names) or outputs.keys() != {spec.name for spec in self.outputs}:
                 raise ValueError("other tensors than those asked for")
             return Captured({name: tensors[name] for name in names}, outputs)
+
+    def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
+        answer = self._ask("device_times", "running the model", feeds, repeats=repeats)
+        with self._sense():
+            return read_device_times(answer, repeats)
 
     def run_preprocess(self, image: Tensor) -> Tensor:
         """The manifest's own `preprocess(image)`, executed in the worker."""

@@ -1,4 +1,4 @@
-"""Programs exported with jax.export, on the CPU.
+"""Programs exported with jax.export, on CPU and CUDA.
 
 The file is FlatBuffers around StableHLO: no pickle. It may still name functions of the hosting process ("custom
 calls"), Python callbacks among them, so only those that compute are let through.
@@ -6,7 +6,9 @@ calls"), Python callbacks among them, so only those that compute are let through
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -27,6 +29,7 @@ from zoolens.runtimes.base import (
     check_feeds,
     model_bytes,
 )
+from zoolens.runtimes.devices import DeviceTimes, device_index, device_kind
 from zoolens.runtimes.jaxinside import (
     Instruction,
     TappedProgram,
@@ -49,8 +52,9 @@ _TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "
 
 class Jax(Runtime):
     name = "jax"
-    summary = "JAX programs from jax.export, CPU"
+    summary = "JAX programs from jax.export, CPU and CUDA"
     formats = ("jax-export",)
+    devices = ("cpu", "cuda")
     requirements = ("jax",)
     distributions = ("jax", "jaxlib")
     extra = "jax"
@@ -63,6 +67,8 @@ class Jax(Runtime):
     fragile = "damaged files can crash the compiler that reads them"
 
     def load_library(self) -> Any:
+        # Otherwise JAX takes most of a GPU's memory when it starts, whatever a model needs.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
         import jax.export
 
@@ -74,17 +80,23 @@ class Jax(Runtime):
         if len(content) < 64:
             raise ModelError(f"{model.path().name} is not a complete jax.export file.", hint="Fetch it again.")
         exported = jax.export.deserialize(bytearray(content))
-        if "cpu" not in exported.platforms:
-            raise ModelError(f"The program was exported for {', '.join(exported.platforms)}, not for the CPU.")
+        if (kind := device_kind(options.device)) not in exported.platforms:
+            raise ModelError(
+                f"The program was exported for {', '.join(exported.platforms)}, not for {kind}.",
+                hint="Export it with jax.export.export(…, platforms=['cpu', 'cuda']).",
+            )
         return exported, list(_operations(exported))
 
     def compile(self, loaded: tuple[Any, list[tuple[str, Any]]], model: ModelFiles, options: Options) -> Session:
         exported, operations = loaded
-        return JaxSession(self.load_library(), exported, operations, model)
+        return JaxSession(self.load_library(), exported, operations, model, options)
 
 
 class JaxSession(Session):
-    def __init__(self, jax: Any, exported: Any, operations: list[tuple[str, Any]], model: ModelFiles) -> None:
+    def __init__(
+        self, jax: Any, exported: Any, operations: list[tuple[str, Any]], model: ModelFiles, options: Options
+    ) -> None:
+        self._device = _device(jax, options.device)
         self._jax, self._exported = jax, exported
         self._operations = operations
         self._tapped: dict[tuple[tuple[int, ...], ...], TappedProgram] = {}
@@ -99,15 +111,58 @@ class JaxSession(Session):
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)
         try:
-            args, kwargs = self._jax.tree_util.tree_unflatten(self._tree, [feeds[spec.name] for spec in self.inputs])
+            args, kwargs = self._arguments([feeds[spec.name] for spec in self.inputs])
             answers = self._jax.tree_util.tree_leaves(self._call(*args, **kwargs))
             return {spec.name: np.array(answer) for spec, answer in zip(self.outputs, answers, strict=True)}
         except Exception as error:
             raise ModelError(f"jax failed while running the model: {first_line(error)}") from error
 
+    def _arguments(self, arrays: Sequence[Any]) -> Any:
+        """Inputs as the program takes them, on its device; JAX itself moves them to a device that is the only one."""
+        placed = arrays if self._device is None else self._jax.device_put(list(arrays), self._device)
+        return self._jax.tree_util.tree_unflatten(self._tree, placed)
+
     def effective(self) -> Effective:
         heavy = {_TYPES.get(kind.element, kind.element) for name, kind in self._operations if name in _HEAVY}
-        return Effective(provider="XLA CPU", precision="+".join(sorted(heavy)) or "float32")
+        device = self._device
+        if device is None or device.platform == "cpu":
+            return Effective(provider="XLA CPU", precision="+".join(sorted(heavy)) or "float32")
+        capability = str(getattr(device, "compute_capability", ""))
+        if "float32" in heavy and float(capability or 0) >= 8:
+            heavy.add("tf32")  # what XLA may round products of float32 to, unless the program asks for more
+        details = {
+            "device": str(device.device_kind),
+            "compute_capability": capability,
+            "xla": str(device.client.platform_version).replace("\n", " ")[:200],
+        }
+        return Effective(provider="XLA CUDA", precision="+".join(sorted(heavy)) or "float32", details=details)
+
+    def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
+        if self._device is None or self._device.platform == "cpu":
+            raise NotImplementedError
+        check_feeds(self.inputs, feeds)
+        arrays = [feeds[spec.name] for spec in self.inputs]
+        try:
+            return [self._timed(arrays) for _ in range(repeats + 1)][1:]
+        except Exception as error:
+            raise ModelError(f"jax failed while running the model: {first_line(error)}") from error
+
+    def _timed(self, arrays: Sequence[Tensor]) -> DeviceTimes:
+        clock, wait = time.perf_counter_ns, self._jax.block_until_ready
+        started = clock()
+        args, kwargs = wait(self._arguments(arrays))
+        moved = clock()
+        answers = self._call(*args, **kwargs)
+        launched = clock()
+        wait(answers)
+        computed = clock()
+        for answer in self._jax.tree_util.tree_leaves(answers):
+            np.asarray(answer)
+        ended = clock()
+        held = (self._device.memory_stats() or {}).get("peak_bytes_in_use")
+        peak = None if held is None else int(held)
+        times = (ended - started, launched - moved, moved - started, computed - moved, ended - computed)
+        return DeviceTimes(*times, peak_memory=peak, events=False)
 
     def count_parameters(self) -> int:
         """The constants an exported program carries; weights that are arguments are not part of the model."""
@@ -131,7 +186,7 @@ class JaxSession(Session):
         """What XLA made of the program for inputs of these shapes; compiled again, since jit does not show its own."""
         shapes = tuple(feeds[spec.name].shape for spec in self.inputs)
         if shapes not in self._instructions:
-            args, kwargs = self._jax.tree_util.tree_unflatten(self._tree, [feeds[spec.name] for spec in self.inputs])
+            args, kwargs = self._arguments([feeds[spec.name] for spec in self.inputs])
             compiled = self._call.lower(*args, **kwargs).compile()
             self._instructions = {shapes: read_instructions(compiled.as_text())}
         return self._instructions[shapes]
@@ -154,7 +209,8 @@ class JaxSession(Session):
     def _program(self, arrays: Sequence[Tensor]) -> TappedProgram:
         shapes = tuple(array.shape for array in arrays)
         if shapes not in self._tapped:
-            self._tapped = {shapes: TappedProgram(self._jax, self._exported, arrays)}
+            platform = "cpu" if self._device is None or self._device.platform == "cpu" else "cuda"
+            self._tapped = {shapes: TappedProgram(self._jax, self._exported, arrays, platform)}
         return self._tapped[shapes]
 
     def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
@@ -162,7 +218,7 @@ class JaxSession(Session):
         check_points(tuple(names), self._points)
         try:
             arrays = [feeds[spec.name] for spec in self.inputs]
-            answers, values = self._program(arrays).run(arrays, names)
+            answers, values = self._program(arrays).run(arrays, names, self._arguments)
         except Exception as error:
             raise ModelError(f"jax failed while it observed the model: {first_line(error)}") from error
         outputs = {spec.name: answer for spec, answer in zip(self.outputs, answers, strict=True)}
@@ -170,6 +226,23 @@ class JaxSession(Session):
 
     def close(self) -> None:
         self._call = None
+
+
+def _device(jax: Any, wanted: str) -> Any:
+    """The device to run on; None where JAX has the CPU only, and moves inputs there by itself."""
+    if wanted == "cpu" and jax.default_backend() == "cpu":
+        return None
+    kind, number = device_kind(wanted), device_index(wanted)
+    try:
+        devices = jax.devices(kind)
+    except RuntimeError as error:
+        raise ModelError(
+            f"jax cannot run on {wanted} here: it sees no such device.",
+            hint="Run with --device cpu, or install jax for CUDA.",
+        ) from error
+    if number >= len(devices):
+        raise ModelError(f"jax cannot run on {wanted}: this machine has {len(devices)} {kind} devices.")
+    return devices[number]
 
 
 class _Kind:

@@ -243,12 +243,14 @@ class TappedProgram:
         self._tapped: tuple[tuple[str, ...], Any] | None = None
         self.values = dict(_described(self._module()))  # name -> (shape, type), in the order of the program
 
-    def run(self, arrays: Sequence[Tensor], names: Sequence[str]) -> tuple[list[Tensor], list[Tensor]]:
-        """The program's answers, and the wanted values."""
+    def run(
+        self, arrays: Sequence[Tensor], names: Sequence[str], arguments: Callable[[Sequence[Tensor]], Any]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The program's answers, and the wanted values. `arguments` makes of arrays what the program takes."""
         wanted = tuple(names)
         if self._tapped is None or self._tapped[0] != wanted:
             self._tapped = wanted, self._jax.jit(self._program(wanted).call)
-        args, kwargs = self._jax.tree_util.tree_unflatten(self._fixed.in_tree, list(arrays))
+        args, kwargs = arguments(arrays)
         results = [_array(result) for result in self._jax.tree_util.tree_leaves(self._tapped[1](*args, **kwargs))]
         count = len(self._fixed.out_avals)
         return results[:count], results[count:]

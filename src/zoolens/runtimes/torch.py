@@ -1,10 +1,10 @@
-"""PyTorch models on the CPU: TorchScript, torch.export archives, and bare weights with their architecture."""
+"""PyTorch models on CPU and CUDA: TorchScript, torch.export archives, and bare weights with their architecture."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -23,8 +23,10 @@ from zoolens.runtimes.base import (
     check_feeds,
     lent_threads,
 )
+from zoolens.runtimes.devices import DeviceTimes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.torchcapture import Observer, ScriptObserver, capture_points, observer_of, to_array
+from zoolens.runtimes.torchcuda import GraphedCall, Staging, check_cuda, cuda_facts, lent_float32, timed_call, uses_tf32
 from zoolens.runtimes.torchexport import check_export
 from zoolens.runtimes.torchprofile import Marks, marked_modules, marked_program, recorded_profiles
 from zoolens.runtimes.torchscript import check_torchscript
@@ -36,12 +38,14 @@ __all__ = ["Torch", "import_torchvision"]
 
 class Torch(Runtime):
     name = "torch"
-    summary = "PyTorch, CPU, eager or compiled"
+    summary = "PyTorch, CPU and CUDA, eager or compiled"
     formats = ("torchscript", "torch-export", "torch-state-dict")
     requirements = ("torch",)
     distributions = ("torch", "torchvision", "timm")
     extra = "torch"
+    devices = ("cpu", "cuda")
     modes = ("eager", "compiled")
+    accelerated_modes = ("cuda-graphs",)
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -61,23 +65,29 @@ class Torch(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> Any:
         torch = self.load_library()
+        if options.device != "cpu":
+            check_cuda(torch, options.device)
         check_no_object(model.path())
         if model.format == "torchscript":
             check_torchscript(model.path())
-            return torch.jit.load(str(model.path()), map_location="cpu").eval()
+            return torch.jit.load(str(model.path()), map_location=options.device).eval()
         if model.format == "torch-export":
             check_export(model.path())
-            return _module(torch.export.load(str(model.path())))
-        return build_with_weights(model).eval()
+            program = torch.export.load(str(model.path()))
+            if options.device != "cpu":
+                program = torch.export.passes.move_to_device_pass(program, options.device)
+            return _module(program)
+        return build_with_weights(model).eval().to(options.device)
 
     def compile(self, loaded: Any, model: ModelFiles, options: Options) -> Session:
         torch = self.load_library()
         inputs = model.inputs or _declared_inputs(loaded, model)
-        if options.mode != "compiled":
-            return TorchSession(torch, loaded, loaded, inputs, model.outputs, options)
-        session = TorchSession(torch, loaded, torch.compile(loaded), inputs, model.outputs, options)
-        session.warm_up()
-        return session
+        if options.mode == "compiled":
+            session = TorchSession(torch, loaded, torch.compile(loaded), inputs, model.outputs, options)
+            session.warm_up()
+            return session
+        call = GraphedCall(torch, loaded) if options.mode == "cuda-graphs" else loaded
+        return TorchSession(torch, loaded, call, inputs, model.outputs, options)
 
 
 class TorchSession(Session):
@@ -91,7 +101,9 @@ class TorchSession(Session):
         options: Options,
     ) -> None:
         self._torch, self._module, self._call, self._options = torch, module, call, options
-        self._compiled = call is not module
+        self._compiled = options.mode == "compiled"
+        self._device = torch.device(options.device)
+        self._staging = Staging(torch, self._device) if self._device.type == "cuda" else None
         self.inputs = inputs
         self.outputs = self._found_outputs([spec.name for spec in outputs])
 
@@ -103,7 +115,7 @@ class TorchSession(Session):
         except Exception as error:
             raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
         # Copies: a module may answer with a view of its input or of a buffer it keeps.
-        arrays = [answer.numpy().copy() for answer in answers.values()]
+        arrays = [answer.cpu().numpy().copy() for answer in answers.values()]
         named = {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
         declared, given = self.inputs[0].shape[:1], feeds[self.inputs[0].name].shape[:1]
         if given and declared != given:
@@ -115,6 +127,8 @@ class TorchSession(Session):
             return _named(self._torch, call(*self._tensors(arrays)))
 
     def _tensors(self, arrays: Sequence[Tensor]) -> list[Any]:
+        if self._staging is not None:
+            return self._staging.moved(arrays)
         # Copies, since a module may write into what it is given (in-place ReLU) and the caller's arrays are not ours.
         return [self._torch.from_numpy(array.copy()) for array in arrays]
 
@@ -123,8 +137,13 @@ class TorchSession(Session):
         """What torch is lent while it runs this model."""
         torch = self._torch
         lent = lent_threads(self._options.threads, torch.get_num_threads, torch.set_num_threads)
-        with lent, torch.inference_mode():
+        here = torch.cuda.device(self._device) if self._staging is not None else nullcontext()
+        with lent, here, torch.inference_mode(), lent_float32(torch, forced=self._forced):
             yield
+
+    @property
+    def _forced(self) -> bool:
+        return self._staging is not None and self._options.precision == "float32"
 
     def _examples(self, batch: int | None = None) -> list[Tensor]:
         """Zeros for every input: in the declared batch size, or in another one."""
@@ -160,10 +179,17 @@ class TorchSession(Session):
         types |= {"int8" for name in self._module.state_dict() if "_packed_params" in name}
         if torch.get_float32_matmul_precision() != "highest" and "float32" in types:
             types.add("bfloat16")
+        details: dict[str, str] = {}
+        if self._staging is not None:
+            details = cuda_facts(torch, self._device, forced=self._forced)
+            if not self._forced and "float32" in types and uses_tf32(torch):
+                types.add("tf32")
+        where = "torch CPU" if self._staging is None else "torch CUDA"
         return Effective(
-            provider="torch CPU, compiled" if self._compiled else "torch CPU",
+            provider=where if self._options.mode in ("default", "eager") else f"{where}, {self._options.mode}",
             precision="+".join(sorted(types)) or "float32",
             threads=self._options.threads or int(torch.get_num_threads()),
+            details=details,
         )
 
     def count_parameters(self) -> int:
@@ -172,7 +198,7 @@ class TorchSession(Session):
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
         check_feeds(self.inputs, feeds, any_batch=True)
         arrays = [feeds[spec.name] for spec in self.inputs]
-        how: dict[str, Any] = {"kernels": kernels, "named_nodes": self._has_parts}
+        how: dict[str, Any] = {"kernels": kernels, "named_nodes": self._has_parts, "device": self._options.device}
         if isinstance(self._observer, ScriptObserver):
             how["script"] = self._observer.operators
         try:
@@ -185,22 +211,27 @@ class TorchSession(Session):
         """The call to profile, whose parts mark themselves where it has parts."""
         if not self._has_parts:
             call = self._timed_twin
-            yield lambda: self._run(call, arrays)
+            yield lambda: self._answered(call, arrays)
         elif isinstance(self._module, self._torch.fx.GraphModule):
             program = marked_program(self._torch, self._module, marks)
-            yield lambda: self._run(program, arrays)
+            yield lambda: self._answered(program, arrays)
         else:
             with marked_modules(self._module, marks):
-                yield lambda: self._run(self._module, arrays)
+                yield lambda: self._answered(self._module, arrays)
+
+    def _answered(self, call: Any, arrays: Sequence[Tensor]) -> list[Any]:
+        """Answers in the host's memory, which waits for a device to make them."""
+        answers = list(self._run(call, arrays).values())
+        return answers if self._staging is None else [answer.cpu() for answer in answers]
 
     @property
     def _has_parts(self) -> bool:
-        return not self._compiled and not isinstance(self._module, self._torch.jit.ScriptModule)
+        return self._options.mode in ("default", "eager") and not isinstance(self._module, self._torch.jit.ScriptModule)
 
     @cached_property
     def _timed_twin(self) -> Any:
         """What is profiled: a compiled network is compiled again, so that the kernels made for it show their times."""
-        if not self._compiled:
+        if not self._compiled or self._staging is not None:
             return self._call
         return self._torch.compile(self._module, options={"cpp.enable_kernel_profile": True})
 
@@ -236,6 +267,22 @@ class TorchSession(Session):
                 )
         except Exception as error:
             raise ModelError(f"torch failed while it observed the model: {_reason(error)}") from error
+
+    def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
+        if self._staging is None:
+            raise NotImplementedError
+        check_feeds(self.inputs, feeds, any_batch=True)
+        arrays = [feeds[spec.name] for spec in self.inputs]
+
+        def call(*tensors: Any) -> list[Any]:
+            return list(_named(self._torch, self._call(*tensors)).values())
+
+        try:
+            with self._running():
+                made = [timed_call(self._torch, self._device, self._staging, call, arrays) for _ in range(repeats + 1)]
+        except Exception as error:
+            raise ModelError(f"torch failed while running the model: {_reason(error)}") from error
+        return made[1:]
 
     def close(self) -> None:
         self._module = self._call = None

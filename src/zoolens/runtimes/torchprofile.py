@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zoolens.runtimes.base import quiet_stderr
-from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.observing import Level, OperatorTime, Profile
 
 _MARK: Final = "zoolens mark "
@@ -34,6 +34,7 @@ _TRIVIAL: Final = frozenset(
     }
 )  # fmt: skip
 _OURS: Final = frozenset({"aten::lift_fresh"})  # what making a tensor of an array calls
+_TRANSFERS: Final = {"Memcpy HtoD": "inputs to the device", "Memcpy DtoH": "answers to the host"}
 # Operators that choose an implementation and call it, although torch does not declare them as composite.
 _CHOOSERS: Final = frozenset({"aten::convolution", "aten::_convolution", "aten::_batch_norm_impl_index"})
 
@@ -194,16 +195,22 @@ def recorded_profiles(
         Profile(
             observed.start,
             observed.duration,
-            reader.operators(root, _within(on_device, observed.start, observed.duration), accelerated=accelerated),
+            reader.operators(root, _launched_in(root, on_device, observed), accelerated=accelerated),
             observed.delay,
         )
         for root, observed in zip(roots[1:], calls, strict=True)
     ]
 
 
-def _within(events: list[_DeviceEvent], start: int, duration: int) -> list[_DeviceEvent]:
-    """Kernels that a call waited for; each call waits for its answer, so that no two calls overlap."""
-    return [event for event in events if start <= event.start <= start + duration]
+def _launched_in(call: _Span, events: list[_DeviceEvent], observed: ObservedCall) -> list[_DeviceEvent]:
+    """What a call launched on the device; where that is not told, what began there before the call was over."""
+    own = {span.correlation for span in call.below()}
+    end = observed.start + observed.duration
+    return [
+        event
+        for event in events
+        if event.launched_by in own or (event.launched_by <= 0 and observed.start <= event.start <= end)
+    ]
 
 
 def _events(torch: Any, results: Any) -> tuple[list[_Span], list[_DeviceEvent]]:
@@ -213,7 +220,9 @@ def _events(torch: Any, results: Any) -> tuple[list[_Span], list[_DeviceEvent]]:
     for event in results.events():
         if event.device_type() == cpu:
             name, start, thread = event.name(), event.start_ns(), event.start_thread_id()
-            host.append(_Span(name, start, start + event.duration_ns(), thread, event.correlation_id()))
+            # Calls of the CUDA library are linked to an operator, and are counted apart from operators.
+            number = -1 if event.linked_correlation_id() > 0 else event.correlation_id()
+            host.append(_Span(name, start, start + event.duration_ns(), thread, number))
         elif not event.name().startswith(_MARK) and not event.is_user_annotation():
             place = f"cuda:{event.device_index()}"
             link = event.linked_correlation_id()
@@ -259,7 +268,7 @@ class _Reader:
             if accelerated:
                 if not own:  # nothing was computed: a view
                     continue
-                layer = _on_device(layer, own)
+                layer = _on_device(layer, own, names)
             place = len(made)
             made.append(layer)
             if self._kernels:
@@ -362,15 +371,16 @@ def _short(name: str) -> str:
     return name.rpartition("::")[2].removesuffix("_")
 
 
-def _on_device(layer: OperatorTime, events: list[_DeviceEvent]) -> OperatorTime:
+def _on_device(layer: OperatorTime, events: list[_DeviceEvent], names: _Names) -> OperatorTime:
     """The layer as its kernels computed it: from the first one's start, for as long as they took together."""
     longest = max(events, key=lambda event: event.duration)
+    way = next((way for mark, way in _TRANSFERS.items() if longest.name.startswith(mark)), None)
     return OperatorTime(
-        layer.name,
-        layer.kind,
+        names.unique(way) if way else layer.name,
+        "transfer" if way else layer.kind,
         sum(event.duration for event in events),
         min(event.start for event in events),
-        nodes=layer.nodes,
+        nodes=() if way else layer.nodes,
         kernel=longest.name,
         precision=_precision_of(longest.name, layer.precision),
         shapes=layer.shapes,

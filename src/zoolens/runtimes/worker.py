@@ -137,6 +137,10 @@ class Worker:
         outputs = {f"o{name}": array for name, array in captured.outputs.items()}
         return {"tensors": self._outputs.write(tensors | outputs)}
 
+    def do_device_times(self, request: Message) -> list[Message]:
+        feeds = self._inputs.read(request["tensors"])
+        return [asdict(times) for times in self._opened().device_times(feeds, request["repeats"])]
+
     def do_preprocess(self, request: Message) -> Message:
         image = self._inputs.read(request["tensors"])["image"]
         return {"tensors": self._outputs.write({"result": self._snippet("preprocess").run(image)})}
