@@ -68,6 +68,7 @@ FRAMEWORKS = {
     "tf_keras": ["runtimes/tensorflow*.py", "contrib/tensorflow_models/*.py"],
     "h5py": ["runtimes/keras*.py"],
     "jax": ["runtimes/jax*.py", "crosstrain/training/trainers/keras*.py"],
+    "pynvml": ["engine/nvml.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
     "sklearn": ["crosstrain/study/analysis/*.py"],
     "ray": ["engine/executors/ray.py", "serving/cluster/ray.py"],

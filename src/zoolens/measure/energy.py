@@ -1,24 +1,29 @@
-"""Energy of a call, by the processor's own counters (RAPL), which Linux shows under /sys/class/powercap.
+"""Energy of a call, by the processor's own counters (RAPL), which Linux shows under /sys/class/powercap, and by those
+of an NVIDIA GPU (NVML) where the model runs on one.
 
-The counters are of whole processor packages. Nothing is subtracted: idle power and all else that ran meanwhile is in
-the figure, and the observation says so. Memory outside the package and accelerators are not in it.
+The counters are of whole processor packages and whole GPUs. Nothing is subtracted: idle power and all else that ran
+meanwhile is in the figure, and the observation says so. Memory outside the package is not in it. On a GPU its own
+energy must be known; that of the processor is added where it is, and the observation names what was counted.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from zoolens.engine.nvml import GpuProbe, NoNvml
+from zoolens.runtimes.devices import device_index, device_kind
 from zoolens.store.records import Observation, unavailable
 from zoolens.store.scopes import batch_scope
 
 POWERCAP: Final = Path("/sys/class/powercap")
 ROUNDS: Final = 5  # the spread of these is the interval
 SECONDS: Final = 1.0  # of all rounds; the counters move about once in a millisecond
+GPU_SECONDS: Final = 5.0  # those of a GPU move some ten times a second
 # Zones inside a package (intel-rapl:0:1) are parts of it, and intel-rapl-mmio:0 is the same package once more.
 _ZONE: Final = re.compile(r"intel-rapl:\d+")
 
@@ -39,10 +44,53 @@ class Package:
         return _number(self.counter)
 
     def joules(self, before: int, after: int) -> float:
-        """Between two readings less than one turn of the counter apart, which is minutes."""
+        """Energy between two readings that are less than one turn of the counter apart, which is minutes."""
         if after < before and self.span <= before:
             raise NoEnergy(f"the counter of {self.name} went back, and its span is not known")
         return (after - before if after >= before else after - before + self.span) / 1e6
+
+
+@dataclass(frozen=True)
+class GpuMeter:
+    """The energy counter of a GPU, in millijoules since its driver was loaded."""
+
+    name: str
+    probe: GpuProbe
+
+    def read(self) -> int:
+        try:
+            return self.probe.millijoules()
+        except NoNvml as error:
+            raise NoEnergy(str(error)) from error
+
+    def joules(self, before: int, after: int) -> float:
+        return (after - before) / 1e3
+
+
+Meter = Package | GpuMeter
+
+
+def gpu_meter(device: str) -> GpuMeter:
+    """The counter of a CUDA device; NoEnergy where it does not answer."""
+    try:
+        probe = GpuProbe(device_index(device))
+        probe.millijoules()
+    except NoNvml as error:
+        raise NoEnergy(str(error)) from error
+    return GpuMeter(f"{probe.name} ({device})", probe)
+
+
+def meters_of(device: str, root: Path = POWERCAP) -> list[Meter]:
+    """The counters of what a model on this device makes work. NoEnergy where that of the device itself is not known."""
+    if device_kind(device) == "cpu":
+        return list(packages(root))
+    if device_kind(device) != "cuda":
+        raise NoEnergy(f"there is no energy counter of {device}")
+    meter = gpu_meter(device)
+    try:
+        return [meter, *packages(root)]
+    except NoEnergy:
+        return [meter]
 
 
 def packages(root: Path = POWERCAP) -> list[Package]:
@@ -54,12 +102,17 @@ def packages(root: Path = POWERCAP) -> list[Package]:
 
 
 def energy_observations(
-    call: Callable[[], object], batch: int, *, seconds: float = SECONDS, root: Path = POWERCAP
+    call: Callable[[], object],
+    batch: int,
+    *,
+    seconds: float = SECONDS,
+    root: Path = POWERCAP,
+    device: str = "cpu",
 ) -> list[Observation]:
     """Joules of one call with `batch` inputs, from calls repeated for `seconds`; or why there are none."""
     scope = batch_scope(batch)
     try:
-        meters = packages(root)
+        meters = meters_of(device, root)
         rounds = [_round(call, meters, seconds / ROUNDS) for _ in range(ROUNDS)]
         return [_observation(rounds, meters, scope, batch)]
     except NoEnergy as error:
@@ -73,7 +126,7 @@ class _Round:
     calls: int
 
 
-def _round(call: Callable[[], object], meters: list[Package], seconds: float) -> _Round:
+def _round(call: Callable[[], object], meters: Sequence[Meter], seconds: float) -> _Round:
     before, started, calls = [meter.read() for meter in meters], time.perf_counter(), 0
     while True:
         call()
@@ -86,22 +139,31 @@ def _round(call: Callable[[], object], meters: list[Package], seconds: float) ->
     return _Round(joules, elapsed, calls)
 
 
-def _observation(rounds: list[_Round], meters: list[Package], scope: str, batch: int) -> Observation:
+def _observation(rounds: list[_Round], meters: Sequence[Meter], scope: str, batch: int) -> Observation:
     joules, calls = sum(lap.joules for lap in rounds), sum(lap.calls for lap in rounds)
     if not joules:
         raise NoEnergy("the energy counters did not move")
     each = [lap.joules / lap.calls for lap in rounds]
-    details = {
+    details: dict[str, object] = {
         "interval": "range",
         "rounds": ROUNDS,
-        "packages": [meter.name for meter in meters],
+        "packages": [meter.name for meter in meters if isinstance(meter, Package)],
         "joules_per_input": joules / calls / batch,
         "watts": joules / sum(lap.seconds for lap in rounds),
-        "what": "whole processor packages while the model ran: idle power and other processes included",
+        "what": f"{_counted(meters)} while the model ran: idle power and other processes included",
     }
+    if gpus := [meter for meter in meters if isinstance(meter, GpuMeter)]:
+        details |= {"gpus": [meter.name for meter in gpus], "state": asdict(gpus[0].probe.state())}
     return Observation(
         "energy", joules / calls, scope=scope, unit="J", low=min(each), high=max(each), n=calls, details=details
     )
+
+
+def _counted(meters: Sequence[Meter]) -> str:
+    kinds = {type(meter) for meter in meters}
+    if kinds == {Package}:
+        return "whole processor packages"
+    return "the whole GPU" if kinds == {GpuMeter} else "the whole GPU and whole processor packages"
 
 
 def _zones(root: Path) -> Iterator[Path]:

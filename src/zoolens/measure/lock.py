@@ -6,10 +6,11 @@ runtime is a new run and an unrelated package is not. `lock` adds what is needed
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
@@ -17,9 +18,11 @@ from zoolens import plugins
 from zoolens.catalog.packages import installed_packages
 from zoolens.datasets.decoders.base import packages_of
 from zoolens.engine.environments import Environment
-from zoolens.engine.machine import describe_machine
+from zoolens.engine.machine import describe_machine, gpu_names
+from zoolens.engine.nvml import GpuProbe, NoNvml
 from zoolens.manifests.schema import DEFAULT_DECODER
 from zoolens.runtimes.base import Options, Runtime
+from zoolens.runtimes.devices import device_index
 from zoolens.store.records import StackRecord, fingerprint
 
 PROTOCOL = 1  # raised when our own way of measuring changes what the numbers mean
@@ -27,6 +30,13 @@ PROTOCOL = 1  # raised when our own way of measuring changes what the numbers me
 # followed on a wake-up of the worker. Models that need no process of their own were timed without one, so that their
 # figures, which now come from a sandboxed worker, stay comparable and keep their keys.
 WORKER_PROTOCOL = 2
+_SETTINGS: Final = (
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_LAUNCH_BLOCKING",
+    "XLA_FLAGS",
+)
 OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every input
 
 
@@ -53,6 +63,8 @@ def resolve_stack(
         "machine": _machine_identity(),
         "options": asdict(options),
     }
+    if options.device != "cpu":
+        identity["accelerator"] = accelerator_identity(options.device)
     if not runtime.can("run_here"):  # this machine prepares the inputs and waits; what computes is not known
         identity |= {"machine": {}, "client": _machine_identity(), **runtime.identity()}
     if runtime.protocol > 1:  # runs of runtimes that are called as they always were keep their key
@@ -70,6 +82,21 @@ def resolve_stack(
         "machine": asdict(describe_machine()),
     }
     return StackRecord(fingerprint(identity), runtime.name, identity, lock)
+
+
+def accelerator_identity(device: str) -> dict[str, Any]:
+    """What of an accelerator, and of the settings around us that its libraries read, can change an answer or a time."""
+    settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+    try:
+        return {**asdict(GpuProbe(device_index(device)).describe()), "settings": settings}
+    except NoNvml as error:
+        names = gpu_names()
+        index = device_index(device)
+        return {
+            "name": names[index] if index < len(names) else None,
+            "unknown": f"driver, clocks and power limit: {error}",
+            "settings": settings,
+        }
 
 
 def _version(runtime: Runtime, environment: Environment | None) -> str | None:

@@ -24,7 +24,8 @@ from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
 from zoolens.measure.answers import run_predictions
 from zoolens.measure.classorder import AS_NAMED, stored_translation
-from zoolens.measure.energy import energy_observations
+from zoolens.measure.device_time import device_observations
+from zoolens.measure.energy import GPU_SECONDS, SECONDS, energy_observations
 from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency, samples_kind
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, renumbered
@@ -324,9 +325,12 @@ def measure_batch_latency(context: Context, batch: int) -> list[Observation]:
     if (reason := _not_here(context)) is not None:
         context.progress.end()
         return [*_with_network(latency_observations(samples, batch)), unavailable("energy", reason, scope, "J")]
-    energy = energy_observations(lambda: session.predict(feeds), batch)
+    device = context.job.options.device
+    seconds = SECONDS if device == "cpu" else GPU_SECONDS
+    energy = energy_observations(lambda: session.predict(feeds), batch, seconds=seconds, device=device)
+    on_device = [] if device == "cpu" else device_observations(session, feeds, batch)
     context.progress.end()
-    return [*latency_observations(samples, batch), *energy]
+    return [*latency_observations(samples, batch), *on_device, *energy]
 
 
 def _with_network(timings: Iterable[Observation]) -> Iterator[Observation]:

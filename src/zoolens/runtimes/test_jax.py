@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.jax import Jax
 from zoolens.runtimes.jaxinside import read_instructions
 from zoolens.testing import models
@@ -129,3 +129,22 @@ ENTRY %main (x: f32[2,3]) -> f32[2,4] {
     assert instructions["fusion"].nodes == ("relu/max",)
     assert instructions["fusion"].shapes == ((2, 4),)
     assert "max.1" not in instructions
+
+
+def test_a_program_for_the_cpu_does_not_run_on_a_gpu(tmp_path):
+    with pytest.raises(ModelError, match="was exported for cpu, not for cuda"):
+        Jax().open(models.cached(models.jax_export, tmp_path), Options(device="cuda"))
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="there is a GPU here")
+def test_without_a_gpu_that_is_said(tmp_path):
+    from jax import export
+
+    path = tmp_path / "both.jax"
+    example = jax.ShapeDtypeStruct((2, 3), np.float32)
+    path.write_bytes(export.export(jax.jit(jax.numpy.tanh), platforms=["cpu", "cuda"])(example).serialize())
+    files = ModelFiles("jax-export", {"model": path})
+    with pytest.raises(ModelError, match="jax cannot run on cuda here"):
+        Jax().open(files, Options(device="cuda"))
+    with Jax().open(files) as session:
+        assert session.effective().provider == "XLA CPU"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, UnsupportedAbility
 from zoolens.graph.importers.torch.library import graph_of_module
 from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
 from zoolens.runtimes.torch import Torch
@@ -151,3 +151,11 @@ def test_a_compiled_network_shows_its_own_kernels(weights):
     assert captured.tensors["1.conv"].shape == (2, 4, 6, 6)
     np.testing.assert_allclose(captured.tensors["output0"], answer, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(captured.tensors["output0"], captured.outputs["output0"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_that_is_said(weights):
+    with pytest.raises(ModelError, match="torch cannot run on cuda:1 here"):
+        Torch().open(weights, Options(device="cuda:1"))
+    with pytest.raises(UnsupportedAbility, match="mode cuda-graphs on cpu"):
+        Torch().open(weights, Options(mode="cuda-graphs"))
