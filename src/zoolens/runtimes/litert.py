@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from zoolens.errors import ModelError, first_line
+from zoolens.plugins import installed_version
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -21,7 +26,14 @@ from zoolens.runtimes.base import (
     check_feeds,
     quiet_stderr,
 )
-from zoolens.runtimes.tflitefile import TfliteGraph, read_graph
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.litertpartitions import file_operators
+from zoolens.runtimes.litertprofiler import Event, ProfiledModel, check_outputs, check_version
+from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
+from zoolens.runtimes.tflitefile import TfliteGraph, read_graph, tensor_labels
+
+_READABLE = {"float32", "float16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64"}
+_PRECISIONS = {"F32": "float32", "F16": "float16", "QS8": "int8", "QU8": "int8", "QC8": "int8", "QD8": "int8"}
 
 
 class LiteRt(Runtime):
@@ -31,12 +43,7 @@ class LiteRt(Runtime):
     requirements = ("ai-edge-litert",)
     distributions = ("ai-edge-litert",)
     extra = "litert"
-    cannot: ClassVar[Mapping[str, str]] = {
-        "compile_mode": "the interpreter prepares its kernels whenever it is made",
-        "profile": "zoolens does not read its profiler yet",
-        "kernels": "zoolens does not read its profiler yet",
-        "capture": "zoolens does not read its intermediate tensors yet",
-    }
+    cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "the interpreter prepares its kernels whenever it is made"}
 
     def load_library(self) -> Any:
         from ai_edge_litert import interpreter
@@ -51,15 +58,26 @@ class LiteRt(Runtime):
 
 
 class LiteRtSession(Session):
-    def __init__(self, library: Any, graph: TfliteGraph, path: str, threads: int | None) -> None:
+    def __init__(
+        self, library: Any, graph: TfliteGraph, path: str, threads: int | None, *, preserves: bool = False
+    ) -> None:
+        """`preserves`: every tensor keeps its values after a prediction, which takes more memory, and XNNPACK is handed
+        smaller sets of operators."""
         self._library, self._graph, self._path, self._threads = library, graph, path, threads
+        self._preserves = preserves
+        self._observed: LiteRtSession | None = None  # one of the same file that preserves its tensors
         self._start()
         self.inputs = tuple(_spec(detail) for detail in self._interpreter.get_input_details())
         self.outputs = tuple(_spec(detail) for detail in self._interpreter.get_output_details())
 
     def _start(self) -> None:
-        with quiet_stderr():  # it announces its delegate
-            self._interpreter = self._library.Interpreter(model_path=self._path, num_threads=self._threads)
+        with quiet_stderr(), warnings.catch_warnings():  # it announces its delegate, and warns of what is preserved
+            warnings.simplefilter("ignore")
+            self._interpreter = self._library.Interpreter(
+                model_path=self._path,
+                num_threads=self._threads,
+                experimental_preserve_all_tensors=self._preserves,
+            )
             self._interpreter.allocate_tensors()
         self._in = [int(detail["index"]) for detail in self._interpreter.get_input_details()]
         self._out = [int(detail["index"]) for detail in self._interpreter.get_output_details()]
@@ -106,18 +124,116 @@ class LiteRtSession(Session):
         return answers
 
     def effective(self) -> Effective:
-        operators = [str(op["op_name"]) for op in self._interpreter._get_ops_details()]
         return Effective(
-            provider="XNNPACK" if "DELEGATE" in operators else "built-in kernels",
+            provider="XNNPACK" if self._delegates else "built-in kernels",
             precision=self._graph.precision(),
             threads=self._threads,
         )
 
+    @property
+    def _delegates(self) -> bool:
+        return any(str(op["op_name"]) == "DELEGATE" for op in self._interpreter._get_ops_details())
+
     def count_parameters(self) -> int:
         return self._graph.parameters()
 
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        """Kernels are told with the operators, whether or not they are asked for."""
+        check_version(installed_version("ai-edge-litert"))
+        check_outputs(self._graph)
+        answers = self.predict(feeds)
+        arrays = [feeds[spec.name] for spec in self.inputs]
+        library = Path(self._library.__file__).parent / "libLiteRt.so"
+        model = ProfiledModel(library, Path(self._path), self._threads, [array.shape for array in arrays])
+        try:
+            model.fill(arrays)
+            model.run()
+            _check_same([answers[spec.name] for spec in self.outputs], model.answers())
+            return [self._profiled(model) for _ in range(repeats)]
+        finally:
+            model.close()
+
+    def _profiled(self, model: ProfiledModel) -> Profile:
+        model.start()
+        (call,) = observed_calls(model.run, 1)
+        events = model.stop()
+        return Profile(call.start, call.duration, self._operators(events), call.delay)
+
+    def _operators(self, events: Sequence[Event]) -> tuple[OperatorTime, ...]:
+        labels = tensor_labels(self._graph)
+        seen: Counter[str] = Counter()
+        operators = []
+        for event, place in zip(events, file_operators(self._graph, events), strict=True):
+            computed = None if place is None else self._graph.operators[place]
+            node = None if computed is None else labels[computed.outputs[0]]
+            name = node or event.tag
+            seen[name] += 1
+            operators.append(
+                OperatorTime(
+                    name if seen[name] == 1 else f"{name} #{seen[name]}",
+                    event.tag.partition(" (")[0],
+                    event.nanoseconds,
+                    nodes=(node,) if node else (),
+                    kernel=f"XNNPACK {event.tag}" if event.delegated else "built-in kernel",
+                    precision=_precision(event.tag) if event.delegated else None,
+                )
+            )
+        return tuple(operators)
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        labels = tensor_labels(self._graph)
+        kept = set(self._out) if self._delegates else set(range(len(labels)))
+        return tuple(
+            self._point(labels[index], labels[operator.outputs[0]], index, kept=index in kept)
+            for operator in self._graph.operators
+            for index in operator.outputs
+        )
+
+    def _point(self, name: str, node: str, index: int, *, kept: bool) -> CapturePoint:
+        tensor = self._graph.tensors[index]
+        opened = tensor.free or (False,) * len(tensor.shape)
+        shape = tuple(None if free else extent for extent, free in zip(tensor.shape, opened, strict=False))
+        if shape and shape[:1] == self.inputs[0].shape[:1]:
+            shape = (None, *shape[1:])  # any batch can be run
+        return CapturePoint(name, node, tensor.name, kept, shape, tensor.dtype if tensor.dtype in _READABLE else "")
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_points(tuple(names), self._points)
+        if self._observed is None:
+            self._observed = LiteRtSession(self._library, self._graph, self._path, self._threads, preserves=True)
+        outputs = self._observed.predict(feeds)
+        indices = {label: index for index, label in enumerate(tensor_labels(self._graph))}
+        return Captured({name: self._observed.value(name, indices[name]) for name in names}, outputs)
+
+    def value(self, name: str, index: int) -> Tensor:
+        """What a tensor holds after a prediction, of a session that preserves them."""
+        try:
+            return np.array(self._interpreter.get_tensor(index))
+        except ValueError as error:
+            raise ModelError(f"The values of the tensor {name[:80]!r} cannot be read: {first_line(error)}") from error
+
     def close(self) -> None:
         self._interpreter = None
+        if self._observed is not None:
+            self._observed.close()
+        self._observed = None
+
+
+def _check_same(answers: Sequence[Tensor], profiled: Sequence[bytes]) -> None:
+    """The profiled copy is made by another part of LiteRT: its times count only if it computes the same."""
+    if [answer.tobytes() for answer in answers] != list(profiled):
+        raise ModelError("LiteRT's profiler ran this model with other answers, so that its times are not this model's.")
+
+
+def _precision(tag: str) -> str | None:
+    """The arithmetic that XNNPACK's name of an operator tells, such as (NHWC, F32) or (NC, QS8, QC8W)."""
+    types = [part.strip() for part in tag.partition("(")[2].partition(")")[0].split(",")]
+    known = [_PRECISIONS[prefix] for kind in types for prefix in _PRECISIONS if kind.startswith(prefix)]
+    return known[0] if known else None
 
 
 def _spec(detail: Mapping[str, Any]) -> TensorSpec:

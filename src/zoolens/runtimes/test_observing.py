@@ -7,8 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from zoolens import plugins
+from zoolens.engine.sandbox import TRUSTED
 from zoolens.errors import ModelError, UnsupportedAbility, WorkerError
 from zoolens.runtimes import observing
+from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.fake import Fake
 from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.observing import (
@@ -24,6 +27,7 @@ from zoolens.runtimes.observing import (
 )
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
+from zoolens.zoos.demo import MODELS_FOLDER
 
 CALLED = OperatorTime("conv", "Conv", 7, 3, nodes=("a", "b"), kernel="gemm", shapes=((1, 2), ()), thread=4)
 PROFILE = Profile(1, 9, (CALLED, OperatorTime("gemm", "matmul", 5, level="library", parent=0, precision="int8")), 2)
@@ -99,6 +103,19 @@ def test_through_a_worker(tmp_path):
         with pytest.raises(UnsupportedAbility, match="kernels"):
             session.profile(contract.feeds(session), kernels=True)
         session.predict(contract.feeds(session))
+
+
+@pytest.mark.parametrize("name", ["litert", "opencv", "openvino"])
+def test_frameworks_are_observed_within_the_sandbox(tmp_path, name):
+    runtime = plugins.load(plugins.RUNTIMES, name)()
+    if runtime.version() is None:
+        pytest.skip(f"{name} is not installed")
+    path = MODELS_FOLDER / ("lenet-narrow.tflite" if name == "litert" else "lenet-narrow.onnx")
+    contract = RuntimeContract()
+    with open_isolated(runtime, ModelFiles(path.suffix[1:], {"model": path})) as session:
+        assert session.sandbox != TRUSTED
+        contract.test_profile(runtime, session)
+        contract.test_captures_together_and_again(runtime, session)
 
 
 def test_a_worker_that_answers_with_other_tensors_is_ended(tmp_path, monkeypatch):
