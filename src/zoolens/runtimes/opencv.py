@@ -29,7 +29,7 @@ from zoolens.runtimes.base import (
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
-from zoolens.runtimes.opencvlayers import LayerNames, fused_layers, layer_operators
+from zoolens.runtimes.opencvlayers import LayerNames, as_stored, fused_layers, layer_operators
 
 _ELEMENTS_LIMIT: Final = 1 << 28
 
@@ -180,7 +180,9 @@ class OpenCvSession(Session):
             self._observed = self._again()
         wanted = list(dict.fromkeys([*self._output_names, *names]))
         values = self._run(self._observed, feeds, wanted)
-        return Captured({name: values[name] for name in names}, {name: values[name] for name in self._output_names})
+        dtypes = {point.name: point.dtype for point in self._points}
+        tensors = {name: as_stored(values[name], dtypes[name]) for name in names}
+        return Captured(tensors, {name: values[name] for name in self._output_names})
 
     def effective(self) -> Effective:
         return Effective(

@@ -7,11 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.runtimes.observing import CapturePoint, OperatorTime
 from zoolens.runtimes.onnxediting import node_label
 from zoolens.runtimes.onnxfile import OnnxGraph
 
 _PREFIX: Final = re.compile(r"onnx_node(_output_\d+)?!")  # before the name of a node, or of a nameless one's output
+
+# Operators with a quantised output, and the place of its zero point among their inputs.
+_ZERO_POINTS: Final = {
+    "QuantizeLinear": 2,
+    "QLinearConv": 7,
+    "QLinearMatMul": 7,
+    "QLinearAdd": 7,
+    "QLinearMul": 7,
+    "QLinearSigmoid": 4,
+    "QLinearLeakyRelu": 4,
+    "QLinearAveragePool": 4,
+    "QLinearGlobalAveragePool": 4,
+    "QLinearConcat": 1,
+    "QLinearSoftmax": 4,
+    "QGemm": 8,
+}
 
 
 @dataclass(frozen=True)
@@ -24,13 +43,14 @@ class LayerNames:
     sources: Mapping[str, tuple[str, ...]]  # the operators that make the inputs of each one
     outputs: Mapping[str, str] | None = None  # the first output of each operator; None: a Caffe file
     makers: Mapping[str, str] = field(default_factory=dict)  # the operator that makes each tensor
+    unsigned: frozenset[str] = frozenset()  # tensors of whole numbers from 0 to 255
 
     @classmethod
     def of_onnx(cls, graph: OnnxGraph) -> LayerNames:
         outputs = {node_label(node): node.outputs[0] for node in graph.nodes if node.outputs}
         makers = {name: node_label(node) for node in graph.nodes for name in node.outputs if name}
         sources = {node_label(node): tuple(filter(None, map(makers.get, node.inputs))) for node in graph.nodes}
-        return cls(sources, outputs, makers)
+        return cls(sources, outputs, makers, _unsigned(graph))
 
     @classmethod
     def of_caffe(cls, graph: str) -> LayerNames:
@@ -61,10 +81,32 @@ class LayerNames:
             return CapturePoint(layer, self.node(layer) or "", kept=kept)
         label = _PREFIX.sub("", layer, count=1)
         if label != layer and label in self.outputs:
-            return CapturePoint(layer, label, self.outputs[label], kept)
+            tensor = self.outputs[label]
+            return CapturePoint(layer, label, tensor, kept, dtype="uint8" if tensor in self.unsigned else "")
         if layer in self.makers:  # an output of the model, which has a layer of its own
             return CapturePoint(layer, self.makers[layer], layer, kept)
         return CapturePoint(layer, kept=kept)
+
+
+def as_stored(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Values as the file has them: OpenCV keeps unsigned ones, less 128, as signed ones."""
+    if dtype == "uint8" and values.dtype == np.int8:
+        return (values.astype(np.int16) + 128).astype(np.uint8)
+    return values
+
+
+def _unsigned(graph: OnnxGraph) -> frozenset[str]:
+    """Quantised tensors whose zero point is unsigned, and what is made of them without computing."""
+    unsigned: set[str] = set()
+    for node in graph.nodes:
+        place = _ZERO_POINTS.get(node.op)
+        if place is not None:
+            zero = graph.constants.get(node.inputs[place]) if place < len(node.inputs) else None
+            stored = zero.dtype == "uint8" if zero is not None else node.op == "QuantizeLinear"
+        else:
+            stored = node.op != "DequantizeLinear" and bool(node.inputs) and node.inputs[0] in unsigned
+        unsigned.update(name for name in node.outputs if stored)
+    return frozenset(unsigned)
 
 
 def fused_layers(net: Any, names: LayerNames) -> dict[str, tuple[str, ...]]:

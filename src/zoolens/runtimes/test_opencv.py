@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -127,3 +130,23 @@ def test_an_int8_batch_is_profiled_row_by_row():
     RuntimeContract.check_profile(profile, 1)
     assert [operator.nodes for operator in profile.operators].count(("conv_1",)) == 3
     assert captured.tensors[name].shape == (3, 16, 8, 8)
+
+
+def test_unsigned_values_are_told_as_the_file_stores_them():
+    """OpenCV keeps them, less 128, as signed ones."""
+    pytest.importorskip("onnxruntime")
+    from zoolens.runtimes.onnxruntime import OnnxRuntime
+
+    path = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets")) / "imagenet/onnx/shufflenet-v2-12-int8.onnx"
+    if not path.exists():
+        pytest.skip(f"ZOOLENS_ASSETS has no {path.name}")
+    files = ModelFiles("onnx", {"model": path})
+    with OpenCv().open(files) as ours, OnnxRuntime().open(files) as theirs:
+        feeds = RuntimeContract.feeds(theirs)
+        points = [point for point in ours.capture_points() if point.node in ("fused Conv_0_quant", "MaxPool_3_quant")]
+        mine = ours.capture(feeds, [point.name for point in points]).tensors
+        wanted = theirs.capture(feeds, [point.tensor for point in points]).tensors
+    assert len(points) == 2
+    for point in points:
+        assert mine[point.name].dtype == np.uint8
+        np.testing.assert_array_equal(mine[point.name], wanted[point.tensor])
