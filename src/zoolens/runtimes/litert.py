@@ -28,7 +28,7 @@ from zoolens.runtimes.base import (
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.litertpartitions import file_operators
-from zoolens.runtimes.litertprofiler import Event, ProfiledModel, check_outputs, check_version
+from zoolens.runtimes.litertprofiler import Event, Input, ProfiledModel, check_outputs, check_version
 from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
 from zoolens.runtimes.tflitefile import TfliteGraph, read_graph, tensor_labels
 
@@ -144,7 +144,8 @@ class LiteRtSession(Session):
         answers = self.predict(feeds)
         arrays = [feeds[spec.name] for spec in self.inputs]
         library = Path(self._library.__file__).parent / "libLiteRt.so"
-        model = ProfiledModel(library, Path(self._path), self._threads, [array.shape for array in arrays])
+        inputs = [Input(index, array.shape) for index, array in zip(self._in, arrays, strict=True)]
+        model = ProfiledModel(library, Path(self._path), self._threads, inputs, self._out)
         try:
             model.fill(arrays)
             model.run()

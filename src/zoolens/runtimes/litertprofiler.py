@@ -8,7 +8,7 @@ delegated, times its own operators and does not tell which of the file's each on
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import (
     Array,
@@ -27,7 +27,7 @@ from ctypes import (
 )
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from zoolens.errors import ModelError, UnsupportedAbility
 from zoolens.runtimes.base import Tensor, quiet_stderr
@@ -73,6 +73,13 @@ class Event:
     index: int | None
 
 
+class Input(NamedTuple):
+    """An input of the file: the place of its tensor, and the shape of what it is given."""
+
+    tensor: int
+    shape: tuple[int, ...]
+
+
 def check_version(version: str | None) -> None:
     """UnsupportedAbility unless this version's C interface is known."""
     if version is None or not version.startswith(VERSIONS):
@@ -95,14 +102,16 @@ def check_outputs(graph: TfliteGraph) -> None:
 class ProfiledModel:
     """A compiled model with a profiler. Close it: nothing in it is released otherwise."""
 
-    def __init__(self, library: Path, model: Path, threads: int | None, shapes: Sequence[Sequence[int]]) -> None:
-        """`shapes`: of the inputs."""
+    def __init__(
+        self, library: Path, model: Path, threads: int | None, inputs: Sequence[Input], outputs: Sequence[int]
+    ) -> None:
+        """`inputs` and `outputs`: which tensors of the file they are. A signature may have them in another order."""
         self._destroyers: list[tuple[str, c_void_p]] = []
         self._texts: list[Array[c_char]] = []
         try:
             self._library = ctypes.CDLL(str(library))
             with quiet_stderr():  # it announces its accelerators
-                self._open(model, threads, shapes)
+                self._open(model, threads, inputs, outputs)
         except (OSError, AttributeError) as error:
             self.close()
             raise UnsupportedAbility("litert", "profile operators", f"its C library cannot be used: {error}") from error
@@ -110,7 +119,7 @@ class ProfiledModel:
             self.close()
             raise
 
-    def _open(self, model: Path, threads: int | None, shapes: Sequence[Sequence[int]]) -> None:
+    def _open(self, model: Path, threads: int | None, inputs: Sequence[Input], outputs: Sequence[int]) -> None:
         environment = self._made("Environment", c_int(0), None)
         self._environment = environment
         file = self._made("ModelFromFile", environment, c_char_p(bytes(model)), destroys="Model")
@@ -124,20 +133,34 @@ class ProfiledModel:
         self._call("CompiledModelGetProfiler", self._compiled, byref(self._profiler))
         self._signature = c_void_p()
         self._call("GetModelSignature", file, c_size_t(0), byref(self._signature))
-        resized = self._resize(shapes)
-        outputs = [self._declared("Output", place) for place in range(self._count("Output"))]
-        self._inputs = [self._buffer("Input", place, shape) for place, shape in enumerate(shapes)]
-        self._outputs = [
-            self._buffer("Output", place, shape)
-            for place, shape in enumerate(self._resized_outputs(len(outputs)) if resized else outputs)
-        ]
+        given = self._places("Input", [each.tensor for each in inputs])
+        wanted = self._places("Output", outputs)
+        resized = self._resize({place: each.shape for place, each in zip(given, inputs, strict=True)})
+        made = (
+            self._resized_outputs(len(wanted)) if resized else [self._declared("Output", i) for i in range(len(wanted))]
+        )
+        own = {place: self._buffer("Input", place, each.shape) for place, each in zip(given, inputs, strict=True)}
+        theirs = [self._buffer("Output", place, shape) for place, shape in enumerate(made)]
+        # As the signature has them, for the library, and as the file has them, for whoever calls us.
+        self._signed = [own[place] for place in sorted(own)], theirs
+        self._inputs, self._outputs = [own[place] for place in given], [theirs[place] for place in wanted]
 
-    def _resize(self, shapes: Sequence[Sequence[int]]) -> bool:
+    def _places(self, side: str, indices: Sequence[int]) -> list[int]:
+        """Where in the signature each of these tensors of the file is."""
+        places: dict[int, int] = {}
+        for place in range(self._count(side)):
+            index = c_uint32()
+            self._call("GetTensorIndex", self._tensor(side, place), byref(index))
+            places[index.value] = place
+        if sorted(places) != sorted(indices):
+            reason = f"its C library sees other {side.lower()}s of this model than the file's main graph has"
+            raise UnsupportedAbility("litert", "profile operators", reason)
+        return [places[index] for index in indices]
+
+    def _resize(self, shapes: Mapping[int, Sequence[int]]) -> bool:
         """Prepare inputs for other shapes than the file declares; whether there was one."""
-        if len(shapes) != self._count("Input"):
-            raise ModelError(f"LiteRT's C library sees {self._count('Input')} inputs where the file has {len(shapes)}.")
         resized = False
-        for place, shape in enumerate(shapes):
+        for place, shape in shapes.items():
             if list(shape) != self._declared("Input", place):
                 resized, resize = True, "CompiledModelResizeInputTensorNonStrict"
                 extents, rank = (c_int * len(shape))(*shape), c_size_t(len(shape))
@@ -155,11 +178,14 @@ class ProfiledModel:
         self._call(f"GetNumSignature{side}s", self._signature, byref(count))
         return count.value
 
-    def _type(self, side: str, place: int) -> Array[c_int32]:
+    def _tensor(self, side: str, place: int) -> c_void_p:
         tensor = c_void_p()
         self._call(f"GetSignature{side}TensorByIndex", self._signature, c_size_t(place), byref(tensor))
+        return tensor
+
+    def _type(self, side: str, place: int) -> Array[c_int32]:
         kind = (c_int32 * (_TYPE_BYTES // 4))()
-        self._call("GetRankedTensorType", tensor, kind)
+        self._call("GetRankedTensorType", self._tensor(side, place), kind)
         return kind
 
     def _declared(self, side: str, place: int) -> list[int]:
@@ -191,8 +217,8 @@ class ProfiledModel:
         return result
 
     def run(self) -> None:
-        inputs, outputs = ((c_void_p * len(side))(*side) for side in (self._inputs, self._outputs))
-        counts = c_size_t(len(self._inputs)), c_size_t(len(self._outputs))
+        inputs, outputs = ((c_void_p * len(side))(*side) for side in self._signed)
+        counts = c_size_t(len(inputs)), c_size_t(len(outputs))
         self._call("RunCompiledModel", self._compiled, c_size_t(0), counts[0], inputs, counts[1], outputs)
 
     def start(self) -> None:

@@ -31,10 +31,12 @@ from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_po
 from zoolens.runtimes.openvinolayers import (
     PRECISIONS,
     Counters,
+    PortKey,
     calls_per_compilation,
     capture_points,
     executed_layers,
     file_names,
+    find_port,
     kept_operators,
     operators,
 )
@@ -169,7 +171,7 @@ class OpenVinoSession(Session):
         return tuple(point for point, _ in self._points.values())
 
     @cached_property
-    def _points(self) -> dict[str, tuple[CapturePoint, Any]]:
+    def _points(self) -> dict[str, tuple[CapturePoint, PortKey]]:
         # In bfloat16 or float16 an activation that is read is computed in float32, which moves the answer.
         exact = self.effective().precision == "float32"
         kept = kept_operators(self._graph, list(executed_layers(self._compiled))) if exact else set()
@@ -193,13 +195,7 @@ class OpenVinoSession(Session):
     def _opened_with_outputs(self, names: tuple[str, ...], batch: int | None) -> _Request:
         """The model with inner tensors as outputs, in the order of their names."""
         graph = self._copy(batch)
-        ops = {op.get_friendly_name(): op for op in graph.get_ops()}
-        results = []
-        for name in names:
-            port = self._points[name][1]
-            twin = ops[port.get_node().get_friendly_name()].output(port.get_index())
-            results.append(self._openvino.op.Result(twin))
-        graph.add_results(results)
+        graph.add_results([self._openvino.op.Result(find_port(graph, self._points[name][1])) for name in names])
         return _Request(self._openvino, self._core.compile_model(graph, "CPU", self._config))
 
     def effective(self) -> Effective:

@@ -121,12 +121,15 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
     """What the file calls the operators of the model that OpenVINO made of it, by OpenVINO's names for them.
 
     OpenVINO adds operators under names such as "Reshape_17", which nodes of the file may have as well. Of a format
-    whose tensors have names those operators count that make such a tensor.
+    whose tensors have names those operators count that make such a tensor. A name that two operators have says nothing.
     """
     makers = _tensor_makers(model)
     names: dict[str, tuple[str, ...]] = {}
+    shared = _shared_names(graph)
     for op in graph.get_ops():
         name = op.get_friendly_name()
+        if name in shared:
+            continue
         if makers is None:
             names[name] = (name,)
             continue
@@ -136,31 +139,51 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
     return names
 
 
-def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, tuple[CapturePoint, Any]]:
-    """The tensors that depend on an input, each with its port, by name. `kept`: operators whose output is made anyway,
-    by OpenVINO's names."""
+def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, tuple[CapturePoint, PortKey]]:
+    """The tensors that depend on an input, by name, each with what `find_port` finds it by in a copy of the model.
+    `kept`: operators whose output is made anyway, by OpenVINO's names."""
     makers = _tensor_makers(model)
-    points: dict[str, tuple[CapturePoint, Any]] = {}
+    shared = _shared_names(graph)
+    points: dict[str, tuple[CapturePoint, PortKey]] = {}
     computed: set[str] = set()
     for op in graph.get_ordered_ops():
         kind, own = op.get_type_name(), op.get_friendly_name()
-        depends = kind == "Parameter" or any(
-            source.get_source_output().get_node().get_friendly_name() in computed for source in op.inputs()
-        )
-        if not depends:
+        sources = {source.get_source_output().get_node().get_name() for source in op.inputs()}
+        if kind != "Parameter" and computed.isdisjoint(sources):
             continue
-        computed.add(own)
+        computed.add(op.get_name())
         if kind in ("Parameter", "Result"):
             continue
         for place, port in enumerate(op.outputs()):
-            names = sorted(port.get_names())
-            if makers is None and not names:
-                names = [own if place == 0 else f"{own}.{place}"]
-            for name in names:
+            for name, key in _port_names(port, own, place, named=makers is not None or own in shared):
                 node = own if makers is None else makers.get(name)
                 if node is not None and name not in points:
-                    points[name] = _point(name, node, port, kept=place == 0 and own in kept), port
+                    points[name] = _point(name, node, port, kept=place == 0 and own in kept), key
     return points
+
+
+PortKey = tuple[str, int | None]  # a tensor's name and None, or an operator's name and the place of the output
+
+
+def _port_names(port: Any, operator: str, place: int, *, named: bool) -> list[tuple[str, PortKey]]:
+    """What an output goes by: names of tensors, or the operator's name unless only `named` tensors count."""
+    names = sorted(port.get_names())
+    if names or named:
+        return [(name, (name, None)) for name in names]
+    return [(operator if place == 0 else f"{operator}.{place}", (operator, place))]
+
+
+def find_port(graph: Any, key: PortKey) -> Any:
+    """The output of an operator in a copy of the model for which `capture_points` were made."""
+    name, place = key
+    if place is None:
+        return next(port for op in graph.get_ops() for port in op.outputs() if name in port.get_names())
+    return next(op for op in graph.get_ops() if op.get_friendly_name() == name).output(place)
+
+
+def _shared_names(graph: Any) -> set[str]:
+    counts = Counter(op.get_friendly_name() for op in graph.get_ops())
+    return {name for name, count in counts.items() if count > 1}
 
 
 def _point(name: str, node: str, port: Any, *, kept: bool) -> CapturePoint:
