@@ -123,7 +123,7 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
     OpenVINO adds operators under names such as "Reshape_17", which nodes of the file may have as well. Of a format
     whose tensors have names those operators count that make such a tensor. A name that two operators have says nothing.
     """
-    makers = _tensor_makers(model)
+    makers = _tensor_makers(graph, model)
     names: dict[str, tuple[str, ...]] = {}
     shared = _shared_names(graph)
     for op in graph.get_ops():
@@ -142,7 +142,7 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
 def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, tuple[CapturePoint, PortKey]]:
     """The tensors that depend on an input, by name, each with what `find_port` finds it by in a copy of the model.
     `kept`: operators whose output is made anyway, by OpenVINO's names."""
-    makers = _tensor_makers(model)
+    makers = _tensor_makers(graph, model)
     shared = _shared_names(graph)
     points: dict[str, tuple[CapturePoint, PortKey]] = {}
     computed: set[str] = set()
@@ -177,7 +177,8 @@ def find_port(graph: Any, key: PortKey) -> Any:
     """The output of an operator in a copy of the model for which `capture_points` were made."""
     name, place = key
     if place is None:
-        return next(port for op in graph.get_ops() for port in op.outputs() if name in port.get_names())
+        made = (port for op in graph.get_ops() if op.get_type_name() != "Result" for port in op.outputs())
+        return next(port for port in made if name in port.get_names())
     return next(op for op in graph.get_ops() if op.get_friendly_name() == name).output(place)
 
 
@@ -203,8 +204,9 @@ def kept_operators(graph: Any, layers: Sequence[Layer]) -> set[str]:
     }
 
 
-def _tensor_makers(model: ModelFiles) -> dict[str, str] | None:
-    """The label of the operator that makes each tensor of the file; None where the format names operators only."""
+def _tensor_makers(graph: Any, model: ModelFiles) -> dict[str, str] | None:
+    """The label of the operator that makes each tensor of the file; None where OpenVINO keeps all names of operators,
+    as it does in its own format."""
     if model.format == "onnx":
         nodes = onnxfile.read_graph(model.path()).nodes
         return {tensor: node_label(node) for node in nodes for tensor in node.outputs if tensor}
@@ -217,4 +219,7 @@ def _tensor_makers(model: ModelFiles) -> dict[str, str] | None:
             for index in operator.outputs
             if labels[index] == file.tensors[index].name
         }
+    if model.format in ("tf-savedmodel", "tf-frozen"):  # whose tensors are called after their operators: "conv:0"
+        names = {name for op in graph.get_ops() for port in op.outputs() for name in port.get_names()}
+        return {name: name.rpartition(":")[0] or name for name in names}
     return None
