@@ -26,7 +26,7 @@ class Odd(Runtime):
     name = "odd"
     summary = "a test's own"
     formats = ("fake",)
-    cannot = {"count_parameters": "it has none", "set_threads": "it has one"}  # noqa: RUF012
+    cannot = {"count_parameters": "it has none", "set_threads": "it has one", "capture": "there is nothing inside"}  # noqa: RUF012
 
     def load_library(self):
         print("a framework greets on standard output", flush=True)
@@ -154,6 +154,14 @@ def test_declared_inabilities_hold(session, tmp_path):
         session.count_parameters()
     with pytest.raises(UnsupportedAbility, match="it has one"):
         open_isolated(Odd(), model(tmp_path), Options(threads=2))
+
+
+def test_an_ability_that_an_older_plug_in_does_not_know_of_is_refused(session):
+    ones = {"x": np.ones((1, 3), np.float32)}
+    with pytest.raises(UnsupportedAbility, match="does not say how"):
+        session.profile(ones)
+    with pytest.raises(UnsupportedAbility, match="there is nothing inside"):
+        session.capture(ones, ["y"])
 
 
 def test_strings_are_refused_and_the_session_lives_on(session):

@@ -21,7 +21,7 @@ import numpy as np
 
 from zoolens.engine.service import Message, Service
 from zoolens.engine.wire import encoded
-from zoolens.errors import CodeNotAllowed, ModelError, WorkerError, first_line
+from zoolens.errors import CodeNotAllowed, ModelError, UnsupportedAbility, WorkerError, first_line
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, Tensor, TensorSpec
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.observing import check_captured_size, point_message, profile_message
@@ -175,9 +175,13 @@ class Worker:
 
     def _able(self, *abilities: str) -> Session:
         session = self._opened()
-        if self._runtime is not None:
-            for ability in abilities:
-                self._runtime.require(ability)
+        for ability in abilities:
+            if self._runtime is None:
+                continue
+            self._runtime.require(ability)
+            # A plug-in that is older than the ability does not declare that it lacks it.
+            if getattr(type(session), ability, None) is getattr(Session, ability, ability):
+                raise UnsupportedAbility(self._runtime.name, ability, "its plug-in does not say how")
         return session
 
     def _snippet(self, name: str) -> Snippet:
