@@ -159,3 +159,30 @@ def test_a_stream_that_waits_for_its_client_does_not_hold_up_the_end(tmp_path, m
                 return await stream.read(), await watch.read()
 
     assert asyncio.run(session()) == (grpc.aio.EOF, grpc.aio.EOF)
+
+
+def test_messages_count_in_the_memory_of_all_bodies_and_need_the_token(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    token = "a" * 40
+    asked = request_to_protobuf(InferRequest("absent", {"x": X})).SerializeToString()
+
+    async def session(**headers):
+        async with open_plane() as plane:
+            options = ServerOptions(http_port=None, grpc_port=0, held_bytes=20, token=token)
+            async with (
+                Server(plane, options) as server,
+                grpc.aio.insecure_channel(server.urls["grpc"].removeprefix("grpc://")) as channel,
+            ):
+                stub = channel.unary_unary(methods(INFERENCE)["ModelInfer"].path)
+                with pytest.raises(grpc.RpcError) as caught:
+                    await stub(asked, metadata=tuple(headers.items()), timeout=20)
+                return caught.value.code().name
+
+    assert asyncio.run(session()) == "UNAUTHENTICATED"
+    assert asyncio.run(session(authorization=f"Bearer {token}")) == "RESOURCE_EXHAUSTED"

@@ -13,7 +13,9 @@ from zoolens.errors import ZoolensError
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest, RequestedOutput
+from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.data_plane import open_plane
+from zoolens.serving.services.comparison import Pair
 from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import sessions
 from zoolens.serving.services.hosted import hashed_share
@@ -119,6 +121,40 @@ def test_a_policy_switches_and_comes_back_and_every_switch_is_an_event(run, stor
     switches = [event for event in last_session(store_path).events if event.kind == "switch"]
     assert [(event.previous, event.model) for event in switches] == [(REFERENCE, CHEAP), (CHEAP, REFERENCE)]
     assert switches[0].reason == "The battery has 10%: 0.8 is equivalent enough."
+
+
+def test_a_switch_is_an_event_although_its_first_batch_failed(run, store_path):
+    """Then the endpoint has moved on before anything was answered: its report says that nothing has changed."""
+
+    async def test(plane, service, tensors):
+        cheap = service.built.ladder.rungs[1]
+        nothing = {"probabilities": np.zeros((0, 10), np.float32)}
+        for _ in range(2):
+            service.answered(BatchReport("fashion", 1, 1, "It was busy.", [], [], {}, nothing, answered_by=cheap))
+
+    run(test)
+    switches = [event for event in last_session(store_path).events if event.kind == "switch"]
+    assert [(event.previous, event.model) for event in switches] == [(REFERENCE, CHEAP)]
+
+
+def test_what_was_compared_of_a_model_is_forgotten_with_its_promise(run):
+    """A model that was measured again has another promise: old answers do not count against it, nor silence it."""
+
+    async def test(plane, service, tensors):
+        key = (CHEAP, REFERENCE)
+        service.pairs[key] = Pair(*key)
+        service._warned.add((CHEAP, "onnxruntime"))
+        reference, cheap = service.built.ladder.rungs
+        rungs = (reference, replace(cheap, equivalence_lower=0.5))
+        assert service.replace(
+            replace(service.built, ladder=replace(service.built.ladder, rungs=rungs)), "It is a test."
+        )
+        assert not service.pairs
+        assert not service._warned
+        with pytest.raises(ServingError, match="is a service and cannot be unloaded"):
+            await plane.unload("fashion")
+
+    run(test)
 
 
 def test_under_a_burst_every_request_is_answered_by_a_rung_of_the_ladder(run, store_path):

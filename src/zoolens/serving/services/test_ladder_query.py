@@ -181,6 +181,21 @@ def test_profiled_sizes_end_at_the_largest():
     assert profiled_sizes(32) == (1, 8, 32)
 
 
+def test_nothing_is_timed_while_requests_are_answered(tmp_path, quick):
+    """It would disturb them and be disturbed, and the store would keep the figure for ever."""
+    wanted = Wanted(runtimes=("onnxruntime",))
+    with open_store(tmp_path / "store.sqlite") as store:
+        for name, batches in ((REFERENCE, (1,)), ("demo:mlp-small", ())):
+            plan = EvaluationPlan(
+                models=(), data="demo", limit=60, wanted=wanted, batches=batches, cold=False, latency=quick
+            )
+            list(carry_out_entries(find_all([name]), plan, store, Silent()))
+        service = Service(reference=REFERENCE, within=0.5, batch={"size": 1})
+        built = LadderBuilder("fashion", service, store, latency=quick, _built=True).build()
+    assert len(built.ladder.rungs) == 1
+    assert "It was not timed on this machine: zoolens eval" in built.excluded[0].reason
+
+
 def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
     """Its name promises what was measured of another content."""
     folder, manifest = find("demo:mlp-wide").folder, find("demo:mlp-wide").manifest
