@@ -90,11 +90,14 @@ def batch_report(
 
 
 def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
-    """What a client is told of a batch that failed."""
+    """What a client is told of a batch that failed. Hints are for whoever runs the server, and stand in the log: they
+    may have paths of its machine and the last words of a worker, which may be about another client's data."""
     if isinstance(error, ServingError):
         return error
     if worker_lost:
         return ServingError(
-            Refusal.UNAVAILABLE, f"Model '{name}' was lost while it ran this request: {error}", hint="Try again."
+            Refusal.UNAVAILABLE,
+            f"Model '{name}' was lost while it ran this request: {error.message}",
+            hint="Try again.",
         )
-    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error}")
+    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error.message}")

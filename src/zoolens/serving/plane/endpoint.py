@@ -134,7 +134,7 @@ class Endpoint:
 
     def unavailable(self) -> ServingError:
         problem = next((problem for state in self.rungs if (problem := state.slot.problem) is not None), None)
-        reason = str(problem) if problem is not None else "it is not loaded."
+        reason = problem.message if problem is not None else "it is not loaded."
         return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
 
     def replace_ladder(
@@ -231,7 +231,7 @@ class Endpoint:
 
     def _cancel(self, pending: Pending) -> None:
         if not pending.settled:
-            pending.settled = True
+            pending.forget()
             self._drop(pending)
             gone = ServingError(Refusal.CANCELLED, "The client has gone.")
             self.refused(pending.request, gone, pending.arrived_ns)
@@ -392,7 +392,9 @@ class Endpoint:
             fitting = [state for state in hopeful if self._pool.may_fit(state.rung.memory_bytes)]
             self._pool.preload((fitting or hopeful)[0].slot)
             return NEVER
-        error = ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {states[0].slot.problem}")
+        problem = states[0].slot.problem
+        reason = "it is not loaded." if problem is None else problem.message
+        error = ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
         for pending in list(line):
             self._fail(pending, error)
         return None

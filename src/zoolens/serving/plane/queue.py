@@ -62,17 +62,28 @@ class Pending:
 
     def settle(self, result: InferResponse | ServingError) -> None:
         """Hand over the answer or the error, once."""
-        self.settled = True
+        done = self._done
+        self.forget()
         if self.timer is not None:
             self.timer.cancel()
         try:
-            self._done(result)
+            done(result)
         except Exception:  # of whoever takes it: the other requests of its batch must get theirs
             log.exception("an answer could not be handed over")
+
+    def forget(self) -> None:
+        """Nobody waits for it any more. Whoever did may hold this object, and this object holds the inputs: both are
+        let go at once, for as a circle they would stay until Python looks for circles, which takes minutes."""
+        self.settled = True
+        self._done = _nobody
 
     @property
     def line_key(self) -> LineKey:
         return self.key, self.allowed
+
+
+def _nobody(_: object) -> None:
+    """Takes the place of whoever waited for an answer."""
 
 
 class RequestQueue:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -223,3 +225,33 @@ def test_inputs_are_converted_while_the_batch_before_runs(fake_model):
             assert adapter.converted.count([1.0]) == 1
 
     asyncio.run(serve())
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_client_and_its_inputs_are_let_go_as_soon_as_it_is_answered_or_has_left(faulty, leaves):
+    """It holds what cancels the request, which holds the client: such circles stayed for minutes, with the inputs."""
+
+    class Client:
+        def __init__(self, plane):
+            self.answered = asyncio.Event()
+            self.cancel = plane.submit(request(SLOW), self.done)
+
+        def done(self, _):
+            self.answered.set()
+
+    async def serve():
+        async with open_plane([faulty]) as plane:
+            client = Client(plane)
+            if leaves:
+                client.cancel()
+            else:
+                await client.answered.wait()
+            left = weakref.ref(client)
+            del client
+            return left() is None
+
+    gc.disable()
+    try:
+        assert asyncio.run(serve())
+    finally:
+        gc.enable()
