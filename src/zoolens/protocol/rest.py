@@ -163,6 +163,8 @@ def encode_response(response: InferResponse, request: InferRequest) -> Body:
 def outputs_as_json(response: InferResponse, request: InferRequest) -> set[str]:
     """The outputs that the client wants in the JSON, not behind it."""
     usual = request.parameters.get("binary_data_output") is True
+    if usual and not request.outputs:
+        return set()
     wanted = {output.name: output.binary for output in request.outputs}
     return {name for name in response.outputs if not wanted.get(name, usual)}
 

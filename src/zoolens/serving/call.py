@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -39,13 +40,17 @@ def traceparent(headers: Mapping[str, str]) -> str | None:
     return value if len(value) <= 512 and _TRACEPARENT.fullmatch(value) else None
 
 
-def answered_by(parameters: Mapping[str, Parameter]) -> dict[str, str]:
+def answered_by(parameters: Mapping[str, Parameter]) -> Mapping[str, str]:
     """Headers that say which model answered: the response parameters whose names begin with zoolens_."""
-    return {
-        name.replace("_", "-"): _header_value(value)
-        for name, value in parameters.items()
-        if name.startswith("zoolens_")
-    }
+    return _answered_by(tuple(parameters.items()), tuple(map(type, parameters.values())))
+
+
+@lru_cache(512)
+def _answered_by(
+    parameters: tuple[tuple[str, Parameter], ...],
+    _types: tuple[type, ...],  # True and 1 are equal, but written differently
+) -> Mapping[str, str]:
+    return {name.replace("_", "-"): _header_value(value) for name, value in parameters if name.startswith("zoolens_")}
 
 
 def unforeseen(error: Exception) -> ServingError:

@@ -5,8 +5,8 @@ And a request takes it two tasks, an event and two writes to the socket, which i
 inference whose length is declared is read here, straight into one buffer, answered without a task and written at once.
 Whatever is unusual about a request (compression, chunks, pipelining, a path with escapes) goes uvicorn's way.
 
-A client says the same again and again. So a head (the request line and the headers) that was parsed once is kept, byte
-by byte, with what it says, and is not parsed again.
+A client says the same again and again. So a head (the request line and the headers) that was parsed and accepted is
+kept, byte by byte, with what it says, and is not parsed again. Heads without the token are not kept.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class Connection(HttpToolsProtocol):
             exchange = self._take(usual)
             whole = len(data) - len(head) == usual.size
             body = data[len(head) :] if whole else memoryview(data)[len(head) :]
-            if self._refused or not self._add(exchange, body):
+            if not self._add(exchange, body):
                 return
             if whole:
                 self._begin(exchange)
@@ -379,18 +379,20 @@ class Connection(HttpToolsProtocol):
             return False  # for the long way to say
         if usual is None:
             return False
-        self._taken = usual, self._take(usual)
+        exchange = self._take(usual)
+        try:
+            check_access(self._options, usual.path, usual.headers)
+            check_body(usual.size, self._options.limits)
+        except ServingError as error:
+            self._refuse(exchange, error)
+        else:
+            self._taken = usual, exchange
         return True
 
     def _take(self, usual: Usual) -> Exchange:
         exchange = Exchange(usual.head, usual.size, Held(self.application.bodies))
         exchange.keep_alive = usual.keep_alive
         self.cycle = self._exchange = exchange  # type: ignore[assignment]
-        try:
-            check_access(self._options, usual.path, usual.headers)
-            check_body(usual.size, self._options.limits)
-        except ServingError as error:
-            self._refuse(exchange, error)
         return exchange
 
     def on_body(self, body: bytes) -> None:

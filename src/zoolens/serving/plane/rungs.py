@@ -70,8 +70,8 @@ def accepted_rungs(
     equivalence. Rungs behind those of the policy are there for whoever names them."""
     if not request.parameters and not request.headers:
         return everything
-    pinned = _asked(request, "zoolens_model")
-    floor = _asked(request, "zoolens_min_equivalence")
+    pinned = _asked(request, "zoolens_model", "zoolens-model")
+    floor = _asked(request, "zoolens_min_equivalence", "zoolens-min-equivalence")
     if pinned is None and floor is None:
         return everything
     if pinned is None:
@@ -91,9 +91,9 @@ def accepted_rungs(
     return frozenset(state.place for state in allowed)
 
 
-def _asked(request: InferRequest, name: str) -> Parameter | None:
-    value = request.parameters.get(name)
-    return request.headers.get(name.replace("_", "-")) if value is None else value
+def _asked(request: InferRequest, parameter: str, header: str) -> Parameter | None:
+    value = request.parameters.get(parameter)
+    return request.headers.get(header) if value is None else value
 
 
 def _number(value: Parameter) -> float:
