@@ -49,7 +49,7 @@ class _Fusion:
         self._makers = {name: place for place, node in enumerate(file.nodes) for name in node.outputs if name}
         self._names = unique_names(file)
         self._named = {name: place for place, name in enumerate(self._names)}
-        self._left = made_tensors(optimised) | {_RENAMED.sub("", node.name) for node in optimised.nodes}
+        self._left = self._still_there()
         self._users: dict[str, list[int]] = {}
         for place, node in enumerate(file.nodes):
             for name in node.inputs:
@@ -82,11 +82,20 @@ class _Fusion:
         if node.outputs[position] in self._makers:
             return node.outputs[position]
         if node.name.endswith(_BLOCKED) and node.name.removesuffix(_BLOCKED) in self._makers:
-            return node.name.removesuffix(_BLOCKED)
+            return self._after_fused(node.name.removesuffix(_BLOCKED))
         place = self._replaced(node.name)
         if place is not None and position < len(self._file.nodes[place].outputs):
             return self._after_fused(self._file.nodes[place].outputs[position])
         return origins.get(node.inputs[0]) if node.op in _MOVES and node.inputs else None
+
+    def _still_there(self) -> set[str]:
+        """Names of operators that were not fused into others, and of the tensors that they make."""
+        left: set[str] = set()
+        for node in self._optimised.nodes:
+            left.add(_RENAMED.sub("", node.name))
+            if node.op not in _MOVES or self._replaced(node.name) is not None:
+                left.update(node.outputs)
+        return left
 
     def _replaced(self, name: str) -> int | None:
         """The place in the file of the node that had this name."""

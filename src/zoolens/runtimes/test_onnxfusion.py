@@ -57,11 +57,11 @@ def test_operators_in_another_order_of_axes():
 def test_blocked_channels():
     optimised = graph(
         node("reorder", "ReorderInput", "x", "reordered"),
-        node("c_nchwc", "Conv", "reordered w", "reorder_1"),
+        node("a_nchwc", "Conv", "reordered w", "reorder_1"),
         node("back", "ReorderOutput", "reorder_1", "c"),
         node("rest", "Rest", "c", "y"),
     )
-    expected = {"reorder": (), "c_nchwc": ("conv", "bn", "relu"), "back": (), "rest": ("scale", "y")}
+    expected = {"reorder": (), "a_nchwc": ("conv", "bn", "relu"), "back": (), "rest": ("scale", "y")}
     assert fused_nodes(FILE, optimised) == expected
 
 
