@@ -63,6 +63,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "store": "Check that nothing in the store is damaged.",
     },
     "Set-up": {
+        "machine": "Measure what this machine can do at its best.",
         "runtimes": "List the runtimes, and what each can and cannot do.",
         "env": "Show, export and remove runtime environments.",
     },

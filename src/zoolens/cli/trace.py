@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zoolens.present.tables import Table
     from zoolens.store.store import Store
     from zoolens.tracing.comparison import TraceComparison
+    from zoolens.tracing.roofline.attained import Roofline
     from zoolens.tracing.stored import Trace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -34,6 +35,7 @@ def _outputs(function: _Function) -> _Function:
         click.option("--otlp", metavar="URL", help="Send the spans to an OpenTelemetry collector (http://host:4318)."),
         click.option("--chrome", type=OUT_FILE, help="Write trace events for Perfetto or chrome://tracing (JSON)."),
         click.option("--html", type=OUT_FILE, help="Write a page with the timeline and all layers."),
+        click.option("--roofline", is_flag=True, help="Hold each layer against what this machine can do at its best."),
     ):
         function = option(function)
     return function
@@ -133,8 +135,9 @@ def run(model: str, **chosen: Any) -> None:
         with Bars() as bars:
             outcomes = list(carry_out(plan, store, bars))
         traces = [load_trace(outcome.run, store=store) for outcome in outcomes if outcome.run is not None]
-        _show(traces, top=chosen["top"], as_json=chosen["as_json"])
-        _write(store, traces, chosen)
+        roofs = _roofs(store, traces) if chosen["roofline"] else []
+        _show(traces, roofs, top=chosen["top"], as_json=chosen["as_json"])
+        _write(store, traces, roofs, chosen)
     for outcome in outcomes:
         for note in (*outcome.notes, *([f"{outcome.title}: skipped, {outcome.skipped}"] if outcome.skipped else [])):
             click.echo(f"note: {note}", err=True)
@@ -165,8 +168,9 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
 
     with open_store(store, must_exist=True) as opened:
         traces = [load_trace(name, store=opened)]
-        _show(traces, top=top, as_json=as_json)
-        _write(opened, traces, chosen)
+        roofs = _roofs(opened, traces) if chosen["roofline"] else []
+        _show(traces, roofs, top=top, as_json=as_json)
+        _write(opened, traces, roofs, chosen)
 
 
 @command.command()
@@ -216,7 +220,19 @@ def _print_comparison(comparison: TraceComparison, top: int) -> None:
         echo_prose(sentence)
 
 
-def _write(store: Store, traces: Sequence[Trace], chosen: dict[str, Any]) -> None:
+def _roofs(store: Store, traces: Sequence[Trace]) -> list[Roofline]:
+    from zoolens.tracing.roofline.attained import roofline
+
+    roofs = []
+    for trace in traces:
+        try:
+            roofs.append(roofline(trace, store=store))
+        except ZoolensError as error:
+            click.echo(f"No roofline of {trace.title}: {error}", err=True)
+    return roofs
+
+
+def _write(store: Store, traces: Sequence[Trace], roofs: Sequence[Roofline], chosen: dict[str, Any]) -> None:
     """Write what the options ask for; what was written is said on the error stream, since JSON may be on the other."""
     from zoolens.tracing.stored import spans_of
 
@@ -227,7 +243,7 @@ def _write(store: Store, traces: Sequence[Trace], chosen: dict[str, Any]) -> Non
     if chosen["html"]:
         from zoolens.tracing.page import traces_page
 
-        chosen["html"].write_text(traces_page(spans), encoding="utf-8", errors="replace")
+        chosen["html"].write_text(traces_page(spans, roofs=roofs), encoding="utf-8", errors="replace")
         click.echo(f"Wrote {chosen['html']}.", err=True)
     if chosen["chrome"]:
         from zoolens.tracing.chrome import write_chrome
@@ -249,18 +265,33 @@ def _headers(given: Sequence[str]) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _show(traces: Sequence[Trace], *, top: int, as_json: bool) -> None:
+def _show(traces: Sequence[Trace], roofs: Sequence[Roofline], *, top: int, as_json: bool) -> None:
     from zoolens.present.terminal import echo_json
     from zoolens.tracing.report import trace_as_data
+    from zoolens.tracing.roofline.chart import roofline_as_data
 
     if as_json:
-        echo_json([trace_as_data(trace) for trace in traces])
+        found = {roof.trace.run.id: {"roofline": roofline_as_data(roof)} for roof in roofs}
+        echo_json([{**trace_as_data(trace), **found.get(trace.run.id, {})} for trace in traces])
         return
     for place, trace in enumerate(traces):
         if place:
             click.echo()
         _print(trace, top)
+    for roof in roofs:
+        _print_roof(roof, top)
     _say_why(traces)
+
+
+def _print_roof(roof: Roofline, top: int) -> None:
+    from zoolens.present.terminal import echo_prose
+    from zoolens.tracing.roofline.attained import sentences
+    from zoolens.tracing.roofline.chart import roofline_table
+
+    click.echo(f"\nRoofline of {roof.trace.title}, batch {roof.trace.batch}")
+    _print_table(roofline_table(roof, top))
+    for sentence in sentences(roof):
+        echo_prose(sentence)
 
 
 def _say_why(traces: Sequence[Trace]) -> None:

@@ -10,8 +10,12 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from zoolens.runtimes.hardware import EVENTS, HardwareWatch
 from zoolens.runtimes.interference import Reading, ThreadWatch, waiting_between
+
+NOT_ALWAYS_KNOWN: Final = frozenset({"delay", *EVENTS})  # what a kernel may not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class ObservedCall:
     major_faults: int
     voluntary_switches: int
     involuntary_switches: int
+    migrations: int | None = None  # to another core; this and what follows is None where the kernel gives no counters
+    cycles: int | None = None
+    instructions: int | None = None
+    cache_misses: int | None = None
 
 
 def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[int] = ()) -> list[ObservedCall]:
@@ -42,13 +50,15 @@ def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[i
     for watch in watches:
         watch.watch_all()
     watched = all(watch.read() for watch in watches)
+    hardware = HardwareWatch()
     calls: list[ObservedCall] = []
     try:
         for _ in range(repeats):
-            usage, reading = resource.getrusage(resource.RUSAGE_SELF), _read(watches)
+            usage, reading, counted = resource.getrusage(resource.RUSAGE_SELF), _read(watches), hardware.read()
             start, begun = time.time_ns(), time.perf_counter_ns()
             call()
             ended = time.perf_counter_ns()
+            events = {name: count - counted[name] for name, count in hardware.read().items()}
             readings, after = [reading, _read(watches)], resource.getrusage(resource.RUSAGE_SELF)
             calls.append(
                 ObservedCall(
@@ -61,9 +71,11 @@ def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[i
                     after.ru_majflt - usage.ru_majflt,
                     after.ru_nvcsw - usage.ru_nvcsw,
                     after.ru_nivcsw - usage.ru_nivcsw,
+                    **events,
                 )
             )
     finally:
+        hardware.close()
         for watch in watches:
             watch.close()
     return calls

@@ -24,7 +24,7 @@ from zoolens.engine.sandbox import PLAIN, TRUSTED, trusted
 from zoolens.engine.scratch import kept_scratch
 from zoolens.errors import WorkerError, ZoolensError
 from zoolens.runtimes.base import Effective, ModelFiles, Options, Runtime, Session, Tensor, Tensors
-from zoolens.runtimes.calls import ObservedCall
+from zoolens.runtimes.calls import NOT_ALWAYS_KNOWN, ObservedCall
 from zoolens.runtimes.devices import DeviceTimes, read_device_times
 from zoolens.runtimes.interference import Waiting
 from zoolens.runtimes.observing import (
@@ -458,12 +458,12 @@ def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, 
     }
 
 
-def _observed_call(*, delay: Any, **counts: Any) -> ObservedCall:
+def _observed_call(**counts: Any) -> ObservedCall:
     """A call as a worker tells it; ValueError or TypeError where there can be none such."""
-    known = counts if delay is None else {**counts, "delay": delay}
+    known = {name: value for name, value in counts.items() if value is not None or name not in NOT_ALWAYS_KNOWN}
     if not all(isinstance(value, int) and 0 <= value < 1 << 63 for value in known.values()):
         raise ValueError("a time or a count that is no whole number")
-    return ObservedCall(delay=delay, **counts)
+    return ObservedCall(**counts)
 
 
 def _effective(

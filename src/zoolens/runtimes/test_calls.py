@@ -32,3 +32,8 @@ def test_waiting_of_its_own_accord_is_a_voluntary_switch():
     (call,) = observed_calls(lambda: time.sleep(0.001), 1)
     assert call.voluntary_switches >= 1
     assert call.delay is None or call.delay >= 0
+
+
+def test_what_the_kernel_does_not_count_is_none():
+    (call,) = observed_calls(lambda: None, 1)
+    assert all(value is None or value >= 0 for value in (call.migrations, call.cycles, call.instructions))

@@ -47,6 +47,7 @@ class RunKind(StrEnum):
     LABELS = "labels"  # the true classes of a dataset's test samples
     SERVING = "serving"  # what happened while a service was served: a series of events, and counts of answers
     TRACE = "trace"  # where the time of a model goes: series of spans
+    MACHINE = "machine"  # what a machine can do at its best
     STUDY = "study"  # what was said of a study, in stores that were written before studies had a table
     OTHER = "other"  # facts of a plug-in, in stores that were written before runs had a kind
 

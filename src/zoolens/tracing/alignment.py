@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zoolens.catalog.lookup import find
+from zoolens.catalog.stored import check_model, stored_entry
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.alignment import align
 from zoolens.graph.model import Graph
@@ -50,7 +50,7 @@ class AlignedLayers:
 
 def align_layers(a: Trace, b: Trace) -> AlignedLayers:
     """The layers of two traces side by side; by kinds of operators where nothing better is known."""
-    left, right = list(_units(a.layers, a)), list(_units(b.layers, b))
+    left, right = list(innermost_layers(a)), list(innermost_layers(b))
     if not (any(layer.nodes for layer in left) and any(layer.nodes for layer in right)):
         silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
         return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")
@@ -66,15 +66,19 @@ def align_layers(a: Trace, b: Trace) -> AlignedLayers:
     return aligned
 
 
-def _units(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:
+def innermost_layers(trace: Trace) -> Iterator[Layer]:
     """The layers to compare: the innermost ones whose operators are known. What a layer does besides those inside it
     is a layer of its own, of which nothing is known."""
+    return _innermost(trace.layers, trace)
+
+
+def _innermost(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:
     for layer in layers:
         inner = [child for child in layer.children if child.level == Level.LAYER]
         if not any(_knows_nodes(child) for child in inner):
             yield layer
             continue
-        yield from _units(inner, trace)
+        yield from _innermost(inner, trace)
         beside = layer.samples - np.nansum([child.samples for child in inner], axis=0)
         clean = trace.layer.clean if trace.layer is not None else np.ones(len(beside), bool)
         samples = np.maximum(beside, 0.0)
@@ -148,7 +152,7 @@ def _by_kind(a: Sequence[Layer], b: Sequence[Layer], reason: str) -> AlignedLaye
 
 def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names]:
     """The places of the aligned canonical graphs that each operator of either file has a part in."""
-    left, right = _graph(a), _graph(b)
+    left, right = traced_graph(a), traced_graph(b)
     partner = align(left, right).partner
     names_a: dict[str, list[str]] = defaultdict(list)
     names_b: dict[str, list[str]] = defaultdict(list)
@@ -160,9 +164,9 @@ def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names]:
     return names_a, names_b
 
 
-def _graph(trace: Trace) -> Graph:
-    entry = find(str(trace.run.origin.get("file") or trace.run.origin.get("ref") or trace.run.model.ref))
-    asset = next((asset for asset in entry.manifest.assets if asset.format == trace.run.model.format), None)
-    if asset is None:
-        raise ZoolensError(f"{entry.ref} has no file in the format {trace.run.model.format} any more")
+def traced_graph(trace: Trace) -> Graph:
+    """The canonical graph of the file that was traced; ZoolensError where it is gone or cannot be read as a graph."""
+    entry = stored_entry(trace.run)
+    check_model(entry, trace.run)
+    asset = next(asset for asset in entry.manifest.assets if asset.format == trace.run.model.format)
     return canonical(raw_graph(entry, asset))

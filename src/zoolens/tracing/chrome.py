@@ -1,13 +1,14 @@
 """Spans as Chrome's trace events, which Perfetto and chrome://tracing open.
 
 Each level that was observed is a process of its own in the picture, since its calls were other calls; within it, the
-levels of spans are threads. The format has no place for spans that overlap on one thread without nesting, so that those
-get further threads.
+levels of spans are threads. On one thread of this format spans may nest but not cross: those that cross others get
+further threads.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -57,16 +58,26 @@ def _events(
 def _lanes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Where each span is drawn: one line for its level and thread, and further ones where spans cross."""
     lanes = [""] * len(rows)
-    ends: dict[str, int] = {}
+    open_until: dict[str, list[int]] = defaultdict(list)  # by line: the ends of spans that hold each other
     for place in sorted(range(len(rows)), key=lambda place: (rows[place]["time"], -rows[place]["duration"])):
         row = rows[place]
         thread = "" if row["thread"] is None else f", thread {row['thread']}"
         device = "" if row["device"] == "cpu" else f" on {row['device']}"
         base, number = f"{row['level']}{device}{thread}", 1
-        while ends.get(lane := base if number == 1 else f"{base} ({number})", 0) > row["time"]:
+        while not _fits(open_until[lane := base if number == 1 else f"{base} ({number})"], row):
             number += 1
-        ends[lane], lanes[place] = row["time"] + row["duration"], lane
+        lanes[place] = lane
     return lanes
+
+
+def _fits(ends: list[int], row: Mapping[str, Any]) -> bool:
+    """Whether a span begins after the others on its line, or lies within the last one; it is then added to them."""
+    while ends and ends[-1] <= row["time"]:
+        ends.pop()
+    if ends and ends[-1] < row["time"] + row["duration"]:
+        return False
+    ends.append(row["time"] + row["duration"])
+    return True
 
 
 def _arguments(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -204,6 +204,11 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
         f"The differences of all layers sum to {_signed(layers)}; the calls without a profiler differ by "
         f"{_signed(call.difference)} {_bounds(call.interval)}."
     )
+    if call.sure and not 0.5 <= layers / call.difference <= 2:
+        yield (
+            "So the profiled layers do not explain the difference: what the profilers cost, or the time outside of "
+            "layers, is larger. A larger batch or model shows more."
+        )
 
 
 def _change(row: LayerDifference) -> str:

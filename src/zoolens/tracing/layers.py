@@ -92,7 +92,7 @@ def timing(samples: Samples, clean: NDArray[np.bool_]) -> Timing:
 def call_timing(table: pa.Table, observed: str, *, name: str = "predict") -> Timing | None:
     """The time of the calls during which this level was observed; None where there are none."""
     rows = [
-        (row["duration"] / 1e9, row["clean"])
+        (row["duration"] / 1e9, row["clean"] is not False)
         for row in table.select(["duration", "clean", "observed", "name"]).to_pylist()
         if row["observed"] == observed and row["name"] == name
     ]
@@ -108,7 +108,7 @@ def observed_calls_of(table: pa.Table, observed: Level) -> ObservedCalls | None:
     if not calls:
         return None
     repeats = {row["repeat"]: place for place, row in enumerate(calls.values())}
-    clean = np.array([row["clean"] for row in calls.values()], bool)
+    clean = np.array([row["clean"] is not False for row in calls.values()], bool)
     whole = np.array([row["duration"] / 1e9 for row in calls.values()])
     inside = [row for row in rows if row["level"] in (Level.LAYER, Level.LIBRARY)]
     tree = _Tree(inside, calls, repeats, clean)

@@ -43,6 +43,10 @@ COUNTERS: Final = {  # of `ObservedCall`, and what each is called where it is sh
     "major_faults": "page faults, page read from a disk",
     "voluntary_switches": "context switches, waiting",
     "involuntary_switches": "context switches, core taken away",
+    "migrations": "moves to another core",
+    "cycles": "processor cycles in the program",
+    "instructions": "instructions in the program",
+    "cache_misses": "misses of the last cache",
 }
 
 
@@ -72,8 +76,11 @@ def trace_operators(
     began, kernels = time.perf_counter(), level is Level.LIBRARY
     for _ in range(ROUNDS):
         profiles += session.profile(feeds, repeats, kernels=kernels)
-        clean = _clean_profiles(profiles)
-        if sum(clean) >= min(ENOUGH_CLEAN, repeats) or time.perf_counter() - began > settings.seconds:
+        clean = _clean(profiles)
+        if (
+            sum(judged is not False for judged in clean) >= min(ENOUGH_CLEAN, repeats)
+            or time.perf_counter() - began > settings.seconds
+        ):
             break
     add_profiles(columns, profiles, clean)
     _add_unobserved(plain, session, feeds, half, warm=True)
@@ -88,7 +95,7 @@ def trace_system(session: Session, feeds: Feeds, settings: TraceSettings, contex
     half = TraceSettings(max(settings.repeats // 2, FEWEST), settings.seconds / 4)
     usual = _add_unobserved(plain, session, feeds, half)
     calls = _observed_predictions(session, feeds, _affordable(settings, usual))
-    clean = _clean_calls(calls)
+    clean = _clean(calls)
     for repeat, (call, undisturbed) in enumerate(zip(calls, clean, strict=True)):
         columns.add(_call(call.start, call.duration), repeat=repeat, clean=undisturbed)
     _add_unobserved(plain, session, feeds, half, warm=True)
@@ -114,7 +121,7 @@ def trace_pipeline(
     for repeat in range(2 * repeats):
         steps: list[Span] | None = [] if repeat % 2 else None
         (call,) = observed_calls(partial(request, repeat * batch, steps), 1, also=watched)
-        (undisturbed,) = _clean_calls([call])
+        (undisturbed,) = _clean([call])
         target = plain if steps is None else columns
         whole = Span("request", "request", Level.PIPELINE, call.start, call.duration)
         parent = target.add(whole, repeat=repeat // 2, clean=undisturbed)
@@ -175,7 +182,7 @@ class _Request:
         return [Span("model", "predict", Level.MODEL, begun, min(inside, step), synthetic=True)]
 
 
-def _add_step(columns: SpanColumns, step: Span, request: int, repeat: int, clean: bool) -> None:
+def _add_step(columns: SpanColumns, step: Span, request: int, repeat: int, clean: bool | None) -> None:
     parent = request
     if step.level == Level.MODEL:  # it was added behind the step that holds it
         rows = columns.rows
@@ -204,7 +211,8 @@ def _add_unobserved(
     )
     first = len(columns)
     for place, (elapsed, clean) in enumerate(zip(samples.elapsed_ns.tolist(), samples.clean.tolist(), strict=True)):
-        columns.add(_call(start, elapsed, synthetic=True), repeat=first + place, clean=clean)
+        undisturbed = clean if samples.watched else None
+        columns.add(_call(start, elapsed, synthetic=True), repeat=first + place, clean=undisturbed)
         start += elapsed
     return float(np.median(samples.elapsed_ns))
 
@@ -224,18 +232,11 @@ def _observed_predictions(session: Session, feeds: Feeds, repeats: int) -> list[
     return observed_calls(lambda: session.predict(feeds), repeats)
 
 
-def _clean_profiles(profiles: Sequence[Profile]) -> list[bool]:
-    return _clean([profile.duration for profile in profiles], [profile.delay or 0 for profile in profiles])
-
-
-def _clean_calls(calls: Sequence[ObservedCall]) -> list[bool]:
-    return _clean([call.duration for call in calls], [call.delay or 0 for call in calls])
-
-
-def _clean(durations: Sequence[int], delays: Sequence[int]) -> list[bool]:
-    waited = np.array(delays, np.int64)
-    judged: list[bool] = clean_samples(np.array(durations, np.int64), Waiting(waited, waited)).tolist()
-    return judged
+def _clean(calls: Sequence[Profile | ObservedCall]) -> list[bool | None]:
+    """Which calls no other process disturbed; None where the kernel does not tell."""
+    waited = np.array([call.delay or 0 for call in calls], np.int64)
+    clean = clean_samples(np.array([call.duration for call in calls], np.int64), Waiting(waited, waited))
+    return [None if call.delay is None else bool(judged) for call, judged in zip(calls, clean, strict=True)]
 
 
 def _joined(*columns: SpanColumns) -> pa.Table:

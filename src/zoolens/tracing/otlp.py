@@ -79,7 +79,8 @@ def _attributes(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if row["shapes"]:
         yield "zoolens.shapes", ", ".join("×".join(map(str, shape)) for shape in row["shapes"])
     yield "zoolens.repeat", row["repeat"]
-    yield "zoolens.clean", row["clean"]
+    if row["clean"] is not None:
+        yield "zoolens.clean", row["clean"]
     yield "zoolens.synthetic_start", row["synthetic"]
     if row["thread"] is not None:
         yield "thread.id", row["thread"]

@@ -10,6 +10,9 @@ from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.tracing.comparison import TraceComparison, comparison_table
 from zoolens.tracing.comparison import sentences as comparison_sentences
 from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
+from zoolens.tracing.roofline.attained import Roofline
+from zoolens.tracing.roofline.attained import sentences as roof_sentences
+from zoolens.tracing.roofline.chart import roofline_chart, roofline_table
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Trace
 from zoolens.tracing.timeline import timeline
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 Spans = Mapping[Level, "pa.Table"]
 
 
-def traces_page(traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section] = ()) -> str:
+def traces_page(
+    traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section] = (), roofs: Sequence[Roofline] = ()
+) -> str:
     """The page of some traces as HTML. `further`: sections in front, such as a comparison."""
     models = ", ".join(dict.fromkeys(trace.run.ref for trace, _ in traces))
     sections = [section for trace, spans in traces for section in _sections(trace, spans)]
@@ -29,9 +34,18 @@ def traces_page(traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section
             f"Trace of {models}",
             "The times of each level come from calls in which nothing deeper was observed.",
             tiles=tuple(tile for trace, _ in traces for tile in _tiles(trace)),
-            sections=(*further, *sections),
+            sections=(*further, *sections, *map(_roof_section, roofs)),
             facts={f"run {trace.run.id[:8]}": _facts(trace) for trace, _ in traces},
         )
+    )
+
+
+def _roof_section(roof: Roofline) -> Section:
+    return Section(
+        f"Roofline of {roof.trace.runtime}",
+        paragraphs=tuple(roof_sentences(roof)),
+        charts=(roofline_chart(roof),),
+        tables=(("", roofline_table(roof, None)),),
     )
 
 

@@ -160,6 +160,8 @@ def sentences(trace: Trace) -> Iterator[str]:
             f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
             "repetitions."
         )
+    if not trace.judged:
+        yield "This kernel does not tell whether other processes disturbed a repetition: all of them count."
     before, beside = trace.model, trace.unlayered
     if before is not None and beside is not None and before is not beside:
         apart = max(before.median, beside.median) / max(min(before.median, beside.median), 1e-12) - 1
@@ -282,6 +284,7 @@ def trace_as_data(trace: Trace) -> dict[str, Any]:
             }
             for counter in trace.counters
         ],
+        "disturbances_known": trace.judged,
         "missing": {str(level): reason for level, reason in trace.missing.items()},
         "notes": list(sentences(trace)),
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
+from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import ModelError, StoreError, UnsupportedAbility, WorkerError, ZoolensError
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.job_runner import SubjectOpener, open_data
@@ -92,7 +93,14 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     facts = {
         BATCH: plan.batch,
         INPUTS: inputs if len(dataset) else MADE_UP,
-        "origin": {"ref": job.entry.full_ref, "data": plan.data, "limit": plan.limit, "seed": plan.seed},
+        "origin": {
+            "ref": job.entry.full_ref,
+            "manifest": job.manifest.model_dump(mode="json", exclude_defaults=True),
+            "folder": str(job.entry.folder) if job.entry.folder else None,
+            "data": None if plan.data is None else absolute_spec(plan.data),
+            "limit": plan.limit,
+            "seed": plan.seed,
+        },
     }
     if any(run.resolved.get(name) != value for name, value in facts.items()):
         store.set_resolved(run.id, facts)

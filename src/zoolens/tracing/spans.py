@@ -45,7 +45,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "observed": "the deepest level that was observed while this was timed",
     "parent": "the span that called it",
     "repeat": "which repetition it belongs to, from 0",
-    "clean": "whether waiting for a core cannot have changed the repetition by more than a hundredth",
+    "clean": "whether waiting for a core cannot have changed the repetition by more than a hundredth; null: unknown",
     "nodes": "the operators of the model's file that it computes",
     "kernel": "which implementation computed it",
     "precision": "in which precision",
@@ -88,7 +88,7 @@ class SpanColumns:
     def __len__(self) -> int:
         return len(self.rows["time"])
 
-    def add(self, span: Span, *, repeat: int = 0, clean: bool = True, span_id: int | None = None) -> int:
+    def add(self, span: Span, *, repeat: int = 0, clean: bool | None = True, span_id: int | None = None) -> int:
         """Add a row, and return its number. A span without a parent is a child of whoever called this trace."""
         number = span_id or new_span_id()
         values = {
@@ -133,18 +133,17 @@ def schema() -> pa.Schema:
     return pa.schema(list(kinds.items()))
 
 
-def add_profiles(columns: SpanColumns, profiles: Sequence[Profile], clean: Sequence[bool], first: int = 0) -> None:
+def add_profiles(columns: SpanColumns, profiles: Sequence[Profile], clean: Sequence[bool | None]) -> None:
     """A call of the model for each profile, with its operators below. Operators without a start are laid out one behind
     the other from where their caller began."""
-    for place, (profile, undisturbed) in enumerate(zip(profiles, clean, strict=True)):
-        repeat = first + place
+    for repeat, (profile, undisturbed) in enumerate(zip(profiles, clean, strict=True)):
         call = columns.add(
             Span("predict", "predict", Level.MODEL, profile.start, profile.duration), repeat=repeat, clean=undisturbed
         )
         _add_operators(columns, profile, call, repeat, undisturbed)
 
 
-def _add_operators(columns: SpanColumns, profile: Profile, call: int, repeat: int, clean: bool) -> None:
+def _add_operators(columns: SpanColumns, profile: Profile, call: int, repeat: int, clean: bool | None) -> None:
     numbers: list[int] = []
     next_start: dict[int | None, int] = {None: profile.start}  # by the place of the caller
     for place, operator in enumerate(profile.operators):

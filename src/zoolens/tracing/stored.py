@@ -23,6 +23,7 @@ from zoolens.tracing.spans import Level
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NOT_TOLD: Final = "the kernel does not give it here, or not to a process in a sandbox"
 SUMS_UP: Final = 0.05  # so much of the model's time may be in no layer before the rest is named
 
 
@@ -87,6 +88,7 @@ class Trace:
     counters: tuple[Counter, ...] = ()
     energy: Observation | None = None
     missing: Mapping[Level, str] = field(default_factory=dict)
+    judged: bool = True  # False: the kernel did not tell of some repetitions whether other processes disturbed them
 
     @property
     def runtime(self) -> str:
@@ -185,6 +187,7 @@ class _Loader:
             () if system is None else tuple(_counters(system)),
             energy[0] if energy else None,
             {level: str(state.error) for level, state in failed.items() if state is not None and not state.done},
+            not any(table["clean"].null_count for table in spans.values()),
         )
 
 
@@ -195,7 +198,7 @@ def _steps(table: pa.Table) -> Iterator[Step]:
     for name in sorted({row["name"] for row in rows}, key=order.__getitem__):
         own = [row for row in rows if row["name"] == name]
         samples = np.array([row["duration"] / 1e9 for row in own])
-        times = timing(samples, np.array([row["clean"] for row in own], bool))
+        times = timing(samples, np.array([row["clean"] is not False for row in own], bool))
         yield Step(name, times, inside=own[0]["level"] == Level.MODEL)
 
 
@@ -215,9 +218,9 @@ def _counters(table: pa.Table) -> Iterator[Counter]:
     rows = [row for row in table.to_pylist() if row["observed"] == Level.SYSTEM]
     for column, name in COUNTERS.items():
         timed = column in ("delay", "user", "system")
-        values = [row[column] for row in rows if row[column] is not None]
+        values = [row[column] for row in rows if row.get(column) is not None]
         if not values:
-            yield Counter(name, None, None, "s" if timed else "", "unavailable", "this kernel does not tell it")
+            yield Counter(name, None, None, "s" if timed else "", "unavailable", _NOT_TOLD)
             continue
         scale = 1e9 if timed else 1
         yield Counter(name, float(np.median(values)) / scale, max(values) / scale, "s" if timed else "", "measured")

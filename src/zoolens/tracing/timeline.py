@@ -40,7 +40,7 @@ def _typical(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The outermost span of the undisturbed repetition whose duration is the median one."""
     numbers = {row["span_id"] for row in rows}
     roots = [row for row in rows if row["parent"] not in numbers]
-    usable = [row for row in roots if row["clean"]] or roots
+    usable = [row for row in roots if row["clean"] is not False] or roots
     if not usable:
         return None
     median = float(np.median([row["duration"] for row in usable]))

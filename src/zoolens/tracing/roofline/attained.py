@@ -1,0 +1,221 @@
+"""Each layer of a trace against the peaks of the machine: what it attained, what bounds it, how long it must take.
+
+Operations and bytes are counted on the canonical graph by the rules of `graph.cost`. A layer reads what comes into it
+and its weights once, and writes what others use: what stays inside a fused layer is not moved. Bytes come from where
+the whole model fits: a small one from a cache, a large one from main memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Final
+
+from zoolens.engine.machine import describe_machine
+from zoolens.errors import ZoolensError
+from zoolens.graph.cost import cost
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.vocabulary import VIEWS
+from zoolens.present.figures import NOTHING, figure
+from zoolens.store.records import fingerprint
+from zoolens.store.store import Store
+from zoolens.tracing.alignment import innermost_layers, traced_graph
+from zoolens.tracing.layers import Layer
+from zoolens.tracing.roofline.peaks import Peaks, machine_peaks
+from zoolens.tracing.stored import Trace
+
+WIDTHS: Final[Mapping[str, int]] = {
+    "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
+}  # fmt: skip
+_NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
+
+
+@dataclass(frozen=True)
+class RoofLayer:
+    """One layer. `best`: the seconds that it takes at least; `bound`: "compute" or "memory", whichever takes longer,
+    or "nothing" for a layer that only looks at a value in another way."""
+
+    layer: Layer
+    precision: str
+    flops: int
+    moved_bytes: int
+    best: float
+    bound: str
+
+    @property
+    def seconds(self) -> float:
+        return self.layer.timing.median
+
+    @property
+    def flops_per_second(self) -> float:
+        return self.flops / self.seconds if self.seconds else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.moved_bytes / self.seconds if self.seconds else 0.0
+
+    @property
+    def intensity(self) -> float:
+        return self.flops / self.moved_bytes if self.moved_bytes else 0.0
+
+    @property
+    def efficiency(self) -> float | None:
+        return self.best / self.seconds if self.seconds else None
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """`best` is the sum over all operators of the graph, `measured` the call without a profiler. `uncounted`: layers of
+    which operations and bytes are not known. `working_set`: bytes of weights and activations, which decide where bytes
+    come from, at `bandwidth`."""
+
+    trace: Trace
+    peaks: Peaks
+    layers: tuple[RoofLayer, ...]
+    uncounted: tuple[Layer, ...]
+    working_set: int
+    bandwidth: float
+    best: float
+    measured: float
+    unknown: Mapping[str, int]  # operators of the graph that could not be counted
+
+    @property
+    def efficiency(self) -> float | None:
+        return self.best / self.measured if self.measured else None
+
+
+def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Peaks | None = None) -> Roofline:
+    """Hold a trace against the peaks of the machine that it was made on, which must be this one. ZoolensError where
+    that is another machine, the trace has no layers, or no graph of the model can be read."""
+    if trace.layer is None or trace.unlayered is None:
+        raise ZoolensError(f"The trace of {trace.title} has no layers.", hint="Trace it again with --level layer.")
+    options = trace.run.stack.identity.get("options", {})
+    if options.get("device", "cpu") != "cpu":
+        raise ZoolensError(
+            f"The trace of {trace.title} was made on {options['device']}: peaks are only measured of the CPU so far."
+        )
+    if peaks is None:
+        _check_machine(trace)
+    known = peaks or machine_peaks(threads=options.get("threads"), store=store)
+    graph = traced_graph(trace)
+    counted = _Counted(graph, trace.batch)
+    layers: list[RoofLayer] = []
+    uncounted: list[Layer] = []
+    bandwidth = known.bytes_per_second(counted.working_set)
+    for layer in innermost_layers(trace):
+        nodes = counted.nodes(layer.nodes)
+        if nodes:
+            layers.append(_against(layer, counted, nodes, trace, known, bandwidth))
+        else:
+            uncounted.append(layer)
+    covered = {name for layer in layers for name in counted.nodes(layer.layer.nodes)}
+    rest = [node.name for node in graph.nodes if node.name not in covered]
+    precision = _precision(trace.run.precision)
+    beside = _best(*counted.cost(rest, WIDTHS[precision]), precision, known, bandwidth)[0]
+    return Roofline(
+        trace,
+        known,
+        tuple(layers),
+        tuple(uncounted),
+        counted.working_set,
+        bandwidth,
+        sum(layer.best for layer in layers) + beside,
+        trace.unlayered.median,
+        counted.unknown,
+    )
+
+
+def _check_machine(trace: Trace) -> None:
+    machine = describe_machine()
+    here = {"cpu": machine.cpu, "flags": fingerprint(machine.flags)[:12], "cores": machine.cores}
+    there = trace.run.stack.identity.get("machine", {})
+    if any(there.get(name) != value for name, value in here.items()):
+        raise ZoolensError(
+            f"The trace of {trace.title} was made on another machine, whose peaks are not known here.",
+            hint="Trace the model here, or ask for the roofline there.",
+        )
+
+
+def _against(
+    layer: Layer, counted: _Counted, nodes: Sequence[str], trace: Trace, peaks: Peaks, bandwidth: float
+) -> RoofLayer:
+    precision = _precision(layer.precision or trace.run.precision)
+    flops, moved = counted.cost(nodes, WIDTHS[precision])
+    best, bound = _best(flops, moved, precision, peaks, bandwidth)
+    return RoofLayer(layer, precision, flops, moved, best, bound)
+
+
+def _precision(told: str | None) -> str:
+    """The precision that operations are held against; float32 where a framework does not tell, or tells several."""
+    return {"uint8": "int8"}.get(told or "", told) if told in WIDTHS else "float32"  # type: ignore[return-value]
+
+
+def _best(flops: int, moved: int, precision: str, peaks: Peaks, bandwidth: float) -> tuple[float, str]:
+    speed = peaks.flops.get(precision) or peaks.flops.get("float32")
+    computing = flops / speed if speed else 0.0
+    moving = moved / bandwidth
+    bound = "compute" if computing > moving else "memory" if moving else "nothing"
+    return max(computing, moving), bound
+
+
+class _Counted:
+    """Operations and bytes of parts of a graph, for a batch."""
+
+    def __init__(self, graph: Graph, batch: int) -> None:
+        self._graph, self._batch = graph, batch
+        whole = cost(graph)
+        self._flops = {layer.name: layer.flops for layer in whole.layers}
+        self._by_source: dict[str, list[str]] = {}
+        for node in graph.nodes:
+            if node.op != "input":
+                self._by_source.setdefault(node.source, []).append(node.name)
+        self.unknown = whole.unknown
+        self.working_set = whole.parameter_bytes + whole.activation_bytes * batch
+
+    def nodes(self, sources: Collection[str]) -> list[str]:
+        """The nodes of the graph that operators of the file became."""
+        return [name for source in sources for name in self._by_source.get(source, ())]
+
+    def cost(self, names: Collection[str], width: int) -> tuple[int, int]:
+        """Operations, and the bytes that are moved in and out of these nodes together."""
+        inside = set(names)
+        nodes = [node for node in self._graph.nodes if node.name in inside and node.op not in _NOT_MOVED]
+        flops = self._batch * sum(self._flops[node.name] for node in nodes)
+        weights = sum(tensor.size for node in nodes for tensor in node.parameters)
+        values = {name for node in nodes for name in node.inputs if name not in inside}
+        values |= {node.name for node in nodes if self._leaves(node, inside)}
+        numbers = weights + self._batch * sum(prod(self._graph.by_name[name].shape) for name in values)
+        return flops, width * numbers
+
+    def _leaves(self, node: Node, inside: Collection[str]) -> bool:
+        users = self._graph.consumers[node.name]
+        return node.name in self._graph.outputs or any(user.name not in inside for user in users)
+
+
+def sentences(found: Roofline) -> Iterator[str]:
+    trace, share = found.trace, found.efficiency
+    words = NOTHING if share is None else f"{100 * share:.1f} %"
+    yield (
+        f"At its peaks this machine takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
+        f"takes {figure(found.measured, 's')}: it runs at {words} of what is possible."
+    )
+    yield (
+        f"Weights and activations have {figure(found.working_set, 'B')}, which this machine moves at "
+        f"{found.bandwidth / 1e9:,.1f} GB/s."
+    )
+    beyond = [layer for layer in found.layers if (layer.efficiency or 0) > 1.05]
+    if beyond:
+        yield (
+            f"{len(beyond)} layers are quicker than the peaks allow: their kernels need fewer operations than are "
+            "counted (Winograd), their data were in a nearer cache, or the peaks were measured on a busy machine."
+        )
+    if found.uncounted:
+        seconds = sum(layer.timing.median for layer in found.uncounted)
+        words = f"{len(found.uncounted)} layers of {figure(seconds, 's')}"
+        yield f"{words} are no operators of the graph and are not counted."
+    if found.unknown:
+        yield f"Not counted, because their cost is not known: {', '.join(found.unknown)}."
+    if found.peaks.disturbed:
+        yield "Some peaks were measured while other processes were busy: `zoolens machine peaks --fresh` repeats them."

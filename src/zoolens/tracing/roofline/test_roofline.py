@@ -1,0 +1,142 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ZoolensError
+from zoolens.graph.model import Graph, Node, Parameter
+from zoolens.runtimes.observing import OperatorTime, Profile
+from zoolens.tracing.layers import observed_calls_of
+from zoolens.tracing.roofline import attained
+from zoolens.tracing.roofline.attained import roofline, sentences
+from zoolens.tracing.roofline.chart import roofline_as_data, roofline_chart, roofline_table
+from zoolens.tracing.roofline.peaks import Peaks, _observations, _read
+from zoolens.tracing.spans import Level, SpanColumns, add_profiles
+from zoolens.tracing.test_comparison import A
+from zoolens.tracing.tracecontext import new_context
+
+GIGA = 1e9
+PEAKS = Peaks(
+    "cpu",
+    2,
+    {"float32": 100 * GIGA, "int8": 400 * GIGA},
+    {1 << 16: 50 * GIGA, 1 << 28: 10 * GIGA},
+    {"float32": "numpy"},
+)
+# 1×1 convolution: 8 → 16 channels on 32×32, then an activation; 2 · 8 · 16 · 1024 operations for the first
+GRAPH = Graph(
+    "net",
+    (
+        Node("x", "input", (), (1, 8, 32, 32)),
+        Node(
+            "conv", "conv", ("x",), (1, 16, 32, 32), {"kernel": (1, 1)}, (Parameter("kernel", (16, 8, 1, 1)),), "Conv_0"
+        ),
+        Node("relu", "relu", ("conv",), (1, 16, 32, 32), {}, (), "Relu_0"),
+    ),
+    ("relu",),
+)
+
+
+def traced(*operators, batch=1):
+    columns = SpanColumns(new_context(), Level.LAYER)
+    add_profiles(columns, [Profile(0, 2_000_000, operators)] * 10, [True] * 10)
+    observed = observed_calls_of(columns.table(), Level.LAYER)
+    return replace(A, layer=observed, model=observed.calls, overheads=(), batch=batch)
+
+
+@pytest.fixture(autouse=True)
+def graph(monkeypatch):
+    monkeypatch.setattr(attained, "traced_graph", lambda _: GRAPH)
+
+
+def test_a_fused_layer_moves_only_what_comes_in_and_goes_out():
+    found = roofline(traced(OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"))), peaks=PEAKS)
+    (layer,) = found.layers
+    assert layer.flops == 2 * 8 * 16 * 1024 + 16 * 1024
+    assert layer.moved_bytes == 4 * (8 * 1024 + 16 * 1024 + 16 * 8)
+    assert layer.flops_per_second == pytest.approx(layer.flops / 1e-4)
+
+
+def test_layers_apart_move_what_is_between_them_twice():
+    operators = (
+        OperatorTime("c", "Conv", 100_000, 0, nodes=("Conv_0",)),
+        OperatorTime("r", "Relu", 10_000, 100_000, nodes=("Relu_0",)),
+    )
+    conv, relu = roofline(traced(*operators), peaks=PEAKS).layers
+    assert conv.moved_bytes == 4 * (8 * 1024 + 16 * 1024 + 16 * 8)
+    assert relu.moved_bytes == 4 * 2 * 16 * 1024
+    assert relu.bound == "memory"
+
+
+def test_the_bound_is_what_takes_longer_and_the_best_time_is_its():
+    (layer,) = roofline(traced(OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"))), peaks=PEAKS).layers
+    memory, compute = layer.moved_bytes / (10 * GIGA), layer.flops / (100 * GIGA)
+    assert layer.best == pytest.approx(max(memory, compute))
+    assert layer.bound == ("compute" if compute > memory else "memory")
+    assert layer.efficiency == pytest.approx(layer.best / 1e-4)
+
+
+def test_a_batch_multiplies_operations_and_activations_but_not_weights():
+    operator = OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"))
+    one, four = (roofline(traced(operator, batch=batch), peaks=PEAKS).layers[0] for batch in (1, 4))
+    assert four.flops == 4 * one.flops
+    assert four.moved_bytes - 4 * 16 * 8 == 4 * (one.moved_bytes - 4 * 16 * 8)
+
+
+def test_narrow_numbers_move_fewer_bytes_and_have_their_own_peak():
+    operator = OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"), precision="int8")
+    (layer,) = roofline(traced(operator), peaks=PEAKS).layers
+    assert (layer.precision, layer.moved_bytes) == ("int8", 8 * 1024 + 16 * 1024 + 16 * 8)
+
+
+def test_the_best_time_of_the_model_includes_operators_that_no_layer_names():
+    part = roofline(traced(OperatorTime("c", "Conv", 100_000, 0, nodes=("Conv_0",))), peaks=PEAKS)
+    assert part.best > part.layers[0].best
+    assert part.measured == pytest.approx(2e-3)
+
+
+def test_layers_that_are_no_operators_and_layers_beyond_the_peaks_are_said():
+    operators = (
+        OperatorTime("f", "Conv", 10, 0, nodes=("Conv_0", "Relu_0")),
+        OperatorTime("reorder", "Reorder", 500, 10),
+    )
+    found = roofline(traced(*operators), peaks=PEAKS)
+    words = " ".join(sentences(found))
+    assert "1 layers are quicker than the peaks allow" in words
+    assert "1 layers of 0.50 µs are no operators of the graph" in words
+
+
+def test_bandwidth_is_that_of_where_the_model_fits():
+    assert PEAKS.bytes_per_second(1000) == 50 * GIGA
+    assert PEAKS.bytes_per_second(1 << 20) == 10 * GIGA
+    assert PEAKS.bytes_per_second(1 << 40) == 10 * GIGA
+
+
+def test_table_chart_and_data_tell_the_same():
+    found = roofline(traced(OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"))), peaks=PEAKS)
+    assert roofline_table(found).rows[0][0] == "f"
+    assert roofline_as_data(found)["layers"][0]["bound"] == found.layers[0].bound
+    assert roofline_chart(found).spec["layer"]
+
+
+def test_a_trace_of_another_machine_is_refused():
+    with pytest.raises(ZoolensError, match="made on another machine"):
+        roofline(traced(OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0",))))
+
+
+def test_a_precision_without_a_kernel_of_its_own_has_the_peak_of_float32():
+    measured = {
+        "gemm": [
+            {"library": "numpy", "version": "2", "precision": "float32", "per_second": 50e9, "clean": True},
+            {"library": "torch", "version": "2", "precision": "bfloat16", "per_second": 0.1e9, "clean": True},
+            {"library": "torch", "version": "2", "precision": "int8", "per_second": 90e9, "clean": False},
+            {"library": "torch", "version": "2", "precision": "float64", "reason": "RuntimeError: no"},
+        ],
+        "copy": [{"bytes": 65536, "per_second": 1e9, "clean": True}],
+    }
+    peaks = _read(list(_observations(measured)), "cpu", 2, "run")
+    assert peaks.flops == {"float32": 50e9, "bfloat16": 50e9, "float16": 50e9, "int8": 90e9}
+    assert peaks.by["bfloat16"] == "numpy 2 (as float32)"
+    assert peaks.missing == {"float64": "RuntimeError: no"}
+    assert peaks.disturbed == ("int8",)
+    assert np.isclose(peaks.bandwidth[65536], 1e9)
