@@ -231,17 +231,10 @@ def counters_table(trace: Trace) -> Table:
         )
         for counter in trace.counters
     ]
-    energy = trace.energy
-    if energy is not None:
-        rows.append(
-            (
-                "energy",
-                figure(energy.value, "J"),
-                figure(energy.high, "J"),
-                str(energy.provenance),
-                str(energy.details.get("reason") or energy.details.get("what") or ""),
-            )
-        )
+    for row in trace.hardware:
+        reason = str(row.details.get("reason") or row.details.get("what") or row.details.get("clock") or "")
+        name = row.metric.removesuffix("_p50").replace("_", " ")
+        rows.append((name, figure(row.value, row.unit), figure(row.high, row.unit), str(row.provenance), reason))
     return Table("system", columns, tuple(rows))
 
 
@@ -283,6 +276,18 @@ def trace_as_data(trace: Trace) -> dict[str, Any]:
                 "reason": counter.reason or None,
             }
             for counter in trace.counters
+        ],
+        "hardware": [
+            {
+                "name": row.metric,
+                "value": row.value,
+                "low": row.low,
+                "high": row.high,
+                "unit": row.unit,
+                "provenance": str(row.provenance),
+                "details": dict(row.details),
+            }
+            for row in trace.hardware
         ],
         "disturbances_known": trace.judged,
         "missing": {str(level): reason for level, reason in trace.missing.items()},

@@ -12,7 +12,8 @@ from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec
 from zoolens.errors import ModelError, StoreError, UnsupportedAbility, WorkerError, ZoolensError
-from zoolens.measure.energy import energy_observations
+from zoolens.measure.device_time import device_observations
+from zoolens.measure.energy import GPU_SECONDS, SECONDS, energy_observations
 from zoolens.measure.job_runner import SubjectOpener, open_data
 from zoolens.measure.jobs import Job, plan_jobs
 from zoolens.measure.plan import Outcome
@@ -150,7 +151,7 @@ class _Levels:
         try:
             self._require(level)
             table = self._spans(level)
-            observations = [*_figures(table, level, self._plan.batch), *self._energy(level)]
+            observations = [*_figures(table, level, self._plan.batch), *self._hardware(level)]
             self._store.finish_stage(self._run.id, stage, observations, details=asdict(self._plan.settings))
         except StoreError:
             raise
@@ -209,12 +210,18 @@ class _Levels:
             raise ModelError(f"The profiler of {self._job.runtime.name} told nothing about the inside of the model.")
         return table
 
-    def _energy(self, level: Level) -> list[Observation]:
+    def _hardware(self, level: Level) -> list[Observation]:
+        """Energy of a call, and the times of its parts on an accelerator, at the level of the system."""
         if level is not Level.SYSTEM or not self._job.runtime.can("run_here"):
             return []
         subject = self._opener()
         feeds = subject.feeds(self._dataset, self._plan.batch)
-        return energy_observations(lambda: subject.session.predict(feeds), self._plan.batch)
+        device = self._job.options.device
+        seconds = SECONDS if device == "cpu" else GPU_SECONDS
+        energy = energy_observations(
+            lambda: subject.session.predict(feeds), self._plan.batch, seconds=seconds, device=device
+        )
+        return energy if device == "cpu" else [*energy, *device_observations(subject.session, feeds, self._plan.batch)]
 
 
 _WORDS: Final = {"profile": "tell the times of its operators", "kernels": "tell the kernels below its operators"}

@@ -86,7 +86,7 @@ class Trace:
     library: ObservedCalls | None = None
     overheads: tuple[Overhead, ...] = ()
     counters: tuple[Counter, ...] = ()
-    energy: Observation | None = None
+    hardware: tuple[Observation, ...] = ()  # energy, and on an accelerator the parts of a call
     missing: Mapping[Level, str] = field(default_factory=dict)
     judged: bool = True  # False: the kernel did not tell of some repetitions whether other processes disturbed them
 
@@ -173,7 +173,7 @@ class _Loader:
         states = self._store.stages(self._run.id)
         failed = {level: states.get(Stage.TRACE.of(level)) for level in Level}
         batch = int(self._run.resolved.get(BATCH, 1))
-        energy = self._store.observations(self._run.id, metric="energy", scope=batch_scope(batch))
+        hardware = self._store.observations(self._run.id, scope=batch_scope(batch))
         return Trace(
             self._run,
             batch,
@@ -185,7 +185,7 @@ class _Loader:
             None if library is None else observed_calls_of(library, Level.LIBRARY),
             tuple(_overheads(tables)),
             () if system is None else tuple(_counters(system)),
-            energy[0] if energy else None,
+            tuple(hardware),
             {level: str(state.error) for level, state in failed.items() if state is not None and not state.done},
             not any(table["clean"].null_count for table in spans.values()),
         )
