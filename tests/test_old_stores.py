@@ -40,7 +40,7 @@ def rows(path):
         return runs, {name: database.execute(f"SELECT * FROM {name} ORDER BY rowid").fetchall() for name in TABLES}
 
 
-OLD_KINDS = set(RunKind) - {RunKind.SERVING, RunKind.LOAD, RunKind.TRACE, RunKind.MACHINE}  # which came later than that store
+OLD_KINDS = set(RunKind) - {RunKind.SERVING, RunKind.LOAD, RunKind.TRACE, RunKind.MACHINE}  # which came later
 
 
 def kind_of(run):
