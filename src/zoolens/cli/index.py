@@ -56,6 +56,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
 @click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
+@click.option("--device", default="cpu", show_default=True, help="Device to run on: cpu, cuda or cuda:1.")
 @store_option(None)
 @on_option
 @trust_option
@@ -65,6 +66,7 @@ def add(
     limit: int | None,
     seed: int | None,
     runtimes: tuple[str, ...],
+    device: str,
     store: str | None,
 ) -> None:
     """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
@@ -76,7 +78,9 @@ def add(
         raise click.UsageError("--limit and --seed belong to --data.")
     check_store(store, "reads" if data is None else "makes")
     with Bars() as bars, open_store(store) as opened:
-        added = add_models(opened, models, data=data, limit=limit, seed=seed, runtimes=runtimes, progress=bars)
+        added = add_models(
+            opened, models, data=data, limit=limit, seed=seed, runtimes=runtimes, device=device, progress=bars
+        )
     for outcome in added.outcomes:
         state = outcome.errors[0] if outcome.errors else f"skipped, {outcome.skipped}" if outcome.skipped else "indexed"
         click.echo(f"{outcome.title}: {state}")

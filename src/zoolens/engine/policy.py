@@ -33,6 +33,7 @@ _SYSTEM: Final = (
     "/sys/devices", "/sys/fs/cgroup", "/sys/bus", "/sys/class", "/sys/kernel/mm",
     "/dev/zero", "/dev/random", "/dev/urandom",
 )  # fmt: skip
+_DRIVERS: Final = ("/proc/driver", "/proc/modules", "/sys/module", "/usr/local/nvidia", "/run/nvidia-persistenced")
 _ALWAYS_USABLE: Final = ("/dev/null", "/dev/full")
 _ACCELERATORS: Final = ("nvidia", "dri", "kfd", "accel", "davinci", "mali")  # beginnings of names in /dev
 
@@ -66,6 +67,8 @@ def worker_policy(
     """The policy of a worker that runs the module `plugin` on `files`. `accelerated`: it may use a GPU's devices.
     `memory`: bytes that it may use; None is as much as the machine has."""
     needed = [*_SYSTEM, *python_paths(plugin, environment), *_library_paths(), *map(str, files)]
+    if accelerated:
+        needed += _DRIVERS
     readable = [str(Path(path).absolute()) for path in needed]
     devices = [*_ALWAYS_USABLE, *(_accelerators() if accelerated else ())]
     return Policy(

@@ -37,13 +37,14 @@ def add_models(
     limit: int | None = None,
     seed: int | None = None,
     runtimes: Sequence[str] = (),
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> Added:
     """Run models over the probes once, and index what they answered. Without `data`: the probes of the index."""
     spec: dict[str, Any] = {"data": data, "limit": limit, "seed": seed} if data else _probed_with(store)
     outcomes = evaluate(
-        models, spec["data"], limit=spec["limit"], seed=spec["seed"], runtimes=runtimes, batches=(), cold=False,
-        store=store, progress=progress,
+        models, spec["data"], limit=spec["limit"], seed=spec["seed"], runtimes=runtimes, device=device, batches=(),
+        cold=False, store=store, progress=progress,
     )  # fmt: skip
     runs = [outcome.run for outcome in outcomes if outcome.run is not None]
     if not runs:

@@ -62,7 +62,6 @@ class Jax(Runtime):
         "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
         "set_threads": "XLA's thread pool is made once per process and has no setting",
         "compile_mode": "a program is always compiled",
-        "kernels": "XLA's profiler times instructions on a CPU, and not the routines that they call",
     }
     fragile = "damaged files can crash the compiler that reads them"
 
@@ -176,7 +175,8 @@ class JaxSession(Session):
         check_feeds(self.inputs, feeds)
         try:
             instructions = self._compiled_instructions(feeds)
-            return recorded_profiles(self._jax, lambda: self.predict(feeds), repeats, instructions, kernels=kernels)
+            how = {"kernels": kernels, "accelerated": self._device is not None and self._device.platform != "cpu"}
+            return recorded_profiles(self._jax, lambda: self.predict(feeds), repeats, instructions, **how)
         except ZoolensError:
             raise
         except Exception as error:

@@ -24,6 +24,9 @@ _INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(?[\w\[\]{},: 
 _COMPUTATION: Final = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
 _CALLS: Final = re.compile(r"calls=%?([\w.\-]+)")
 _METADATA: Final = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_CUSTOM_CALL: Final = re.compile(r'custom_call_target="([^"]+)"')
+_LIBRARY: Final = re.compile(r'"kind":"__(\w+?)_fusion"')
+_FUSION: Final = re.compile(r"kind=k(Loop|Input|Output)\b")
 _RESULT: Final = re.compile(r"^(\w+)\[([\d,]*)\]")
 _TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "s8": "int8", "u8": "uint8"}
 # Operations that arrange numbers of constants or repeat what was there before.
@@ -34,12 +37,14 @@ _LOCATION: Final = re.compile(r'^loc\((?:callsite\()?"([^"]+)"')
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of a compiled program. `nodes`: names that the operations it computes have in the program."""
+    """One instruction of a compiled program. `nodes`: names that the operations it computes have in the program.
+    `kernel`: the library or the kind of code that XLA chose for it, where its text tells."""
 
     kind: str
     precision: str | None
     shapes: tuple[tuple[int, ...], ...]
     nodes: tuple[str, ...]
+    kernel: str | None = None
 
 
 def read_instructions(text: str) -> dict[str, Instruction]:
@@ -80,7 +85,17 @@ def _instruction(match: re.Match[str], line: str, lines: dict[str, list[str]]) -
         _TYPES.get(typed.group(1)) if typed else None,
         (shape,) if typed else (),
         tuple(dict.fromkeys(name for name in names if name)),
+        _kernel(line),
     )
+
+
+def _kernel(line: str) -> str | None:
+    if match := _CUSTOM_CALL.search(line):
+        return match.group(1)
+    if match := _LIBRARY.search(line):
+        return match.group(1)
+    match = _FUSION.search(line)
+    return f"XLA {match.group(1).lower()} fusion" if match else None
 
 
 def _short(name: str) -> str:
@@ -100,9 +115,15 @@ class _Event:
 
 
 def recorded_profiles(
-    jax: Any, call: Callable[[], object], repeats: int, instructions: dict[str, Instruction], *, kernels: bool
+    jax: Any,
+    call: Callable[[], object],
+    repeats: int,
+    instructions: dict[str, Instruction],
+    *,
+    kernels: bool,
+    accelerated: bool,
 ) -> list[Profile]:
-    """Run `repeats` times with XLA's profiler on."""
+    """Run `repeats` times with XLA's profiler on. `accelerated`: on a GPU, where only what the device did counts."""
     from jax._src.lib import _profiler
 
     def marked() -> None:
@@ -119,6 +140,10 @@ def recorded_profiles(
         recorded = session.stop()
     data = jax.profiler.ProfileData.from_serialized_xspace(recorded)
     marks, events = _read(data)
+    if accelerated:
+        events = [event for event in events if event.device != "cpu"]
+    if not events:
+        raise ModelError("XLA's profiler shows nothing that ran.", hint="May this process profile the device?")
     if len(marks) != repeats + 1:
         raise ModelError("The profile of JAX is cut off: it lacks some of the calls.", hint="Ask for fewer repeats.")
     return [
@@ -163,7 +188,7 @@ def _within(events: list[_Event], mark: int, observed: ObservedCall) -> list[_Ev
 
 def _operators(events: list[_Event], instructions: dict[str, Instruction], *, kernels: bool) -> Iterator[OperatorTime]:
     """Instructions as layers. On a GPU one may take several kernels, which are the library's level."""
-    if all(event.device == "cpu" for event in events):
+    if all(event.device == "cpu" for event in events):  # one instruction is one event there
         for name, event in _numbered(events):
             yield _layer(name, [event], instructions)
         return
@@ -222,7 +247,7 @@ def _layer(name: str, events: list[_Event], instructions: dict[str, Instruction]
         sum(event.duration for event in events),
         events[0].start,
         nodes=known.nodes if known else (),
-        kernel=longest.name if on_device else None,
+        kernel=longest.name if on_device else known.kernel if known else None,
         precision=precision,
         shapes=known.shapes if known else (),
         thread=longest.thread,
@@ -282,9 +307,8 @@ class TappedProgram:
             if "res_attrs" in main.attributes:
                 del main.attributes["res_attrs"]
             content = stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version())
-        taps = tuple(
-            self._jax.core.ShapedArray(shape, np.dtype(kind)) for shape, kind in (self.values[name] for name in names)
-        )
+        aval = type(self._fixed.out_avals[0])
+        taps = tuple(aval(shape, self._jax.numpy.dtype(kind)) for shape, kind in (self.values[name] for name in names))
         count = len(self._fixed.out_avals) + len(taps)
         nothing = (None,) * count
         return replace(

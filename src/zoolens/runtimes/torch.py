@@ -45,7 +45,7 @@ class Torch(Runtime):
     extra = "torch"
     devices = ("cpu", "cuda")
     modes = ("eager", "compiled")
-    accelerated_modes = ("cuda-graphs",)
+    accelerated_modes = ("cuda-graphs", "autocast-bfloat16")
     compilers = ("compiled",)
     compiler_cache = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -124,7 +124,8 @@ class TorchSession(Session):
 
     def _run(self, call: Any, arrays: Sequence[Tensor]) -> dict[str, Any]:
         with self._running():
-            return _named(self._torch, call(*self._tensors(arrays)))
+            answers = _named(self._torch, call(*self._tensors(arrays)))
+            return {name: answer.float() for name, answer in answers.items()} if self._narrow else answers
 
     def _tensors(self, arrays: Sequence[Tensor]) -> list[Any]:
         if self._staging is not None:
@@ -138,8 +139,14 @@ class TorchSession(Session):
         torch = self._torch
         lent = lent_threads(self._options.threads, torch.get_num_threads, torch.set_num_threads)
         here = torch.cuda.device(self._device) if self._staging is not None else nullcontext()
-        with lent, here, torch.inference_mode(), lent_float32(torch, forced=self._forced):
+        narrow = torch.autocast("cuda", torch.bfloat16) if self._narrow else nullcontext()
+        with lent, here, narrow, torch.inference_mode(), lent_float32(torch, forced=self._forced):
             yield
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether torch computes products in bfloat16, of numbers that are kept in float32."""
+        return self._options.mode == "autocast-bfloat16" and not self._forced
 
     @property
     def _forced(self) -> bool:
@@ -182,8 +189,8 @@ class TorchSession(Session):
         details: dict[str, str] = {}
         if self._staging is not None:
             details = cuda_facts(torch, self._device, forced=self._forced)
-            if not self._forced and "float32" in types and uses_tf32(torch):
-                types.add("tf32")
+            if "float32" in types and (self._narrow or (not self._forced and uses_tf32(torch))):
+                types.add("bfloat16" if self._narrow else "tf32")
         where = "torch CPU" if self._staging is None else "torch CUDA"
         return Effective(
             provider=where if self._options.mode in ("default", "eager") else f"{where}, {self._options.mode}",
@@ -226,7 +233,9 @@ class TorchSession(Session):
 
     @property
     def _has_parts(self) -> bool:
-        return self._options.mode in ("default", "eager") and not isinstance(self._module, self._torch.jit.ScriptModule)
+        return self._options.mode not in ("compiled", "cuda-graphs") and not isinstance(
+            self._module, self._torch.jit.ScriptModule
+        )
 
     @cached_property
     def _timed_twin(self) -> Any:

@@ -1,0 +1,449 @@
+"""Evaluation, trace and divergence on a CUDA device: ResNet-50 in torch and in JAX, with weights from a seed.
+
+    python benchmarks/gpu.py                           # all sections; needs a GPU, torch, torchvision and jax
+    python benchmarks/gpu.py --section torch --batch 1,32 --seconds 1
+    python benchmarks/gpu.py --device cpu --small      # tries the script itself where there is no GPU
+    python benchmarks/gpu.py --wheels .gpu-deps        # with packages that are not installed, from wheels in a folder
+
+Sections: facts, torch, jax, eval (SampLeNet on CIFAR-10, where the assets are), trace, diverge. Each runs in a process
+of its own within a time limit, so that one that fails costs no other. Tables are printed; --out keeps them as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+LIMITS = {"facts": 40, "torch": 150, "trace": 70, "diverge": 100, "eval": 80, "jax": 150}  # seconds
+BATCHES = (1, 8, 32, 128, 256)
+STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and width of each stage of ResNet-50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--section", choices=tuple(LIMITS), action="append")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--batch", default=",".join(map(str, BATCHES)))
+    parser.add_argument("--seconds", type=float, default=1.5, help="of latency and of energy, each, for a batch size")
+    parser.add_argument("--small", action="store_true", help="images of 64 × 64 and an eighth of the channels in JAX")
+    parser.add_argument("--wheels", type=Path, help="folder of wheels to unpack and import from")
+    parser.add_argument("--assets", type=Path, help="folder of the reference models; default: $ZOOLENS_ASSETS")
+    parser.add_argument("--out", type=Path, help="folder for results")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.here:
+        SECTIONS[chosen.section[0]](chosen)
+        return
+    with tempfile.TemporaryDirectory(prefix="gpu-benchmark-") as folder:
+        run_sections(chosen, Path(folder))
+
+
+def run_sections(chosen: argparse.Namespace, folder: Path) -> None:
+    paths = [str(ROOT / "src")]
+    if chosen.wheels:
+        paths.append(str(unpacked(chosen.wheels, folder / "packages")))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]),
+        "ZOOLENS_HOME": str(folder / "home"),
+        "PYTHONUNBUFFERED": "1",
+        "COLUMNS": "180",
+    }
+    if chosen.assets:
+        environment["ZOOLENS_ASSETS"] = str(chosen.assets.absolute())
+    for section in chosen.section or LIMITS:
+        print(f"\n=== {section}", flush=True)
+        command = [sys.executable, __file__, "--here", "--section", section]
+        command += ["--device", chosen.device, "--batch", chosen.batch, "--seconds", str(chosen.seconds)]
+        command += ["--small"] * chosen.small + (["--out", str(chosen.out)] if chosen.out else [])
+        began = time.monotonic()
+        try:
+            done = subprocess.run(command, env=environment, timeout=LIMITS[section], cwd=ROOT)
+            state = "done" if done.returncode == 0 else f"FAILED with {done.returncode}"
+        except subprocess.TimeoutExpired:
+            state = "STOPPED at its time limit"
+        print(f"--- {section}: {state} after {time.monotonic() - began:.0f} s", flush=True)
+
+
+def unpacked(wheels: Path, folder: Path) -> Path:
+    """Wheels need not be installed: they are unpacked in front of what is, and metadata beside them are linked."""
+    folder.mkdir(parents=True)
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    for metadata in wheels.glob("*.dist-info"):
+        (folder / metadata.name).symlink_to(metadata.absolute())
+    return folder
+
+
+def keep(chosen: argparse.Namespace, name: str, content: Any) -> None:
+    if chosen.out:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+        (chosen.out / f"{name}.json").write_text(json.dumps(content, indent=1, default=str))
+
+
+def sizes(chosen: argparse.Namespace) -> list[int]:
+    return [int(batch) for batch in chosen.batch.split(",")]
+
+
+def side(chosen: argparse.Namespace) -> int:
+    return 64 if chosen.small else 224
+
+
+# --- what runs here
+
+
+def facts(chosen: argparse.Namespace) -> None:
+    from zoolens.engine.machine import describe_machine
+    from zoolens.measure.lock import accelerator_identity
+
+    found: dict[str, Any] = {"machine": describe_machine().cpu, "cores": describe_machine().cores}
+    if chosen.device != "cpu":
+        found["accelerator"] = accelerator_identity(chosen.device)
+    for package in ("torch", "jax"):
+        try:
+            found[package] = __import__(package).__version__
+        except ImportError as error:
+            found[package] = str(error)
+    print(json.dumps(found, indent=1))
+    keep(chosen, "facts", found)
+
+
+# --- times, memory and energy by batch size
+
+
+def torch_network(chosen: argparse.Namespace, name: str = "resnet50", extent: int | None = None) -> tuple[Any, Path]:
+    """Files of a torchvision network with weights from a seed, and its manifest."""
+    import torch
+
+    from zoolens.runtimes.base import ModelFiles, TensorSpec
+    from zoolens.torchvision_shim import import_torchvision
+
+    extent = extent or side(chosen)
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    torch.manual_seed(0)
+    network = import_torchvision().models.get_model(name, weights=None).eval()
+    for module in network.modules():  # running statistics as after training, so that answers keep their size
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.1, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    weights = folder / f"{name}.pth"
+    torch.save(network.state_dict(), str(weights))
+    architecture = {"library": "torchvision", "name": name}
+    shape = (None, 3, extent, extent)
+    files = ModelFiles("torch-state-dict", {"model": weights}, architecture, (TensorSpec("input", shape, "float32"),))
+    manifest = folder / f"{name}.yaml"
+    content = weights.read_bytes()
+    manifest.write_text(
+        f"zoolens: 1\nname: seeded/{name}\nversion: 1.0.0\ninputs:\n- shape: [null, 3, {extent}, {extent}]\n"
+        "  preprocess:\n  - {op: normalize, mean: [127, 127, 127], std: [60, 60, 60]}\n"
+        f"outputs:\n- {{}}\nassets:\n- format: torch-state-dict\n  files:\n  - location: {weights.as_uri()}\n"
+        f"    sha256: {hashlib.sha256(content).hexdigest()}\n    bytes: {len(content)}\n"
+        f"  architecture: {{library: torchvision, name: {name}}}\n"
+    )
+    return files, manifest
+
+
+def torch_times(chosen: argparse.Namespace) -> None:
+    from zoolens.runtimes.torch import Torch
+
+    files, _ = torch_network(chosen)
+    some = [size for size in sizes(chosen) if size in (1, 32, 256)]
+    ways = {"eager": sizes(chosen)}
+    if chosen.device != "cpu":  # one batch size of what is compiled: each is compiled anew
+        ways |= {"cuda-graphs": some, "autocast-bfloat16": some, "compiled": some[-1:]}
+    rows = []
+    for mode, batches in ways.items():
+        rows += measured_rows(chosen, Torch(), files, mode, batches)
+        keep(chosen, "torch", rows)
+
+
+def jax_network(chosen: argparse.Namespace) -> Any:
+    """A ResNet-50 in plain JAX, exported for both devices with weights from a seed as constants."""
+    import jax
+    import numpy as np
+    from jax import export, lax
+    from jax import numpy as jnp
+
+    from zoolens.runtimes.base import ModelFiles
+
+    random, divisor = np.random.default_rng(0), 8 if chosen.small else 1
+
+    def conv(x: Any, filters: int, kernel: int, stride: int, name: str, active: bool = True) -> Any:
+        fan = kernel * kernel * x.shape[-1]
+        weights = (random.standard_normal((kernel, kernel, x.shape[-1], filters)) * (2 / fan) ** 0.5).astype(np.float32)
+        scale, shift = random.uniform(0.8, 1.2, (2, filters)).astype(np.float32)
+        with jax.named_scope(name):
+            x = lax.conv_general_dilated(
+                x, weights, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = x * scale + (shift - 1)
+            return jnp.maximum(x, 0) if active else x
+
+    def network(x: Any) -> Any:
+        x = conv(x, 64 // divisor, 7, 2, "stem")
+        x = lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        for stage, (blocks, width) in enumerate(STAGES):
+            for block in range(blocks):
+                name, width_here = f"stage{stage}.{block}", width // divisor
+                stride = 2 if stage and not block else 1
+                inner = conv(x, width_here, 1, 1, f"{name}.conv1")
+                inner = conv(inner, width_here, 3, stride, f"{name}.conv2")
+                inner = conv(inner, 4 * width_here, 1, 1, f"{name}.conv3", active=False)
+                if not block:
+                    x = conv(x, 4 * width_here, 1, stride, f"{name}.shortcut", active=False)
+                with jax.named_scope(f"{name}.join"):
+                    x = jnp.maximum(0.5 * (x + inner), 0)
+        with jax.named_scope("head"):
+            x = x.mean((1, 2))
+            weights = (random.standard_normal((x.shape[-1], 1000)) * 0.02).astype(np.float32)
+            return x @ weights
+
+    extent = side(chosen)
+    shape = export.symbolic_shape(f"batch, {extent}, {extent}, 3")
+    exported = export.export(jax.jit(network), platforms=["cpu", "cuda"])(jax.ShapeDtypeStruct(shape, np.float32))
+    path = Path(tempfile.mkdtemp(prefix="jax-")) / "resnet50.jax"
+    path.write_bytes(exported.serialize())
+    print(f"exported {path.stat().st_size / 1e6:.0f} MB", flush=True)
+    return ModelFiles("jax-export", {"model": path})
+
+
+def jax_times(chosen: argparse.Namespace) -> None:
+    import numpy as np
+
+    from zoolens.runtimes.base import Options
+    from zoolens.runtimes.jax import Jax
+
+    files = jax_network(chosen)
+    batches = [size for size in sizes(chosen) if size in (1, 32, 256)]
+    keep(chosen, "jax", measured_rows(chosen, Jax(), files, "default", batches))
+    images = np.random.default_rng(1).normal(size=(32, side(chosen), side(chosen), 3)).astype(np.float32)
+    answers: dict[str, Any] = {}
+
+    def on_device() -> None:
+        with Jax().open(files, Options(device=chosen.device)) as session:
+            feeds = {session.inputs[0].name: images}
+            answers[chosen.device] = next(iter(session.predict(feeds).values()))
+            show_layers("jax, batch 32", session.profile(feeds, 5, kernels=True))
+
+    def beside_the_cpu() -> None:
+        with Jax().open(files, Options()) as session:
+            answers["cpu"] = next(iter(session.predict({session.inputs[0].name: images}).values()))
+        show_differences("jax", answers, "cpu")
+
+    attempt(on_device)
+    attempt(beside_the_cpu)
+
+
+def attempt(part: Callable[[], None]) -> None:
+    """A part that fails says so, and the next ones are tried all the same."""
+    try:
+        part()
+    except Exception as error:
+        print(f"{getattr(part, '__name__', 'part')} FAILED: {type(error).__name__}: {str(error)[:500]}", flush=True)
+
+
+def measured_rows(
+    chosen: argparse.Namespace, runtime: Any, files: Any, mode: str, batches: list[int]
+) -> list[dict[str, Any]]:
+    """Open the model once and print a line for each batch size."""
+    import numpy as np
+
+    from zoolens.measure.device_time import device_observations
+    from zoolens.measure.energy import energy_observations
+    from zoolens.measure.latency import LatencySettings, latency_observations, measure_latency
+    from zoolens.runtimes.base import Options
+
+    rows = []
+    try:
+        session = runtime.open(files, Options(device=chosen.device, mode=mode))
+    except Exception as error:  # the other modes are still worth their time
+        print(f"{runtime.name} {mode}: {error}", flush=True)
+        return []
+    print(f"{runtime.name} {mode}: {session.effective()}", flush=True)
+    print(f"{'batch':>6}{'latency':>10}{'compute':>10}{'inputs':>9}{'outputs':>9}{'launch':>9}{'images/s':>10}", end="")
+    print(f"{'memory':>10}{'J/image':>10}{'watts':>8}   times in ms, medians", flush=True)
+    settings = LatencySettings(max_seconds=chosen.seconds, min_samples=20, max_samples=1000, warmup_seconds=0.1)
+    with session:
+        (spec,) = session.inputs
+        for batch in batches:
+            shape = (batch, *spec.shape[1:])
+            feeds = {spec.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
+            found = list(latency_observations(measure_latency(lambda: session.predict(feeds), settings), batch))  # noqa: B023
+            found += device_observations(session, feeds, batch, 20) if chosen.device != "cpu" else []
+            found += energy_observations(
+                lambda: session.predict(feeds),  # noqa: B023
+                batch,
+                seconds=max(chosen.seconds, 1.0),
+                device=chosen.device,
+            )
+            row = {"runtime": runtime.name, "mode": mode, "batch": batch}
+            row |= {one.metric: one.value for one in found if one.scope == f"batch={batch}"}
+            details = next(one.details for one in found if one.metric == "energy")
+            row |= {"joules_per_input": details.get("joules_per_input"), "watts": details.get("watts")}
+            row["energy"] = details
+            rows.append(row)
+            print_row(row, batch)
+    return rows
+
+
+def print_row(row: dict[str, Any], batch: int) -> None:
+    def ms(name: str) -> str:
+        return "–" if row.get(name) is None else f"{row[name] * 1e3:.3f}"
+
+    memory = row.get("peak_device_memory")
+    joules, watts = row["joules_per_input"], row["watts"]
+    print(
+        f"{batch:>6}{ms('latency_p50'):>10}{ms('device_compute_p50'):>10}{ms('device_inputs_p50'):>9}"
+        f"{ms('device_outputs_p50'):>9}{ms('device_launch_p50'):>9}{batch / row['latency_p50']:>10,.0f}"
+        f"{'–' if memory is None else f'{memory / 1e6:,.0f} MB':>10}"
+        f"{'–' if joules is None else f'{joules:.4f}':>10}{'–' if watts is None else f'{watts:.0f}':>8}",
+        flush=True,
+    )
+
+
+def show_layers(title: str, profiles: list[Any]) -> None:
+    """The hottest layers of the median call, with their kernels."""
+    ordered = sorted(profiles, key=lambda profile: profile.duration)
+    profile = ordered[len(ordered) // 2]
+    layers = [operator for operator in profile.operators if operator.level == "layer" and operator.parent is None]
+    total = sum(layer.duration for layer in layers)
+    kernels = sum(operator.level == "library" for operator in profile.operators)
+    print(
+        f"{title}: call {profile.duration / 1e6:.3f} ms, {len(layers)} layers {total / 1e6:.3f} ms, "
+        f"{kernels} kernels or primitives"
+    )
+    for layer in sorted(layers, key=lambda layer: -layer.duration)[:12]:
+        share, name = 100 * layer.duration / max(1, total), (layer.nodes or (layer.name,))[0]
+        print(
+            f"  {layer.duration / 1e3:>9.1f} µs {share:>5.1f} %  {name[:44]:44} {layer.kind[:14]:14} "
+            f"{layer.precision or '':9} {layer.device:7} {(layer.kernel or '')[:90]}"
+        )
+    sys.stdout.flush()
+
+
+def show_differences(title: str, answers: dict[str, Any], reference: str) -> None:
+    import numpy as np
+
+    wanted = answers[reference]
+    for name, given in answers.items():
+        if name != reference:
+            apart = float(np.abs(given - wanted).max())
+            relative = apart / float(np.abs(wanted).max())
+            flips = int((given.argmax(1) != wanted.argmax(1)).sum())
+            print(
+                f"{title}: {name} against {reference}: outputs differ by up to {apart:.3g} ({relative:.1e} of the "
+                f"largest), {flips} of {len(wanted)} answers differ",
+                flush=True,
+            )
+
+
+# --- the product's own commands
+
+
+def zoolens(*arguments: str) -> int:
+    """Run a command of zoolens and show what it prints."""
+    print("$ zoolens", *arguments, flush=True)
+    return subprocess.run([sys.executable, "-m", "zoolens", *arguments]).returncode
+
+
+def variants(chosen: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    yield "cpu", ["--device", "cpu"]
+    if chosen.device != "cpu":
+        yield "TF32", ["--device", chosen.device]
+        yield "float32", ["--device", chosen.device, "--precision", "float32"]
+
+
+def evaluation(chosen: argparse.Namespace) -> None:
+    assets = Path(os.environ.get("ZOOLENS_ASSETS", ROOT / "shared" / "assets"))
+    data = assets / "data" / "cifar10" / "test_batch_first2000.bin.gz"
+    model = ROOT / "tests" / "reference_zoo" / "cifar10" / "samplenet_torch.yaml"
+    if not data.exists():
+        print(f"There are no assets under {assets}: the accuracy is not measured.")
+        _, model = torch_network(chosen, "resnet18", 64)
+    shared = ["-r", "torch", "--allow-code", "--no-cold", "--wide", "--batch", "1,256", "--latency-seconds", "1"]
+    shared += ["--data", f"cifar10:{data}"] if data.exists() else ["--no-accuracy"]
+    for _, options in variants(chosen):
+        if zoolens("eval", str(model), *shared, *options):
+            zoolens("eval", str(model), *shared, *options, "--trust")
+
+
+def trace(chosen: argparse.Namespace) -> None:
+    _, manifest = torch_network(chosen)
+    out = ["--chrome", str(chosen.out / "trace.chrome.json")] if chosen.out else []
+    if chosen.out:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    shared = ["-r", "torch", "--batch", "32", "--repeats", "20", "--seconds", "5", "--device", chosen.device]
+    attempt(lambda: own_profiles(chosen))
+    zoolens("trace", str(manifest), *shared, "--level", "library", "--trust", *out)
+
+
+def own_profiles(chosen: argparse.Namespace) -> None:
+    """Layers and kernels of each mode, without the command."""
+    import numpy as np
+
+    from zoolens.runtimes.base import Options
+    from zoolens.runtimes.torch import Torch
+
+    files, _ = torch_network(chosen)
+    feeds = {"input": np.random.default_rng(0).normal(size=(32, 3, side(chosen), side(chosen))).astype(np.float32)}
+    for mode in ("eager", "cuda-graphs") if chosen.device != "cpu" else ("eager",):
+        with Torch().open(files, Options(device=chosen.device, mode=mode)) as session:
+            show_layers(f"torch {mode}, batch 32", session.profile(feeds, 5, kernels=True))
+
+
+def divergence(chosen: argparse.Namespace) -> None:
+    import numpy as np
+
+    from zoolens.runtimes.base import Options
+    from zoolens.runtimes.torch import Torch
+
+    files, manifest = torch_network(chosen, "resnet18", 64)
+    images = np.random.default_rng(1).normal(size=(64, 3, 64, 64)).astype(np.float32)
+    answers = {}
+    ways = {"cpu": Options()}
+    if chosen.device != "cpu":
+        ways |= {
+            "TF32": Options(device=chosen.device),
+            "float32": Options(device=chosen.device, precision="float32"),
+            "bfloat16": Options(device=chosen.device, mode="autocast-bfloat16"),
+        }
+    for name, options in ways.items():
+
+        def answer(name: str = name, options: Any = options) -> None:
+            with Torch().open(files, options) as session:
+                answers[name] = next(iter(session.predict({"input": images}).values()))
+                print(f"{name}: {session.effective().precision}", flush=True)
+
+        attempt(answer)
+    attempt(lambda: show_differences("torch resnet18", answers, "cpu"))
+    data = Path(tempfile.mkdtemp()) / "noise.npz"
+    pixels = np.random.default_rng(2).integers(0, 256, (16, 64, 64, 3), np.uint8)
+    np.savez(data, images=pixels, labels=np.arange(16) % 10)
+    one = f"{manifest}@torch"
+    for other in (f"{one}:device={chosen.device}", f"{one}:device={chosen.device},mode=autocast-bfloat16"):
+        zoolens("diverge", one, other, "--data", f"npz:{data}", "--examine", "2")
+
+
+SECTIONS = {
+    "facts": facts,
+    "torch": torch_times,
+    "jax": jax_times,
+    "eval": evaluation,
+    "trace": trace,
+    "diverge": divergence,
+}
+
+if __name__ == "__main__":
+    main()
