@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoolens.errors import ModelError, first_line
+from zoolens.errors import ModelError, UnsupportedAbility, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -24,6 +24,7 @@ from zoolens.runtimes.base import (
     model_bytes,
 )
 from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.devices import device_index
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.onnxediting import edited, node_label, unique_names
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph
@@ -36,11 +37,12 @@ _DTYPES = {"float": "float32", "double": "float64"}
 
 class OnnxRuntime(Runtime):
     name = "onnxruntime"
-    summary = "ONNX Runtime, CPU execution provider"
+    summary = "ONNX Runtime, CPU execution provider (CUDA: untested)"
     formats = ("onnx",)
     requirements = ("onnxruntime",)
     distributions = ("onnxruntime",)
     extra = "onnxruntime"
+    devices = ("cpu", "cuda")  # CUDA was never tried: none of our machines has a GPU and onnxruntime-gpu
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
         "compile_mode": "a session is always optimised when it is made",
@@ -77,7 +79,27 @@ def _opened(ort: Any, model: bytes | str, options: Options, **settings: Any) -> 
         wanted.add_session_config_entry(name, value)
     for name, value in settings.items():
         setattr(wanted, name, value)
-    return ort.InferenceSession(model, wanted, providers=["CPUExecutionProvider"])
+    provider = _provider(ort, options)
+    session = ort.InferenceSession(model, wanted, providers=[provider])
+    if session.get_providers()[0] != provider[0]:  # ONNX Runtime takes the CPU without a word
+        raise ModelError(
+            f"onnxruntime cannot run on {options.device} here: {provider[0]} does not start.",
+            hint="Run with --device cpu, or check that CUDA and cuDNN are those that onnxruntime-gpu wants.",
+        )
+    return session
+
+
+def _provider(ort: Any, options: Options) -> tuple[str, dict[str, str]]:
+    """The execution provider of a device, with its settings."""
+    if options.device == "cpu":
+        return "CPUExecutionProvider", {}
+    if "CUDAExecutionProvider" not in ort.get_available_providers():
+        raise ModelError(
+            f"onnxruntime cannot run on {options.device} here: this build has no provider for CUDA.",
+            hint="Run with --device cpu, or install onnxruntime-gpu.",
+        )
+    tf32 = "0" if options.precision == "float32" else "1"
+    return "CUDAExecutionProvider", {"device_id": str(device_index(options.device)), "use_tf32": tf32}
 
 
 class OnnxSession(Session):
@@ -106,9 +128,13 @@ class OnnxSession(Session):
         # The CPU provider computes in the graph's own types, except float16, for which it has hardly any kernels:
         # it casts to float32 around them.
         precision = self._graph.precision()
+        computed = "float32" if precision == "float16" else precision
+        if self._options.device != "cpu":
+            rounded = precision == "float32" and self._options.precision != "float32"
+            computed = "float32+tf32" if rounded else precision
         return Effective(
             provider=self._session.get_providers()[0],
-            precision="float32" if precision == "float16" else precision,
+            precision=computed,
             threads=self._options.threads,
             details={"weights": precision},
         )
@@ -117,6 +143,9 @@ class OnnxSession(Session):
         return self._graph.parameters()
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        if self._options.device != "cpu":
+            reason = "its profiler times on a GPU how long the host takes to launch kernels"
+            raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
         self.predict(feeds)  # explains feeds that do not fit, before a session is made
         nodes = fused_nodes(self._graph, self._optimised)
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:

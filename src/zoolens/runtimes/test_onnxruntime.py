@@ -208,3 +208,12 @@ def test_a_real_classifier_is_observed_without_changing_it():
     assert len(nodes) == len(set(nodes)) == 189
     unmapped = {operator.kind for operator in profile.operators if not operator.nodes}
     assert unmapped == {"Transpose"}, "what the optimiser adds computes nothing of the file"
+
+
+def test_without_a_provider_for_the_gpu_that_is_said(tmp_path):
+    import onnxruntime
+
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this build has a provider for CUDA")
+    with pytest.raises(ModelError, match="onnxruntime cannot run on cuda here"):
+        OnnxRuntime().open(models.onnx(tmp_path), Options(device="cuda"))
