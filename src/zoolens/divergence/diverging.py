@@ -19,7 +19,16 @@ from zoolens.divergence.examined import Exact, Examined
 from zoolens.divergence.file_causes import causes_of_files
 from zoolens.divergence.inspection import Layer, SideView, inspect
 from zoolens.divergence.runtime_causes import causes_of_runtime
-from zoolens.divergence.sides import Side, job_named, job_stored, open_side, parse_side, with_graph, with_points
+from zoolens.divergence.sides import (
+    Side,
+    job_named,
+    job_stored,
+    open_side,
+    parse_side,
+    with_borrowed_graph,
+    with_graph,
+    with_points,
+)
 from zoolens.errors import ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.numerics.deviation import first_beyond
@@ -173,6 +182,9 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     chosen = _worst(answers, count)
     examined = [_examine(a, b, index) for index in chosen]
     notes = [*a.notes, *b.notes]
+    if (a.graph is None) != (b.graph is None) and answers.compared == "raw outputs":
+        a = with_borrowed_graph(a, b, chosen[0]) if a.graph is None else a
+        b = with_borrowed_graph(b, a, chosen[0]) if b.graph is None else b
     if a.graph is None or b.graph is None:
         return _by_answers(a, b, dataset, answers, examined, memory)
     graphs = aligned(a.graph, b.graph)
@@ -180,7 +192,8 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     exact = {}
     try:
         shared = a.graph is b.graph
-        a, b = with_points(a, chosen[0]), with_points(b, chosen[0])
+        a = a if a.borrowed else with_points(a, chosen[0])
+        b = b if b.borrowed else with_points(b, chosen[0])
         b = replace(b, graph=a.graph) if shared else b
         assert a.graph is not None
         assert b.graph is not None
@@ -193,7 +206,7 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
         return _by_answers(a, b, dataset, answers, examined, memory)
     layers = _worst_layers(examined, graphs)
     worst = examined[0]
-    floor = max(one.floor_between(a, b) for one in exact.values())
+    floor = exact[worst.index].floor_between(a, b)  # of the input whose answers are farthest apart
     first = first_beyond(
         (fact, fact.layer.between, fact.layer.floor) for fact in layers if fact.layer.between is not None
     )
@@ -225,8 +238,9 @@ def _by_answers(
 
 
 def _worst(answers: Answers, count: int) -> list[int]:
-    """The inputs to look at: those on which the answers are farthest apart, a flipped one before one that is not."""
-    ordered = sorted(answers.rows, key=lambda row: (not row.flips, -row.deviation.error, row.index))
+    """The inputs to look at: the one on which the answers are farthest apart, then flipped ones, then the others."""
+    apart = sorted(answers.rows, key=lambda row: (-row.deviation.error, row.index))
+    ordered = [apart[0], *sorted(apart[1:], key=lambda row: not row.flips)]
     return [row.index for row in ordered[: max(1, count)]]
 
 

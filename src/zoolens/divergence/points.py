@@ -20,10 +20,15 @@ from zoolens.errors import ModelError
 from zoolens.graph.model import Array, Graph, Node, Shape
 from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.reference import node_values
+from zoolens.graph.sequence_alignment import best_pairs
 from zoolens.runtimes.observing import CapturePoint
 
 _ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
 _LAST_TO_SECOND: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+_SPOKEN: Final = {  # what frameworks call an operator, in lower case
+    "conv": ("conv",), "dense": ("dense", "linear", "fc", "gemm", "matmul", "innerproduct", "fullyconnected"),
+    "max_pool": ("maxpool", "pool"), "avg_pool": ("avgpool", "pool"), "relu": ("relu",), "batch_norm": ("bn", "batch"),
+}  # fmt: skip
 _SKIPPED: Final = ("parameter", "constant", "reshape", "flatten")
 
 Order = tuple[int, ...]
@@ -106,6 +111,38 @@ def observable(
             own = quantised.get(point.tensor or point.name, grid)
             found.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
     return found
+
+
+def in_order(graph: Graph, points: Sequence[CapturePoint], shapes: Mapping[str, Shape]) -> dict[str, Observed]:
+    """Points beside the nodes of a graph of another file, by their order and the shapes they were captured in."""
+    nodes = [node for node in graph.nodes if node.op not in _SKIPPED and node.op != "input"]
+    kept = [point for point in points if point.kept] or list(points)
+    rows: list[Node | CapturePoint] = [*nodes]
+    columns: list[Node | CapturePoint] = [point for point in kept if point.name in shapes]
+    pairs = best_pairs(rows, columns, lambda node, point: _fit(node, point, shapes))
+    return {
+        node.name: Observed(point, node.name, shapes[point.name], _order(node.shape, shapes[point.name]), node.shape)
+        for node, point in pairs
+        if isinstance(node, Node) and isinstance(point, CapturePoint)
+    }
+
+
+def _fit(node: object, point: object, shapes: Mapping[str, Shape]) -> float:
+    """Equal shapes fit, also with channels last; a name or kind that says what the node does fits better."""
+    if not isinstance(node, Node) or not isinstance(point, CapturePoint):
+        return 0.0
+    shape = shapes[point.name]
+    turned = (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape
+    if prod(node.shape) != prod(shape[1:]) or node.shape[1:] not in (shape[1:], turned[1:]):
+        return 0.0
+    told = f"{point.name} {point.node}".lower()
+    return 1.5 if any(word in told for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),))) else 1.0
+
+
+def _order(shape: Shape, captured: Shape) -> Order:
+    plain = tuple(range(len(captured)))
+    same = shape[1:] == captured[1:] or len(captured) not in _LAST_TO_SECOND
+    return plain if same else _LAST_TO_SECOND[len(captured)]
 
 
 def _labelled(raw: Graph, names: set[str]) -> Iterator[tuple[str, str]]:

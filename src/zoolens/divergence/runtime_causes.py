@@ -68,6 +68,8 @@ def _of_runtime(
     before: float,
 ) -> Cause:
     assert side.graph is not None
+    if side.borrowed and faulty:
+        return _other_model(side, place, examined, exact, layers, faulty, before)
     first = faulty[0] if faulty else None
     withdrawn: list[str] = []
     view = SideView(side, examined.feeds[place])
@@ -98,6 +100,31 @@ def _of_runtime(
     )
     proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
     return Cause(Kind.KERNEL, words, side.label, first, label, proof, tuple(withdrawn))
+
+
+def _other_model(
+    side: Side,
+    place: int,
+    examined: Examined,
+    exact: Exact,
+    layers: Mapping[str, SideLayer],
+    faulty: Sequence[str],
+    before: float,
+) -> Cause:
+    """A side that is held against the graph of the other: which of the layers compute something else."""
+    view = SideView(side, examined.feeds[place])
+    learned = [name for name in layers if any(view.graph.by_name[member].parameters for member in view.members(name))]
+    proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
+    label = layer_label(view, faulty[0])
+    if set(faulty) <= set(learned):
+        rest = len(layers) - len(learned)
+        words = (
+            f"{side.label} has other weights than the graph it is held against, in {len(faulty)} of {len(learned)} "
+            f"layers with weights, from {label} on; the {rest} layers without weights compute the same"
+        )
+        return Cause(Kind.WEIGHTS, words, side.label, faulty[0], label, proof)
+    words = f"{side.label} computes another network than the graph it is held against, from {label} on"
+    return Cause(Kind.STRUCTURE, words, side.label, faulty[0], label, proof)
 
 
 def _between_grids(view: SideView, answer: Array, before: float, floor: float) -> Cause:

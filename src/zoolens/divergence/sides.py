@@ -15,7 +15,7 @@ from zoolens.catalog.lookup import find
 from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
 from zoolens.divergence.evaluation import with_grids
-from zoolens.divergence.points import Observed, observable
+from zoolens.divergence.points import Observed, in_order, observable
 from zoolens.divergence.quantisation import quantised_tensors
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.model import Array, Graph
@@ -32,6 +32,8 @@ from zoolens.store.records import Run
 
 _OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
 _OPTIONS: Final = ("precision", "threads", "mode", "device", "env")  # env comes last: it may hold commas
+
+_FITTING: Final = 0.5  # of the layers with weights that must have a tensor of their shape
 
 Feeds = dict[str, Array]
 
@@ -99,6 +101,7 @@ class Side:
     dataset: Dataset  # decoded as the manifest of this side declares
     raw: Graph | None = None
     graph: Graph | None = None
+    borrowed: bool = False  # the graph is the other side's, since this one's cannot be read
     points: Mapping[str, Observed] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -147,6 +150,9 @@ class Side:
 
     def _axes(self, node: str) -> str:
         assert self.graph is not None
+        if self.borrowed:
+            layout = self.job.manifest.inputs[0].layout
+            return layout if set(layout) <= set("NCDHW") else ""
         return str(self.graph.facts.get("input_axes", {}).get(node, ""))
 
     # --- what comes out
@@ -189,6 +195,8 @@ class Side:
     def output(self) -> str:
         """The node of the graph that makes the main output."""
         assert self.graph is not None
+        if self.borrowed:
+            return self.graph.outputs[0]
         names = list(self.graph.facts.get("file_outputs", ()))
         tensors = self.graph.facts.get("tensors", {})
         wanted = tensors.get(self.subject.outputs[0].tensor.name, self.subject.outputs[0].tensor.name)
@@ -274,6 +282,31 @@ def with_points(side: Side, index: int) -> Side:
     found = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors)
     readable = replace(side, points=found.points, graph=with_grids(side.graph, found.grids), notes=notes)
     return _without_integers(readable, index) if tensors else readable
+
+
+def with_borrowed_graph(side: Side, other: Side, index: int) -> Side:
+    """The side held against the graph of the other one, since its own cannot be read. Tensors are aligned by their
+    order and shapes, which a runtime that computes another network would not bear. The side as it is where too few
+    fit."""
+    assert other.graph is not None
+    lent = replace(side, graph=other.graph, raw=other.raw, borrowed=True)
+    try:
+        feeds = lent.feeds(index)
+        inputs = lent.real_inputs(feeds)
+        if any(inputs[node.name].shape != node.shape for node in other.graph.inputs):
+            return side
+        points = side.subject.session.capture_points()
+        shown = side.subject.session.capture(lent._batched(feeds), tuple(point.name for point in points)).tensors
+    except (ZoolensError, NotImplementedError, ValueError):
+        return side
+    found = in_order(other.graph, points, {name: array.shape for name, array in shown.items()})
+    if len(found) < _FITTING * sum(bool(node.parameters) for node in other.graph.nodes):
+        return side
+    note = (
+        f"{side.label}: its graph cannot be read, so that it is held against the graph of {other.label}, tensor by "
+        "tensor in order and shape."
+    )
+    return replace(lent, points=found, notes=(*side.notes, note))
 
 
 def _without_integers(side: Side, index: int) -> Side:

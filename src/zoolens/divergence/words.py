@@ -29,7 +29,8 @@ def headline(divergence: Divergence) -> str:
     answers = divergence.answers
     if not divergence.differs:
         told = "layers and answers" if divergence.layers else "answers"
-        return f"Nothing differs by more than rounding, in {told}."
+        flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
+        return f"Nothing differs by more than rounding, in {told}{flips}."
     proved = [cause for cause in divergence.causes if cause.proved]
     count = f"{len(answers.flipped):,} of {len(answers.rows):,} answers differ"
     if not proved:

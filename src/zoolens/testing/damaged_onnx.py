@@ -18,7 +18,8 @@ from zoolens.zoos.base import Entry
 
 @dataclass(frozen=True)
 class Damage:
-    """One damaged copy. `tensor`: the output of the operator that was damaged, by which its layer is known."""
+    """One damaged copy. `tensor`: the output of the operator that was damaged, by which its layer is known; of a norm
+    it is that of the layer before, to which it belongs; "" where the input is damaged."""
 
     kind: str
     tensor: str
@@ -156,7 +157,7 @@ def _epsilon_changed(graph: Any, generator: np.random.Generator) -> str | None:
     kept = [part for part in node.attribute if part.name != "epsilon"]
     del node.attribute[:]
     node.attribute.extend([*kept, onnx.helper.make_attribute("epsilon", 0.02)])
-    return str(node.output[0])
+    return str(node.input[0])  # the layer whose norm it is
 
 
 def _activation_removed(graph: Any, generator: np.random.Generator) -> str | None:
