@@ -247,7 +247,8 @@ def _mark(value: Array, vector: Array) -> tuple[float, float, float]:
 
 
 def _same(one: Marks, other: Marks) -> bool:
-    return all(
+    """Whether two values are equal; what is zero on every input may be any value, and is none."""
+    return any(mark[2] > 0 for mark in one) and all(
         abs(a[0] - b[0]) <= _ALIKE * a[2] and abs(a[1] - b[1]) <= _ALIKE * a[2] and abs(a[2] - b[2]) <= _ALIKE * a[2]
         for a, b in zip(one, other, strict=True)
     )

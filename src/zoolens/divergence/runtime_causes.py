@@ -20,7 +20,7 @@ from zoolens.numerics.deviation import deviation
 from zoolens.numerics.rounding import is_representable, rounded
 from zoolens.twins.activations import starting_at
 
-_PRECISIONS: Final = ("bfloat16", "float16", "tf32")
+_STORED: Final = ("bfloat16", "float16")  # precisions in which tensors are kept
 _PROVED_AT: Final = 4  # faulty layers that a repetition is captured at
 _NAMED: Final = 3  # operators of one layer
 _INJECTED_BYTES: Final = 1 << 28
@@ -76,18 +76,20 @@ def _of_runtime(
     label = layer_label(view, first) if first else None
     kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
     by = f" by {kernel.words}" if kernel else ""
-    precision = lower_precision(view, faulty, kernel.precision if kernel else None)
-    if precision is not None or side.precision not in ("float32", "unknown precision"):
-        said = precision or side.precision
+    quantised = bool(grids_of(side.graph))
+    told = _below_float32(kernel.precision if kernel else None, quantised)
+    said = told or lower_precision(view, faulty) or _below_float32(side.effective.precision, quantised)
+    if said is not None:
         where = f"{label}{by} is its first layer that does more than round" if first else "no layer can be told"
         words = f"{side.label} computes in {said}: {where}"
         proof = _in_float32(side, place, examined, exact, faulty, before)
         if proof is not None and proof.holds:
             return Cause(Kind.PRECISION, words, side.label, first, label, proof)
-        if grids_of(side.graph) and not faulty:
-            return _between_grids(view, examined.answers[place], before, exact.floors[place])
         tried = "it cannot be told to compute in float32" if proof is None else f"{proof.after:.1e} is left in float32"
         withdrawn.append(f"{words}; {tried}")
+    if quantised and first is None:
+        cause = _between_grids(view, examined.answers[place], before, exact.floors[place])
+        return replace(cause, withdrawn=tuple(withdrawn))
     if first is None:
         words = f"{side.label} is off the exact answer of its file, and no layer of it that can be read is by itself"
         return Cause(Kind.UNEXPLAINED, words, side.label, withdrawn=tuple(withdrawn))
@@ -148,23 +150,30 @@ def layer_label(view: SideView, name: str) -> str:
     return f"{shown} + {len(members) - _NAMED} more" if len(members) > _NAMED else shown
 
 
-def lower_precision(view: SideView, faulty: Sequence[str], told: str | None) -> str | None:
-    """The precision in which a layer was computed: as the profiler tells, or as its numbers show: each of them is one
-    that this precision can hold, or the layer computed from rounded tensors comes much nearer."""
-    if told is not None and told != "float32":
-        return told
-    if not faulty:
+def _below_float32(told: str | None, quantised: bool) -> str | None:
+    """What a runtime tells of its precision, where it is lower than the file asks for: the integers of a quantised file
+    are what the file says."""
+    expected = {"float32", "float64", *(("int8", "uint8", "int16") if quantised else ())}
+    lower = [part for part in (told or "").split("+") if part and part not in expected]
+    return "+".join(lower) or None
+
+
+def lower_precision(view: SideView, faulty: Sequence[str]) -> str | None:
+    """The precision in which a layer was computed, as its numbers show: each of them is one that this precision can
+    hold, or the layer computed from rounded tensors comes much nearer."""
+    if not faulty or faulty[0] in grids_of(view.graph):
         return None
     name = faulty[0]
     givers = [giver for giver in view.givers(name) if giver in view.side.points]
     values, _ = view.side.capture(view.feeds, (name, *givers))
-    for precision in _PRECISIONS[:2]:
+    for precision in _STORED:
         if is_representable(values[name], precision) and np.count_nonzero(values[name]) > 8:
             return precision
     given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
     segment = starting_at(view.graph, given, (name,))
     exact = deviation(values[name], exact_value(segment, given, name)).error
-    for precision in _PRECISIONS:
+    # tf32 and float16 keep the same bits of a number of common size: graphics processors have the first.
+    for precision in ("bfloat16", "tf32" if view.side.job.options.device != "cpu" else "float16"):
         weights = {
             key: rounded(array, precision).astype(np.float64)
             for node in segment.nodes
