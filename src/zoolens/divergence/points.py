@@ -108,7 +108,7 @@ def observable(
             name, order = min(held, key=lambda candidate: not holders[candidate[0]].kept)
             taken.add(name)
             point = holders[name]
-            own = quantised.get(point.tensor or point.name, grid)
+            own = next((quantised[key] for key in (point.tensor, point.name) if key in quantised), grid)
             found.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
     return found
 
@@ -182,6 +182,8 @@ def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoi
     holders: dict[str, CapturePoint] = {}
     for point in points:
         node = tensors.get(point.tensor) or tensors.get(point.name)
+        if node is None and not tensors and point.name in raw.by_name:
+            node = point.name
         if node is None and (not tensors or not point.tensor):
             node = by_source.get(point.node) or by_source.get(point.name)
         if (

@@ -30,9 +30,10 @@ def quantised_tensors(file_format: str, paths: Mapping[str, Path]) -> dict[str, 
 
 
 def _of_tflite(path: Path) -> dict[str, Grid]:
+    file = tflitefile.read_graph(path)
     return {
-        tensor.name: Grid.of(tensor.scale, tensor.zero_point or 0, tensor.dtype)
-        for tensor in tflitefile.read_graph(path).tensors
+        label: Grid.of(tensor.scale, tensor.zero_point or 0, tensor.dtype)
+        for label, tensor in zip(tflitefile.tensor_labels(file), file.tensors, strict=True)
         if tensor.scale and not tensor.constant and tensor.dtype in _INTEGERS
     }
 
