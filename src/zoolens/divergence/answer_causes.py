@@ -39,6 +39,9 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
         if forced is not None and forced.holds:
             words = f"{side.label} computes in {side.precision}"
             return [*causes, Cause(Kind.PRECISION, words, side.label, proof=forced)]
+    if a.foreign or b.foreign:
+        words = "The two are networks of different structure: their tensors have other shapes"
+        return [Cause(Kind.STRUCTURE, words, withdrawn=("their parts do not fit into each other",))]
     return [
         Cause(Kind.UNEXPLAINED, "Their layers cannot be compared, and nothing that was tried removes the difference")
     ]

@@ -17,7 +17,7 @@ from zoolens.divergence.answers import Answers, compare_answers
 from zoolens.divergence.causes import Cause, Kind, Parts
 from zoolens.divergence.examined import Exact, Examined
 from zoolens.divergence.file_causes import causes_of_files
-from zoolens.divergence.inspection import Layer, SideView, inspect
+from zoolens.divergence.inspection import Layer, inspect
 from zoolens.divergence.runtime_causes import causes_of_runtime
 from zoolens.divergence.sides import (
     Side,
@@ -199,6 +199,7 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
         assert b.graph is not None
         graphs = replace(graphs, a=a.graph, b=b.graph)
         notes = [*a.notes, *b.notes]
+        examined = [one.with_inputs(a, b) for one in examined]
         examined = _inspected(a, b, graphs, examined, memory, notes, progress)
         exact = {one.index: Exact.of(a, b, one) for one in examined}
     except ZoolensError as error:
@@ -211,16 +212,25 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
         (fact, fact.layer.between, fact.layer.floor) for fact in layers if fact.layer.between is not None
     )
     causes: list[Cause] = []
-    found = [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
-    if first is not None or answers.relative_error > floor:
-        causes = [*causes_of_files(a, b, graphs, exact[worst.index]), *found] or [_UNEXPLAINED]
+    borrowed = a.borrowed or b.borrowed
+    differs = first is not None or answers.relative_error > floor
+    if borrowed and differs:
+        causes = [cause for cause in causes_from_answers(a, b, examined, floor) if cause.proved]
+    found = (
+        []
+        if causes
+        else [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
+    )
+    if differs and not causes:
+        files = [] if borrowed else causes_of_files(a, b, graphs, exact[worst.index])
+        causes = [*files, *found] or [_UNEXPLAINED]
     elif found:
         notes.append(
             "The two agree, and both are off what their files say exactly: " + "; ".join(c.words for c in found)
         )
     return Divergence(
         _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first,
-        exact[worst.index].parts(a, b, worst), tuple(causes), tuple(chosen), tuple(notes), memory,
+        None if borrowed else exact[worst.index].parts(a, b, worst), tuple(causes), tuple(chosen), tuple(notes), memory,
     )  # fmt: skip
 
 
@@ -266,8 +276,7 @@ def _inspected(
     inspected = []
     try:
         for one in examined:
-            views = SideView(a, one.feeds[0]), SideView(b, one.feeds[1])
-            inspected.append(replace(one, inspection=inspect(*views, pairs, memory)))
+            inspected.append(replace(one, inspection=inspect(one.view(a, 0), one.view(b, 1), pairs, memory)))
             progress.advance(1)
     finally:
         progress.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoolens.divergence.causes import Parts
 from zoolens.divergence.evaluation import exact_value, grids_of
@@ -29,7 +29,19 @@ class Examined:
     index: int
     feeds: tuple[Feeds, Feeds]
     answers: tuple[Array, Array]
+    inputs: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {})  # of the graphs, as real numbers
     inspection: Inspection | None = None
+
+    def view(self, side: Side, place: int) -> SideView:
+        return SideView(side, self.feeds[place], self.inputs[place])
+
+    def with_inputs(self, a: Side, b: Side) -> Examined:
+        """With what both graphs are given. A side that is held against the other's graph is taken to compute the same
+        of a sample, whatever order of channels or scale it is fed in: its graph is given the other's input."""
+        owners = (b if a.borrowed else a, a if b.borrowed else b)
+        places = (1 if a.borrowed else 0, 0 if b.borrowed else 1)
+        inputs = [side.real_inputs(self.feeds[place]) for side, place in zip(owners, places, strict=True)]
+        return replace(self, inputs=(inputs[0], inputs[1]))
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,7 @@ class Exact:
     """The exact main outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
     weights that are the same but for rounding may do, which is all that the exact outputs may differ by."""
 
-    inputs: tuple[dict[str, Array], dict[str, Array]]
+    inputs: tuple[Mapping[str, Array], Mapping[str, Array]]
     outputs: tuple[Array, Array]
     floors: tuple[float, float]
     file_floor: float
@@ -45,7 +57,7 @@ class Exact:
     @classmethod
     def of(cls, a: Side, b: Side, examined: Examined) -> Exact:
         sides = (a, b)
-        views = [SideView(side, feeds) for side, feeds in zip(sides, examined.feeds, strict=True)]
+        views = [examined.view(side, place) for place, side in enumerate(sides)]
         outputs = [exact_output(view.graph, side.output, view.inputs) for side, view in zip(sides, views, strict=True)]
         floors = [_floor(view, exact, noisy) for view, exact in zip(views, outputs, strict=True)]
         files = [

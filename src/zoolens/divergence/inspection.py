@@ -142,15 +142,12 @@ class SideView:
 
     side: Side
     feeds: Feeds
+    inputs: Mapping[str, Array]  # the same as real numbers in the axes of the graph
 
     @cached_property
     def graph(self) -> Graph:
         assert self.side.graph is not None
         return self.side.graph
-
-    @cached_property
-    def inputs(self) -> dict[str, Array]:
-        return self.side.real_inputs(self.feeds)
 
     def shows(self, name: str) -> bool:
         return name in self.side.points

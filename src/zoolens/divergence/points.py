@@ -21,6 +21,7 @@ from zoolens.graph.model import Array, Graph, Node, Shape
 from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.reference import node_values
 from zoolens.graph.sequence_alignment import best_pairs
+from zoolens.numerics.deviation import deviation
 from zoolens.runtimes.observing import CapturePoint
 
 _ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
@@ -113,13 +114,18 @@ def observable(
     return found
 
 
-def in_order(graph: Graph, points: Sequence[CapturePoint], shapes: Mapping[str, Shape]) -> dict[str, Observed]:
-    """Points beside the nodes of a graph of another file, by their order and the shapes they were captured in."""
+def in_order(
+    graph: Graph, points: Sequence[CapturePoint], shown: Mapping[str, Array], inputs: Mapping[str, Array]
+) -> dict[str, Observed]:
+    """Points beside the nodes of a graph of another file: by their order, and by the shapes and values that they show
+    for a sample of which the graph is given `inputs`."""
+    shapes = {name: (1, *array.shape[1:]) for name, array in shown.items()}
     nodes = [node for node in graph.nodes if node.op not in _SKIPPED and node.op != "input"]
     kept = [point for point in points if point.kept] or list(points)
     rows: list[Node | CapturePoint] = [*nodes]
     columns: list[Node | CapturePoint] = [point for point in kept if point.name in shapes]
-    pairs = best_pairs(rows, columns, lambda node, point: _fit(node, point, shapes))
+    near = _nearness(graph, inputs, shown)
+    pairs = best_pairs(rows, columns, lambda node, point: _fit(node, point, shapes, near))
     return {
         node.name: Observed(point, node.name, shapes[point.name], _order(node.shape, shapes[point.name]), node.shape)
         for node, point in pairs
@@ -127,8 +133,20 @@ def in_order(graph: Graph, points: Sequence[CapturePoint], shapes: Mapping[str, 
     }
 
 
-def _fit(node: object, point: object, shapes: Mapping[str, Shape]) -> float:
-    """Equal shapes fit, also with channels last; a name or kind that says what the node does fits better."""
+def _nearness(graph: Graph, inputs: Mapping[str, Array], shown: Mapping[str, Array]) -> dict[tuple[str, str], float]:
+    """How near each captured tensor comes to each value of the graph of its size: 1 is equal, 0 is far."""
+    near: dict[tuple[str, str], float] = {}
+    for node, value in node_values(graph, inputs):
+        for name, array in shown.items():
+            first = np.asarray(array[:1], np.float64)
+            if first.size == value.size and array.dtype.kind == "f":
+                turned = first.transpose(_order(value.shape, first.shape)).reshape(value.shape)
+                near[node.name, name] = max(0.0, 1 - deviation(turned, value).error)
+    return near
+
+
+def _fit(node: object, point: object, shapes: Mapping[str, Shape], near: Mapping[tuple[str, str], float]) -> float:
+    """Equal shapes fit, also with channels last; near values fit better, and a name that says what the node does."""
     if not isinstance(node, Node) or not isinstance(point, CapturePoint):
         return 0.0
     shape = shapes[point.name]
@@ -136,7 +154,11 @@ def _fit(node: object, point: object, shapes: Mapping[str, Shape]) -> float:
     if prod(node.shape) != prod(shape[1:]) or node.shape[1:] not in (shape[1:], turned[1:]):
         return 0.0
     told = f"{point.name} {point.node}".lower()
-    return 1.5 if any(word in told for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),))) else 1.0
+    spoken = any(word in told for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),)))
+    whole = point.name == node.source or (
+        node.parameter("bias") is not None and "bias" in told and "without" not in told
+    )
+    return 1.0 + 2 * near.get((node.name, point.name), 0.0) + 0.2 * spoken + 0.3 * whole
 
 
 def _order(shape: Shape, captured: Shape) -> Order:

@@ -72,7 +72,7 @@ def _of_runtime(
         return _other_model(side, place, examined, exact, layers, faulty, before)
     first = faulty[0] if faulty else None
     withdrawn: list[str] = []
-    view = SideView(side, examined.feeds[place])
+    view = examined.view(side, place)
     label = layer_label(view, first) if first else None
     kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
     by = f" by {kernel.words}" if kernel else ""
@@ -114,7 +114,7 @@ def _other_model(
     before: float,
 ) -> Cause:
     """A side that is held against the graph of the other: which of the layers compute something else."""
-    view = SideView(side, examined.feeds[place])
+    view = examined.view(side, place)
     learned = [name for name in layers if any(view.graph.by_name[member].parameters for member in view.members(name))]
     proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
     label = layer_label(view, faulty[0])
@@ -201,7 +201,7 @@ def _in_float32(
         feeds = examined.feeds[place]
         after = deviation(again.real_answer(again.answer(feeds)), exact.outputs[place]).error
         floor = exact.floors[place]
-        view = SideView(again, feeds)
+        view = examined.view(again, place)
         for name in faulty[:_PROVED_AT]:
             givers = tuple(giver for giver in view.givers(name) if giver in again.points)
             values, _ = again.capture(feeds, (name, *givers))

@@ -102,6 +102,7 @@ class Side:
     raw: Graph | None = None
     graph: Graph | None = None
     borrowed: bool = False  # the graph is the other side's, since this one's cannot be read
+    foreign: bool = False  # its tensors do not even have the shapes of the other side's graph
     points: Mapping[str, Observed] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -150,16 +151,13 @@ class Side:
 
     def _axes(self, node: str) -> str:
         assert self.graph is not None
-        if self.borrowed:
-            layout = self.job.manifest.inputs[0].layout
-            return layout if set(layout) <= set("NCDHW") else ""
         return str(self.graph.facts.get("input_axes", {}).get(node, ""))
 
     # --- what comes out
 
     def answer(self, feeds: Feeds) -> Array:
         """The main output for one sample, as it comes from the runtime."""
-        return self._main(self.subject.session.predict(self._batched(feeds)))
+        return self._main(self.subject.session.predict(self.batched(feeds)))
 
     def answers(self, feeds: Sequence[Feeds]) -> list[Array]:
         """The main output for several samples, in one batch where the model takes one."""
@@ -173,14 +171,14 @@ class Side:
         """Values inside the model by node of the graph, as real numbers in its axes, and the main output with them."""
         wanted = {node: self.points[node] for node in nodes}
         names = tuple(dict.fromkeys(observed.point.name for observed in wanted.values()))
-        captured = self.subject.session.capture(self._batched(feeds), names)
+        captured = self.subject.session.capture(self.batched(feeds), names)
         values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
         return values, self._main(captured.outputs)
 
     def is_stored(self, feeds: Feeds, node: str) -> bool:
         """Whether a point gives integers."""
         name = self.points[node].point.name
-        captured = self.subject.session.capture(self._batched(feeds), (name,))
+        captured = self.subject.session.capture(self.batched(feeds), (name,))
         return captured.tensors[name].dtype.kind in "iu"
 
     def real_answer(self, answer: Array) -> Array:
@@ -208,7 +206,7 @@ class Side:
     def _main(self, outputs: Mapping[str, Array]) -> Array:
         return np.asarray(outputs[self.subject.outputs[0].tensor.name])[:1]
 
-    def _batched(self, feeds: Feeds) -> Feeds:
+    def batched(self, feeds: Feeds) -> Feeds:
         """A model that was exported for several samples at once gets the same one several times."""
         batch = self.subject.fixed_batch or 1
         return feeds if batch == 1 else {name: np.repeat(value, batch, axis=0) for name, value in feeds.items()}
@@ -291,20 +289,22 @@ def with_borrowed_graph(side: Side, other: Side, index: int) -> Side:
     assert other.graph is not None
     lent = replace(side, graph=other.graph, raw=other.raw, borrowed=True)
     try:
-        feeds = lent.feeds(index)
-        inputs = lent.real_inputs(feeds)
-        if any(inputs[node.name].shape != node.shape for node in other.graph.inputs):
-            return side
+        feeds = side.feeds(index)
         points = side.subject.session.capture_points()
-        shown = side.subject.session.capture(lent._batched(feeds), tuple(point.name for point in points)).tensors
-    except (ZoolensError, NotImplementedError, ValueError):
+        shown = side.subject.session.capture(side.batched(feeds), tuple(point.name for point in points)).tensors
+    except (ZoolensError, NotImplementedError):
         return side
-    found = in_order(other.graph, points, {name: array.shape for name, array in shown.items()})
-    if len(found) < _FITTING * sum(bool(node.parameters) for node in other.graph.nodes):
-        return side
+    found = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
+    learned = [node for node in other.graph.nodes if node.parameters]
+    if len(found) < _FITTING * len(learned):
+        note = (
+            f"{side.label}: only {len(found)} of its tensors have the shape of a layer of {other.label}, which has "
+            f"{len(learned)} layers with weights: the two are networks of different structure."
+        )
+        return replace(side, notes=(*side.notes, note), foreign=True)
     note = (
         f"{side.label}: its graph cannot be read, so that it is held against the graph of {other.label}, tensor by "
-        "tensor in order and shape."
+        "tensor in order, shape and value."
     )
     return replace(lent, points=found, notes=(*side.notes, note))
 
