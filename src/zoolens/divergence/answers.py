@@ -34,6 +34,7 @@ class Answer:
     error: float
     deviation: Deviation
     flips: bool
+    not_finite: bool = False  # in both answers, and in the same places
 
 
 @dataclass(frozen=True)
@@ -102,13 +103,20 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], one: Array, other: Array
             f"A answers with {values[0].size:,} numbers and B with {values[1].size:,}, which cannot be compared.",
             hint="Compare models of one task and the same classes.",
         )
-    moved = deviation(values[1], values[0])
-    with np.errstate(invalid="ignore"):
-        error = float(np.max(np.abs(values[1] - values[0]), initial=0.0))
+    moved, error, broken = _distance(values[1], values[0])
     if task_named(a.job.manifest.task).discrete and task_named(b.job.manifest.task).discrete:
         classes = int(a.scores(one)[0].argmax()), int(b.scores(other)[0].argmax())
-        return Answer(*where, *classes, error, moved, classes[0] != classes[1])
-    return Answer(*where, -1, -1, error, moved, not moved.error <= TOLERANCE)
+        return Answer(*where, *classes, error, moved, classes[0] != classes[1], broken)
+    return Answer(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
+
+
+def _distance(one: Array, other: Array) -> tuple[Deviation, float, bool]:
+    """How far two answers are apart, the largest difference, and whether both are not finite in the same way."""
+    finite = bool(np.isfinite(one).all() and np.isfinite(other).all())
+    if not finite and np.array_equal(one, other, equal_nan=True):
+        return Deviation(0.0), 0.0, True
+    error = float(np.max(np.abs(one - other), initial=0.0)) if finite else float("inf")
+    return deviation(one, other), error, False
 
 
 def comparable(side: Side, answer: Array, kind: Compared) -> Array:

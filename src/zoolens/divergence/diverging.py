@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -177,61 +177,81 @@ def _other_stack(label: str, run: Run, job: Job) -> str | None:
 
 def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progress: Progress) -> Divergence:
     answers = compare_answers(a, b, dataset, progress)
-    a = with_graph(a)
-    b = with_graph(b, a)
     chosen = _worst(answers, count)
+    a, b = _with_graphs(a, b, answers, chosen[0])
     examined = [_examine(a, b, index) for index in chosen]
-    notes = [*a.notes, *b.notes]
-    if (a.graph is None) != (b.graph is None) and answers.compared == "raw outputs":
-        a = with_borrowed_graph(a, b, chosen[0]) if a.graph is None else a
-        b = with_borrowed_graph(b, a, chosen[0]) if b.graph is None else b
     if a.graph is None or b.graph is None:
         return _by_answers(a, b, dataset, answers, examined, memory)
-    graphs = aligned(a.graph, b.graph)
-    a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
-    exact = {}
     try:
-        shared = a.graph is b.graph
-        a = a if a.borrowed else with_points(a, chosen[0])
-        b = b if b.borrowed else with_points(b, chosen[0])
-        b = replace(b, graph=a.graph) if shared else b
-        assert a.graph is not None
-        assert b.graph is not None
-        graphs = replace(graphs, a=a.graph, b=b.graph)
-        notes = [*a.notes, *b.notes]
+        graphs = aligned(a.graph, b.graph)
+        a, b, graphs = _with_points(a, b, graphs, chosen[0])
         examined = [one.with_inputs(a, b) for one in examined]
-        examined = _inspected(a, b, graphs, examined, memory, notes, progress)
+        examined = _inspected(a, b, graphs, examined, memory, progress)
         exact = {one.index: Exact.of(a, b, one) for one in examined}
     except ZoolensError as error:
         a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
         return _by_answers(a, b, dataset, answers, examined, memory)
+    worst = examined[0]  # the input whose answers are farthest apart
+    floor = exact[worst.index].floor_between(a, b)
     layers = _worst_layers(examined, graphs)
-    worst = examined[0]
-    floor = exact[worst.index].floor_between(a, b)  # of the input whose answers are farthest apart
-    first = first_beyond(
-        (fact, fact.layer.between, fact.layer.floor) for fact in layers if fact.layer.between is not None
-    )
-    causes: list[Cause] = []
-    borrowed = a.borrowed or b.borrowed
+    first = _first(layers)
     differs = first is not None or answers.relative_error > floor
-    if borrowed and differs:
-        causes = [cause for cause in causes_from_answers(a, b, examined, floor) if cause.proved]
-    found = (
-        []
-        if causes
-        else [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
-    )
-    if differs and not causes:
-        files = [] if borrowed else causes_of_files(a, b, graphs, exact[worst.index])
-        causes = [*files, *found] or [_UNEXPLAINED]
-    elif found:
-        notes.append(
-            "The two agree, and both are off what their files say exactly: " + "; ".join(c.words for c in found)
-        )
+    causes, said = _causes(a, b, graphs, examined, exact, differs)
+    parts = None if a.borrowed or b.borrowed else exact[worst.index].parts(a, b, worst)
+    notes = (*a.notes, *b.notes, *_said_of(examined), *said, *_said_of_answers(answers))
     return Divergence(
-        _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first,
-        None if borrowed else exact[worst.index].parts(a, b, worst), tuple(causes), tuple(chosen), tuple(notes), memory,
+        _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first, parts, causes, tuple(chosen), notes,
+        memory,
     )  # fmt: skip
+
+
+def _with_graphs(a: Side, b: Side, answers: Answers, index: int) -> tuple[Side, Side]:
+    """Both sides with their graphs; where one cannot be read, it is held against the other's if that fits."""
+    a = with_graph(a)
+    b = with_graph(b, a)
+    if answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
+        a = with_borrowed_graph(a, b, index)
+    elif answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
+        b = with_borrowed_graph(b, a, index)
+    return a, b
+
+
+def _with_points(a: Side, b: Side, graphs: Aligned, index: int) -> tuple[Side, Side, Aligned]:
+    """Both sides with the tensors that they show, found in the graphs as they were aligned."""
+    a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
+    shared = graphs.a is graphs.b
+    a = a if a.borrowed else with_points(a, index)
+    b = b if b.borrowed else with_points(b, index)
+    if shared:  # one object, by which it is known that both have the same graph
+        graph = b.graph if a.borrowed else a.graph
+        a, b = replace(a, graph=graph), replace(b, graph=graph)
+    assert a.graph is not None
+    assert b.graph is not None
+    return a, b, replace(graphs, a=a.graph, b=b.graph)
+
+
+def _first(layers: Sequence[LayerFacts]) -> LayerFacts | None:
+    measured = [(fact, fact.layer.between, fact.layer.floor) for fact in layers]
+    return first_beyond((fact, between, floor) for fact, between, floor in measured if between is not None)
+
+
+def _causes(
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[Examined], exact: Mapping[int, Exact], differs: bool
+) -> tuple[tuple[Cause, ...], list[str]]:
+    """Why the two differ, and what is to be said where they do not but neither does what its file says."""
+    worst = examined[0]
+    borrowed = a.borrowed or b.borrowed
+    if borrowed and differs:
+        tried = causes_from_answers(a, b, examined, exact[worst.index].floor_between(a, b))
+        proved = tuple(cause for cause in tried if cause.proved)
+        if proved:
+            return proved, []
+    found = [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
+    if differs:
+        files = [] if borrowed else causes_of_files(a, b, graphs, exact[worst.index])
+        return tuple([*files, *found] or [_UNEXPLAINED]), []
+    words = "; ".join(cause.words for cause in found)
+    return (), [f"The two agree, and both are off what their files say exactly: {words}."] if found else []
 
 
 def _by_answers(
@@ -240,7 +260,7 @@ def _by_answers(
     """The comparison of answers alone, where layers cannot be compared."""
     differs = answers.relative_error > _OUTPUT_FLOOR
     causes = causes_from_answers(a, b, examined, _OUTPUT_FLOOR) if differs else []
-    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes)
+    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers))
     return Divergence(
         _facts(a), _facts(b), dataset.name, answers, _OUTPUT_FLOOR, False, (), None, None, tuple(causes),
         tuple(one.index for one in examined), notes, memory,
@@ -265,12 +285,10 @@ def _inspected(
     graphs: Aligned,
     examined: Sequence[Examined],
     memory: int,
-    notes: list[str],
     progress: Progress,
 ) -> list[Examined]:
     pairs = [pair for pair in graphs.pairs if pair.a in a.points or pair.b in b.points]
     if not pairs:
-        notes.append("No tensor inside the models can be read: only answers and files are compared.")
         return list(examined)
     progress.begin("layers", "comparing", len(examined))
     inspected = []
@@ -280,12 +298,13 @@ def _inspected(
             progress.advance(1)
     finally:
         progress.end()
-    notes += _said_of(inspected)
     return inspected
 
 
 def _said_of(examined: Sequence[Examined]) -> list[str]:
     said = []
+    if not any(one.inspection for one in examined):
+        said.append("No tensor inside the models can be read: only answers and files are compared.")
     for label in ("A", "B"):
         moved = max((one.inspection.observed.get(label, 0.0) for one in examined if one.inspection), default=0.0)
         if moved:
@@ -302,6 +321,11 @@ def _said_of(examined: Sequence[Examined]) -> list[str]:
     return said
 
 
+def _said_of_answers(answers: Answers) -> list[str]:
+    count = sum(row.not_finite for row in answers.rows)
+    return [f"{count:,} inputs are answered by both with numbers that are not finite."] if count else []
+
+
 def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerFacts, ...]:
     by_pair: dict[Pair, list[Layer]] = {}
     for one in examined:
@@ -314,11 +338,7 @@ def _beyond(layer: Layer) -> float:
     """How many floors the farthest of what is measured at a layer is beyond."""
     measured = [(layer.between, layer.floor)]
     measured += [(side.local, side.local_floor) for side in layer.sides if side is not None]
-    return (
-        max(moved.error / floor for moved, floor in measured if moved is not None)
-        if any(moved is not None for moved, _ in measured)
-        else 0.0
-    )
+    return max((moved.error / floor for moved, floor in measured if moved is not None), default=0.0)
 
 
 def _label(graphs: Aligned, pair: Pair) -> str:
