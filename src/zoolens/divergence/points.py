@@ -127,25 +127,38 @@ def in_order(
     near = _nearness(graph, inputs, shown)
     pairs = best_pairs(rows, columns, lambda node, point: _fit(node, point, shapes, near))
     return {
-        node.name: Observed(point, node.name, shapes[point.name], _order(node.shape, shapes[point.name]), node.shape)
+        node.name: Observed(point, node.name, shapes[point.name], _order(node, point.name, shapes, near), node.shape)
         for node, point in pairs
         if isinstance(node, Node) and isinstance(point, CapturePoint)
     }
 
 
-def _nearness(graph: Graph, inputs: Mapping[str, Array], shown: Mapping[str, Array]) -> dict[tuple[str, str], float]:
-    """How near each captured tensor comes to each value of the graph of its size: 1 is equal, 0 is far."""
-    near: dict[tuple[str, str], float] = {}
+def _nearness(
+    graph: Graph, inputs: Mapping[str, Array], shown: Mapping[str, Array]
+) -> dict[tuple[str, str], tuple[float, Order]]:
+    """How near each captured tensor comes to each value of the graph of its size (1 is equal, 0 is far), and in which
+    order of its axes."""
+    near: dict[tuple[str, str], tuple[float, Order]] = {}
     for node, value in node_values(graph, inputs):
         for name, array in shown.items():
-            first = np.asarray(array[:1], np.float64)
-            if first.size == value.size and array.dtype.kind == "f":
-                turned = first.transpose(_order(value.shape, first.shape)).reshape(value.shape)
-                near[node.name, name] = max(0.0, 1 - deviation(turned, value).error)
+            first = np.asarray(array[:1])
+            if first.size == value.size and first.dtype.kind == "f":
+                near[node.name, name] = max(_turned(first.astype(np.float64), value), key=lambda turned: turned[0])
     return near
 
 
-def _fit(node: object, point: object, shapes: Mapping[str, Shape], near: Mapping[tuple[str, str], float]) -> float:
+def _turned(captured: Array, value: Array) -> Iterator[tuple[float, Order]]:
+    """The nearness in each order of axes that has the shape of the value: as they are, or channels to the front."""
+    plain = tuple(range(captured.ndim))
+    for order in dict.fromkeys((plain, _LAST_TO_SECOND.get(captured.ndim, plain))):
+        turned = captured.transpose(order)
+        fits = order == plain or turned.shape[1:] == value.shape[1:]
+        yield (max(0.0, 1 - deviation(turned.reshape(value.shape), value).error) if fits else -1.0), order
+
+
+def _fit(
+    node: object, point: object, shapes: Mapping[str, Shape], near: Mapping[tuple[str, str], tuple[float, Order]]
+) -> float:
     """Equal shapes fit, also with channels last; near values fit better, and a name that says what the node does."""
     if not isinstance(node, Node) or not isinstance(point, CapturePoint):
         return 0.0
@@ -158,13 +171,20 @@ def _fit(node: object, point: object, shapes: Mapping[str, Shape], near: Mapping
     whole = point.name == node.source or (
         node.parameter("bias") is not None and "bias" in told and "without" not in told
     )
-    return 1.0 + 2 * near.get((node.name, point.name), 0.0) + 0.2 * spoken + 0.3 * whole
+    return 1.0 + 2 * max(0.0, near.get((node.name, point.name), (0.0, ()))[0]) + 0.2 * spoken + 0.3 * whole
 
 
-def _order(shape: Shape, captured: Shape) -> Order:
+def _order(
+    node: Node, point: str, shapes: Mapping[str, Shape], near: Mapping[tuple[str, str], tuple[float, Order]]
+) -> Order:
+    """The order of axes that the shapes demand; where they allow two, the one that comes nearer."""
+    captured = shapes[point]
     plain = tuple(range(len(captured)))
-    same = shape[1:] == captured[1:] or len(captured) not in _LAST_TO_SECOND
-    return plain if same else _LAST_TO_SECOND[len(captured)]
+    moved = _LAST_TO_SECOND.get(len(captured), plain)
+    if node.shape[1:] != captured[1:]:
+        return moved
+    nearness, order = near.get((node.name, point), (0.0, plain))
+    return order if nearness > 0.5 and len(order) == len(plain) else plain
 
 
 def _labelled(raw: Graph, names: set[str]) -> Iterator[tuple[str, str]]:
