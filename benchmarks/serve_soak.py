@@ -251,6 +251,8 @@ def main() -> int:
     parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
     parser.add_argument("--store", help="a store that may hold the models' answers already; default: a new one")
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--capacity", type=float, help="requests/s of the reference; default: measured now")
+    parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request, measured now")
     parser.add_argument("--inputs", type=int, default=100, help="different inputs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the figures here")
@@ -261,15 +263,18 @@ def main() -> int:
         fill(store, setup)
         timing = argparse.Namespace(**{**vars(options), "seconds": min(options.seconds, 60.0)})
         bench = Bench(setup, store, timing, Path(name))
-        capacity, alone = bench.capacity()
+        capacity, bound = options.capacity, options.bound
+        if capacity is None or bound is None:
+            capacity, alone = bench.capacity()
+            bound = bound or 3 * alone
+            print(f"The reference answers {capacity:.1f} requests/s, a lone one in {1e3 * alone:.1f} ms.")
         arrivals = pattern(capacity, options.seconds, options.seed)
-        print(f"The reference answers {capacity:.1f} requests/s, a lone one in {1e3 * alone:.1f} ms.")
-        print(f"{arrivals.pattern}; bound {3e3 * alone:.0f} ms", flush=True)
-        path = service_file(definition(setup, 3 * alone, "latency", Path(name)))
+        print(f"{arrivals.pattern}; bound {1e3 * bound:.0f} ms", flush=True)
+        path = service_file(definition(setup, bound, "latency", Path(name)))
         with serving_process(path, "--store", store, "--log-level", "warning", niceness=NICENESS) as (urls, pid):
             watcher = Watcher(pid)
             watcher.start()
-            run = bench.load(urls["http"], arrivals, 3 * alone)
+            run = bench.load(urls["http"], arrivals, bound)
             watcher.stop()
     return report(soaked(capacity, options.seconds, run, watcher.samples), run, options.json)
 

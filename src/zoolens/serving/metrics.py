@@ -82,17 +82,24 @@ class RecentRequests:
         self._began = time.monotonic()
 
     def answered(self, seconds: float) -> None:
-        self._answered.append((time.monotonic(), seconds))
+        now = time.monotonic()
+        self._forget(now)  # nobody may ever ask for a summary
+        self._answered.append((now, seconds))
 
     def refused(self) -> None:
-        self._refused.append(time.monotonic())
-
-    def summary(self) -> Recent:
         now = time.monotonic()
+        self._forget(now)
+        self._refused.append(now)
+
+    def _forget(self, now: float) -> None:
         while self._answered and self._answered[0][0] < now - RECENT_SECONDS:
             self._answered.popleft()
         while self._refused and self._refused[0] < now - RECENT_SECONDS:
             self._refused.popleft()
+
+    def summary(self) -> Recent:
+        now = time.monotonic()
+        self._forget(now)
         refused = self._rate(len(self._refused), self._refused[0] if self._refused else now, now)
         if not self._answered:
             return Recent(0.0, refused, None, None)

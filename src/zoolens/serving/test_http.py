@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import http.client
 import json
@@ -17,6 +18,7 @@ import pytest
 from zoolens import catalog
 from zoolens.protocol.messages import InferRequest, RequestedOutput
 from zoolens.protocol.rest import HEADER_LENGTH, decode_response, encode_request
+from zoolens.serving.plane.queue import Pending
 
 X = np.random.default_rng(0).random((2, 4), np.float32)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -74,6 +76,25 @@ def test_inference_in_json_and_binary(server, expected, binary_in, binary_out):
     np.testing.assert_array_equal(outputs(answer)["logits"], expected)
     assert (HEADER_LENGTH.lower() in answer[1]) == binary_out
     assert answer[1]["zoolens-model"] == "file:tiny@1.0.0"
+
+
+def test_of_an_answered_request_nothing_is_left_for_the_garbage_collector(server):
+    """Circles would keep the inputs of thousands of requests: Python looks for old ones once in many minutes."""
+
+    def alive():
+        return sum(type(found) is Pending for found in gc.get_objects())
+
+    gc.collect()
+    before, deadline = alive(), time.monotonic() + 10
+    gc.disable()
+    try:
+        for _ in range(20):
+            outputs(infer(server, InferRequest("tiny", {"input": X})))
+        while alive() > before + 1 and time.monotonic() < deadline:
+            time.sleep(0.05)  # the server sees in a moment that the last client has gone
+        assert alive() <= before + 1
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])

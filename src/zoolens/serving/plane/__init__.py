@@ -9,7 +9,8 @@
 | `probe` | whether a model answers in a batch as it does alone |
 | `pool` | which models are open, within a budget of memory |
 | `queue` | requests that wait, with deadlines |
-| `endpoint` | one served name: forms batches and asks the policy which rung answers them |
+| `batches` | which requests run together |
+| `endpoint` | one served name: accepts requests, asks the policy which rung answers each batch, hands out answers |
 | `counters` | statistics as Triton counts them |
 | `description` | metadata and configuration in Triton's form |
 | `admission` | whether a request is accepted |

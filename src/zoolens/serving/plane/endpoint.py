@@ -22,6 +22,7 @@ from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.observer import BatchReport, Observer
 from zoolens.serving.plane.admission import check_room, check_time
 from zoolens.serving.plane.answers import batch_report, count_nans, failure, row_problem, rows_of, selected
+from zoolens.serving.plane.batches import first_requests, form_batch, may_grow, time_left
 from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.counters import Counters
 from zoolens.serving.plane.flights import Flight, Flights, answer_for_observer
@@ -113,6 +114,11 @@ class Endpoint:
         if signature is None:
             raise self.unavailable()
         return signature
+
+    @property
+    def _largest(self) -> int:
+        """Rows that one call may have."""
+        return self.settings.max_batch if self.signature.batched else 1
 
     @property
     def ready(self) -> bool:
@@ -346,9 +352,12 @@ class Endpoint:
         if not available & allowed:
             return self._call_for(line)
         wait_until = head.arrived + self.settings.max_delay
-        if now < wait_until and self._drained is None and self._may_grow(line):
+        if now < wait_until and self._drained is None and may_grow(line, self._largest):
             return wait_until
-        batch = self._form(line, now, available & allowed)
+        usable = [self.rungs[place] for place in available & allowed]
+        batch = form_batch(line, self._largest, self.settings, usable, now)
+        for pending in batch:
+            self.queue.take(pending)
         try:
             return self._send(batch, available, now)
         except Exception as error:  # otherwise these requests would wait for ever
@@ -373,7 +382,7 @@ class Endpoint:
         if model is None or instance is None:  # another endpoint or a shadow uses it, for as long as one batch takes
             self.queue.put_back(batch)
             return NEVER
-        together = 1 if not model.verdict.batched else _first_requests(batch, choice.batch)
+        together = 1 if not model.verdict.batched else first_requests(batch, choice.batch)
         if together < len(batch):
             self.queue.put_back(batch[together:])
             batch = batch[:together]
@@ -399,41 +408,6 @@ class Endpoint:
             self._fail(pending, error)
         return None
 
-    def _may_grow(self, line: Line) -> bool:
-        """Whether more requests could join the first batch of this line."""
-        rows = 0
-        for pending in line:
-            rows += pending.rows
-            if rows >= self.settings.max_batch:
-                return False
-        return self.signature.batched
-
-    def _form(self, line: Line, now: float, usable: frozenset[int]) -> list[Pending]:
-        """Take requests off the line: as many as one call may have, and as the deadline of the first allows."""
-        largest = self.settings.max_batch if self.signature.batched else 1
-        batch = [line[0]]
-        rows = line[0].rows
-        left = self._time_left(line[0], now)
-        for pending in islice(line, 1, None) if not batch[0].alone else ():
-            rows += pending.rows
-            if rows > largest or pending.alone or (left is not None and self._too_long(rows, usable, left)):
-                break
-            batch.append(pending)
-        for pending in batch:
-            self.queue.take(pending)
-        return batch
-
-    def _too_long(self, rows: int, usable: frozenset[int], left: float) -> bool:
-        """Whether even the fastest rung would take longer than what is left."""
-        predictions = [self.rungs[place].predict(rows) for place in usable]
-        return all(seconds is not None and seconds > left for seconds in predictions)
-
-    def _time_left(self, pending: Pending, now: float) -> float | None:
-        deadline = pending.deadline
-        if self.settings.objective is not None:
-            deadline = min(deadline, pending.arrived + self.settings.objective)
-        return None if deadline == NEVER else deadline - now
-
     def _choose(
         self, batch: list[Pending], available: frozenset[int], allowed: frozenset[int], now: float
     ) -> tuple[Choice, Situation | None]:
@@ -443,6 +417,7 @@ class Endpoint:
                 _ONLY if len(self.rungs) == 1 else Choice(place, "The request may be answered by this model only.")
             ), None
         rows = sum(pending.rows for pending in batch)
+        left = [seconds for pending in batch if (seconds := time_left(pending, self.settings, now)) is not None]
         situation = Situation(
             now=now,
             wall=time.time(),
@@ -451,11 +426,14 @@ class Endpoint:
             waiting=self.queue.requests + len(batch),
             inputs_waiting=self.queue.rows + rows,
             oldest_wait=now - batch[0].arrived,
-            time_left=min((left for p in batch if (left := self._time_left(p, now)) is not None), default=None),
+            time_left=min(
+                (left for pending in batch if (left := time_left(pending, self.settings, now)) is not None),
+                default=None,
+            ),
             arrival_rate=self.arrival_rate,
             loaded=available & self._all,
             allowed=allowed,
-            max_batch=self.settings.max_batch if self.signature.batched else 1,
+            max_batch=self._largest,
             instances=self.settings.concurrency,
             memory_limit=self._pool.memory_limit,
             memory_used=self._pool.memory_used,
@@ -625,18 +603,6 @@ class Endpoint:
     def _check_drained(self) -> None:
         if self._drained is not None and not self.queue and not self._flights:
             self._drained.set()
-
-
-def _first_requests(batch: Sequence[Pending], most: int | None) -> int:
-    """How many requests have at most so many inputs together; the first one always counts."""
-    if most is None:
-        return len(batch)
-    rows = batch[0].rows
-    for place, pending in enumerate(islice(batch, 1, None), 1):
-        rows += pending.rows
-        if rows > most:
-            return place
-    return len(batch)
 
 
 def _settle(future: asyncio.Future[InferResponse], result: InferResponse | ServingError) -> None:
