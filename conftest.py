@@ -3,7 +3,8 @@
 
 The slowest files come first, so that two processes (`make test`) end at the same time.
 
-JAX keeps what it compiled for all processes of a run: most tests train the same few networks.
+JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
+most optimisations, since each is used for a few steps only.
 
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
@@ -51,6 +52,7 @@ def pytest_configure(config):
     programs = tempfile.TemporaryDirectory(prefix="jax-programs-")
     config.add_cleanup(programs.cleanup)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = programs.name
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 

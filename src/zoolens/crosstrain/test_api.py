@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +20,7 @@ from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.training.trial_runner import apply, train_trial
 from zoolens.crosstrain.training.weights import read_weights
-from zoolens.errors import ConstraintError, UnknownName, ZoolensError
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.answers import trained_answers
 from zoolens.store.store import open_store
 
@@ -160,44 +156,6 @@ def test_what_is_not_there_is_said(store, tmp_path):
         )
         with pytest.raises(ZoolensError, match=r"kept no weights. Train it with --keep-weights"):
             api.weights(bare, "torch", other)
-
-
-KERAS = """
-import sys, numpy as np
-from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.initial import initial_weights
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.side_recipe import SideRecipe
-from zoolens.crosstrain.training.trainers.registry import trainer_named
-from zoolens.store.records import DatasetRecord
-recipe = Recipe(architecture="convnorm", learning_rate=1, batch_size=1, epochs=1)
-data = DatasetRecord("d", "d", 1, {"classes": 4, "image": [8, 8, 1]})
-weights = initial_weights(build("convnorm", ALIGNED, (1, 8, 8), 4), ALIGNED, 3)
-images = np.random.default_rng(0).random((5, 8, 8, 1), np.float32)
-def live(name):
-    return trainer_named(name)().live_model(SideRecipe(name, recipe, ALIGNED, data), weights)
-keras_side, torch_side = live(sys.argv[1]), live("torch")
-import torch
-theirs = torch_side(torch.from_numpy(images.transpose(0, 3, 1, 2))).detach().numpy()
-ours = np.asarray(keras_side(images, training=False))
-assert np.allclose(ours, theirs, atol=1e-4) and ours.std() > 0.01, (ours, theirs)
-other = {"tensorflow": "jax", "jax": "tensorflow"}[sys.argv[1]]
-try:
-    live(other)
-except Exception as error:
-    print(type(error).__name__, error)
-"""
-
-
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_a_live_keras_model_answers_as_torch_does_with_the_same_weights(backend):
-    pytest.importorskip("keras")
-    around = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
-    done = subprocess.run([sys.executable, "-c", KERAS, backend], capture_output=True, text=True, env=around)
-    assert done.returncode == 0, done.stderr
-    assert ConstraintError.__name__ in done.stdout
-    assert f"Keras runs on {backend}" in done.stdout
 
 
 def test_labels_are_held_against_data_of_a_well_known_name_only(store, place, monkeypatch):

@@ -1,8 +1,3 @@
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 from zoolens.crosstrain.training.architectures import NAMES, build, parameters, tensor_shapes
@@ -44,22 +39,6 @@ def test_counts_equal_torchvisions(name):
 
     theirs = import_torchvision().models.get_model(name, weights=None, num_classes=10)
     assert parameters(built(name)) == sum(one.numel() for one in theirs.parameters())
-
-
-def test_counts_equal_those_of_keras_applications():
-    """Keras' own networks, counted in a process of their own: its backend is global."""
-    code = (
-        "import json, keras\n"
-        "made = {name: getattr(keras.applications, cls)(weights=None, input_shape=(32, 32, 3), classes=10)\n"
-        "    for name, cls in {'vgg16': 'VGG16', 'resnet50': 'ResNet50', 'densenet121': 'DenseNet121'}.items()}\n"
-        "print(json.dumps({n: sum(int(v.numpy().size) for v in m.trainable_variables) for n, m in made.items()}))\n"
-    )
-    around = {**os.environ, "KERAS_BACKEND": "numpy"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=around, check=True)
-    theirs = json.loads(done.stdout.splitlines()[-1])
-    # Its DenseNet has no biases before norms; its ResNet has.
-    ours = {"vgg16": KERAS, "resnet50": KERAS, "densenet121": ALIGNED}
-    assert {name: parameters(built(name, semantics)) for name, semantics in ours.items()} == theirs
 
 
 def test_biases_before_norms_are_the_26560_of_resnet50():

@@ -11,7 +11,7 @@ from zoolens.graph.diff.report import diff as graph_diff
 
 
 def static_diff(a: str, b: str, *, classes: int = 10, input_shape: tuple[int, int, int] = (3, 32, 32)) -> StaticDiff:
-    """Compare "FRAMEWORK:ARCHITECTURE" with another by inspecting live objects, each side in a process of its own.
+    """Compare "FRAMEWORK:ARCHITECTURE" with another by inspecting live objects, each framework in a process of its own.
 
     `input_shape`: channels, height, width of the images to train on.
     """

@@ -2,18 +2,21 @@
 
 import json
 from functools import cache
+from importlib.util import find_spec
 
 import pytest
 
+from zoolens.crosstrain.training.architectures import build, parameters
 from zoolens.crosstrain.training.diff.static_diff import compare, static_diff
 from zoolens.crosstrain.training.diff.words import as_data, lines
 from zoolens.crosstrain.training.live import inspection
+from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.engine.pool import WorkerPool
 from zoolens.errors import ModelError, UnknownName
 
-pytest.importorskip("torch")
-pytest.importorskip("keras")
-pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(
+    None in map(find_spec, ("torch", "keras", "tensorflow")), reason="torch, Keras or TensorFlow is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,14 @@ def test_vgg16_first_dense_layer_is_49_times_larger_in_torch(published):
     found = item(published("vgg16"), "parameters", "parameters to learn")
     assert (found.a, found.b) == ("134,301,514", "33,638,218")
     assert found.evidence.startswith("difference -100,663,296: -100,663,296 in the kernel of classifier.0 | fc1")
+
+
+@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", "densenet121"])
+def test_our_definitions_have_as_many_parameters_as_keras_applications(architecture, inspect):
+    """Its DenseNet has no biases before norms; its ResNet has."""
+    told = ALIGNED if architecture == "densenet121" else Semantics(conv_bias=True, stride="1x1").over(ALIGNED)
+    ours = parameters(build(architecture, told, (3, 32, 32), 10))
+    assert ours == inspect(f"keras:{architecture}").facts.parameters
 
 
 def test_resnet50_has_26560_extra_biases_in_keras(published):

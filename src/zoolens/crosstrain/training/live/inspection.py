@@ -1,4 +1,4 @@
-"""Ask processes about live objects: one for each side, both at once, since each framework is chosen for a process."""
+"""Ask processes about live objects: one for each framework, all at once."""
 
 from __future__ import annotations
 
@@ -72,8 +72,10 @@ def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Quest
 
 
 def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
-    """One side for each question, in order."""
-    with ThreadPoolExecutor(len(questions)) as threads, WorkerPool(stopped="The comparison was stopped.") as workers:
+    """One side for each question, in order. Questions to the same framework are asked one after another in one
+    process, since importing a framework takes longer than most answers."""
+    processes = len({(*question.variables, question.inspector) for question in questions})
+    with ThreadPoolExecutor(processes) as threads, WorkerPool(stopped="The comparison was stopped.") as workers:
         coming = [threads.submit(_side, question, workers, timeout) for question in questions]
         return [future.result() for future in coming]
 

@@ -12,6 +12,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.diff import losses, optimizers
@@ -37,6 +38,7 @@ _ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "
 def load(backend: str, request: Request) -> Graph:
     """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
     keras = import_keras(backend, f"Inspecting Keras on {backend}")
+    _compile_quickly(backend)
     from zoolens.graph.importers.keras.library import graph_of_keras_model
 
     wanted = subject_of(request)
@@ -64,6 +66,14 @@ def load(backend: str, request: Request) -> Graph:
 
 TENSORFLOW: Final = Importer(load=partial(load, "tensorflow"), distributions=("keras", "tensorflow"))
 JAX: Final = Importer(load=partial(load, "jax"), distributions=("keras", "jax"))
+
+
+def _compile_quickly(backend: str) -> None:
+    """JAX compiles a program for every shape that is drawn, and each of them runs once."""
+    if backend == "jax":
+        import jax
+
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def _built(keras: Any, wanted: Subject) -> tuple[str, Any]:
@@ -131,17 +141,17 @@ def _training_step(keras: Any, settings: Mapping[str, float]) -> Callable[[NDArr
 
 
 class _Stepper:
-    """One optimizer of Keras over one number."""
+    """One optimizer of Keras over one number. A step is compiled, since a thousand of them are taken."""
 
     def __init__(self, name: str, told: Mapping[str, float]) -> None:
         import keras
 
-        self._keras = keras
         self._number = keras.Variable([0.0])
         make = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD}[name]
         self._optimizer = make(**{_CONSTANTS[key]: value for key, value in told.items()})
         self._optimizer.build([self._number])
-        self._update = _compiled(keras, lambda gradient: self._optimizer.apply([gradient], [self._number]))
+        compiled = _jax_step if keras.backend.backend() == "jax" else _tensorflow_step
+        self._step = compiled(self._optimizer, self._number)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -149,22 +159,40 @@ class _Stepper:
         return found
 
     def step(self, value: float, gradient: float) -> float:
-        self._number.assign([value])
-        self._update(self._keras.ops.array([gradient]))
-        return float(self._number[0])
+        return self._step(value, gradient)
 
     def set_rate(self, rate: float) -> None:
         self._optimizer.learning_rate = rate
 
 
-def _compiled(keras: Any, update: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """TensorFlow's eager calls are slow enough to matter over a thousand steps."""
-    if keras.backend.backend() != "tensorflow":
-        return update
-    import tensorflow
+def _tensorflow_step(optimizer: Any, number: Any) -> Callable[[float, float], float]:
+    import tensorflow as tf
 
-    found: Callable[[Any], Any] = tensorflow.function(update)
-    return found
+    @tf.function
+    def update(value: Any, gradient: Any) -> Any:
+        number.assign(value)
+        optimizer.apply([gradient], [number])
+        return number.value
+
+    one = tf.TensorSpec([1], tf.float32)
+    compiled = update.get_concrete_function(one, one)
+    return lambda value, gradient: float(compiled(tf.constant([value]), tf.constant([gradient])).numpy()[0])
+
+
+def _jax_step(optimizer: Any, number: Any) -> Callable[[float, float], float]:
+    """The optimizer's variables are read before a step and written after it."""
+    import jax
+
+    update = jax.jit(lambda slots, gradient, value: optimizer.stateless_apply(slots, [gradient], [value]))
+
+    def step(value: float, gradient: float) -> float:
+        slots = [variable.value for variable in optimizer.variables]
+        (moved,), slots = update(slots, np.float32([gradient]), np.float32([value]))
+        for variable, slot in zip(optimizer.variables, slots, strict=True):
+            variable.assign(slot)
+        return float(moved[0])
+
+    return step
 
 
 def _constants(name: str) -> dict[str, float | bool]:

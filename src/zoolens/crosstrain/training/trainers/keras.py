@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from zoolens.crosstrain.training.job import Epoch, Job
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
-from zoolens.crosstrain.training.trainers.keras_backend import EXTRAS, import_keras
+from zoolens.crosstrain.training.trainers.keras_backend import ALONE, EXTRAS, import_keras
 from zoolens.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
@@ -38,7 +38,11 @@ class TensorFlow(_Keras):
     default_place = 2
     inspector = "zoolens.crosstrain.training.live.keras:TENSORFLOW"
     aliases = ("keras",)  # the backend that most have
-    variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    variables: ClassVar[Mapping[str, str]] = {
+        "KERAS_BACKEND": "tensorflow",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        ALONE: "1",
+    }
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         import_keras(self.name, f"The trainer {self.name}")
@@ -54,7 +58,7 @@ class Jax(_Keras):
     distributions = ("jax", "jaxlib", "keras")
     extra = EXTRAS["jax"]
     inspector = "zoolens.crosstrain.training.live.keras:JAX"
-    variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "jax"}
+    variables: ClassVar[Mapping[str, str]] = {"KERAS_BACKEND": "jax", ALONE: "1"}
 
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:
         set_jax_threads(job.threads)

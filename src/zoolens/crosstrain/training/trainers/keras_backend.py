@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from zoolens.errors import ConstraintError, MissingDependency
@@ -11,13 +13,21 @@ from zoolens.runtimes.base import quiet_stderr
 
 EXTRAS: Final[Mapping[str, str]] = {"tensorflow": "keras", "jax": "keras,jax"}  # what to install for a backend
 
+# An environment variable of processes that do nothing but what we ask of Keras. There it is imported without packages
+# that it would import only to accept their tables or to wrap models for them: they take a third of the time to import.
+ALONE: Final = "ZOOLENS_KERAS_ALONE"
+_UNUSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "tensorflow": ("jax", "pandas", "sklearn"),  # TensorFlow would convert networks of JAX for phones
+    "jax": ("pandas", "sklearn"),
+}
+
 
 def import_keras(backend: str, needed_by: str) -> Any:
     """Keras on this backend. A ConstraintError says that this process has it on another one."""
     os.environ.setdefault("KERAS_BACKEND", backend)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
-        with quiet_stderr():  # TensorFlow greets before its log level applies
+        with quiet_stderr(), _without_unused(backend):  # TensorFlow greets before its log level applies
             import keras
     except ImportError as error:
         raise MissingDependency(needed_by, error.name or "keras", EXTRAS.get(backend)) from error
@@ -27,3 +37,16 @@ def import_keras(backend: str, needed_by: str) -> Any:
             hint=f"Start a process with KERAS_BACKEND={backend}.",
         )
     return keras
+
+
+@contextmanager
+def _without_unused(backend: str) -> Iterator[None]:
+    """Let imports of unused packages fail meanwhile, as where they are not installed, if Keras has this process alone.
+    A package that is imported already stays."""
+    hidden = [name for name in _UNUSED.get(backend, ()) if name not in sys.modules] if os.environ.get(ALONE) else []
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None is how Python is told that there is none
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]

@@ -1,30 +1,93 @@
-"""Live models and loops, in processes of their own: this file's functions named `check_…` run there."""
+"""Live models, loops and limits of memory on both backends. This file's functions named `check_…` run in a process that
+has Keras on one of them, all of a backend in the same one."""
 
+import json
 import os
+import resource
 import subprocess
 import sys
+import traceback
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from zoolens.crosstrain.training.architectures import build
+from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.network import Layer, Network
 from zoolens.crosstrain.training.order import EpochBatches
 from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.crosstrain.training.side_recipe import SideRecipe
+from zoolens.crosstrain.training.trainers.base import TrainData
+from zoolens.crosstrain.training.trainers.registry import trainer_named
+from zoolens.errors import ConstraintError
+from zoolens.store.records import DatasetRecord
 
-pytest.importorskip("keras")
+pytestmark = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
+# In this order; what limits the memory of the process comes last.
+CHECKS = {
+    "tensorflow": ("check_live_model", "check_other_backend", "check_windows", "check_shipped", "check_no_room"),
+    "jax": ("check_live_model", "check_other_backend", "check_whole_epoch", "check_no_room"),
+}
 
 
-def in_process(backend, *checks):
-    calls = "; ".join(f"t.{check}()" for check in checks)
-    code = f"from zoolens.crosstrain.training.trainers import test_keras_building as t; {calls}"
-    variables = {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
-    )
+def main(backend):
+    """Print what each check of a backend raised, or None."""
+    raised = {}
+    for name in CHECKS[backend]:
+        try:
+            globals()[name](backend)
+            raised[name] = None
+        except Exception:
+            raised[name] = traceback.format_exc()
+    print(json.dumps(raised))
+
+
+@pytest.fixture(scope="module", params=CHECKS)
+def raised(request):
+    """By check: what it raised."""
+    code = f"from zoolens.crosstrain.training.trainers import test_keras_building as t; t.main('{request.param}')"
+    variables = {**trainer_named(request.param).variables, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def live_model(framework, recipe, weights):
+    data = DatasetRecord("d", "d", 1, {"classes": 4, "image": [8, 8, 1]})
+    return trainer_named(framework)().live_model(SideRecipe(framework, recipe, ALIGNED, data), weights)
+
+
+def check_live_model(backend):
+    import torch  # before TensorFlow: imported after it, torch aborts in convolutions on some ARM machines
+
+    recipe = Recipe(architecture="convnorm", learning_rate=1, batch_size=1, epochs=1)
+    weights = initial_weights(build("convnorm", ALIGNED, (1, 8, 8), 4), ALIGNED, 3)
+    images = np.random.default_rng(0).random((5, 8, 8, 1), np.float32)
+    theirs = live_model("torch", recipe, weights)(torch.from_numpy(images.transpose(0, 3, 1, 2))).detach().numpy()
+    ours = np.asarray(live_model(backend, recipe, weights)(images, training=False))
+    assert np.allclose(ours, theirs, atol=1e-4), (ours, theirs)
+    assert ours.std() > 0.01
+
+
+def tiny_job(framework):
+    recipe = Recipe(architecture="mlp", learning_rate=0.01, batch_size=40, epochs=1, weights="shared")
+    return Job(recipe=recipe, framework=framework, semantics=recipe.wanted, data=Path(), output=Path())
+
+
+def check_other_backend(backend):
+    """Keras chooses its backend once; whoever asks for the other one is told."""
+    (other,) = CHECKS.keys() - {backend}
+    job = tiny_job(other)
+    for ask in (
+        lambda: trainer_named(other)().train(job, None, None, print),
+        lambda: live_model(other, job.recipe, {}),
+    ):
+        with pytest.raises(ConstraintError, match=f"needs Keras on {other}; Keras runs on {backend} in this process"):
+            ask()
 
 
 def window(values, kind, kernel, stride, padding):
@@ -46,7 +109,7 @@ def window(values, kind, kernel, stride, padding):
     return np.array([[padded[cell].sum() / counted[cell].sum() for cell in row] for row in cells])
 
 
-def check_windows():
+def check_windows(_):
     """Below zero everywhere, so that a border of zeros would win."""
     from zoolens.crosstrain.training.trainers.keras_building import build_model
 
@@ -62,7 +125,7 @@ def check_windows():
                 assert np.allclose(found, wanted, atol=1e-6), (kind, told)
 
 
-def check_whole_epoch():
+def check_whole_epoch(_):
     from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
     from zoolens.crosstrain.training.trainers.keras_building import build_model
     from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop
@@ -92,7 +155,7 @@ def check_whole_epoch():
     assert len(set(scanned)) == 10  # and the state went on
 
 
-def check_shipped():
+def check_shipped(_):
     """Of FACTS: strides in the 1×1, biases before norms, epsilon 1.001e-5, momentum .99, no dropout."""
     from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
     from zoolens.crosstrain.training.trainers.keras_building import shipped_model
@@ -116,9 +179,44 @@ def check_shipped():
     assert built.model.layers[-1].activation.__name__ == "linear"
 
 
-def test_windows_pad_as_told_and_a_shipped_network_tells_its_semantics():
-    in_process("tensorflow", "check_windows", "check_shipped")
+def check_no_room(backend):
+    """A process that may grow by 1 GB is asked for a dense layer of 1.5 GB, after it has worked on a small one."""
+    trainer = trainer_named(backend)()
+
+    def train(side):
+        x, y = np.zeros((2, side, side, 3), np.uint8), np.zeros(2, np.int32)
+        return trainer.train(tiny_job(backend), TrainData(x, y, x, y, 4), None, lambda _: None).outcome
+
+    assert train(8).status == "finished"
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 30),) * 2)
+    outcome = train(1000)
+    assert (outcome.status, outcome.message) == ("out-of-memory", "The memory of cpu is not enough.")
+    assert train(8).status == "finished"
 
 
-def test_a_whole_epoch_in_one_program_is_the_same_training():
-    in_process("jax", "check_whole_epoch")
+def test_a_live_model_answers_as_torch_does_with_the_same_weights(raised):
+    assert raised["check_live_model"] is None, raised["check_live_model"]
+
+
+def test_the_wrong_backend_is_told(raised):
+    assert raised["check_other_backend"] is None, raised["check_other_backend"]
+
+
+def test_no_room_is_an_outcome(raised):
+    assert raised["check_no_room"] is None, raised["check_no_room"]
+
+
+@pytest.mark.parametrize("raised", ["tensorflow"], indirect=True)
+def test_windows_pad_as_told(raised):
+    assert raised["check_windows"] is None, raised["check_windows"]
+
+
+@pytest.mark.parametrize("raised", ["tensorflow"], indirect=True)
+def test_a_shipped_network_tells_its_semantics(raised):
+    assert raised["check_shipped"] is None, raised["check_shipped"]
+
+
+@pytest.mark.parametrize("raised", ["jax"], indirect=True)
+def test_a_whole_epoch_in_one_program_is_the_same_training(raised):
+    assert raised["check_whole_epoch"] is None, raised["check_whole_epoch"]
